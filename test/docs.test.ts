@@ -104,7 +104,7 @@ describe("the pages", () => {
     expect(gone.map(({ page, path }) => `${page}: ${path}`)).toEqual([]);
   });
 
-  it("name all that lies in a home", () => {
+  it("name every file and folder of a home", () => {
     const [, table = ""] = /^## The home [^\n]*\n([^]*?)^## /m.exec(read("docs/internals/architecture.md")) ?? [];
     const named = [...table.matchAll(/^\| `([^`/]+)/gm)].map(([, name]) => name);
     const made = globSync("src/**/*.ts", { cwd: ROOT }).flatMap((file) =>

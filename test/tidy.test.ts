@@ -173,7 +173,7 @@ describe("the checker itself", () => {
   const check = (path: string, specifier: string, typeOnly = false): string | undefined =>
     objection(path, { specifier, typeOnly });
 
-  test("sees arrows that turn back, packages away from home, and folders nobody placed", () => {
+  test("sees arrows that turn back, misplaced packages, and unplaced folders", () => {
     expect(check("src/machines/job-machine.ts", "../engine/interpreter.ts")).toBe(
       "src/machines may not import src/engine",
     );
@@ -287,7 +287,7 @@ describe("the layout", () => {
     expect(linesWith(within("src/machines", "src/engine"), banned)).toEqual([]);
   });
 
-  test("what is thrown is in the catalogue: no bare Error", () => {
+  test("thrown errors are in the catalogue: no bare Error", () => {
     const files = within(...Object.keys(NEIGHBOURS).filter((folder) => folder !== "dashboard"));
     expect(
       linesWith(

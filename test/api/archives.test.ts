@@ -69,7 +69,7 @@ describe("archives of a run", () => {
     expect(cut).toBe("cut");
   });
 
-  it("does not go on reading a checkpoint for who has gone", async () => {
+  it("stops reading a checkpoint when the caller has left", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     const at = join(plane.home, "artifacts", id, "checkpoints", "large.bin");

@@ -7,7 +7,7 @@ import { ask, post, raw } from "./wire.ts";
 const deep = (depth: number): string => "[".repeat(depth) + "]".repeat(depth);
 const withSpec = (fields: string): string => `{"spec": {"entrypoint": "a.py"${fields && `, ${fields}`}}}`;
 
-describe("what is not JSON", () => {
+describe("bodies that are not JSON", () => {
   it.each<[string, string | Buffer, string]>([
     ["nothing", "", "empty"],
     ["words", "hello", "JSON"],
@@ -59,7 +59,7 @@ describe("what is not JSON", () => {
   });
 });
 
-describe("what is not sent as JSON", () => {
+describe("bodies that are not sent as JSON", () => {
   it.each([
     "text/plain",
     "application/x-www-form-urlencoded",

@@ -105,7 +105,7 @@ it("tells what leads from a job's code to its own project directory, of which it
   expect(reply.text).not.toContain("secret");
 });
 
-it("refuses a project directory that is gone, is no project, or was never recorded", async () => {
+it("refuses a project directory that is gone, is not a project, or was never recorded", async () => {
   const { submitFrom, get, plane } = await setUp();
   const { id, projectDir } = await submitFrom({ "a.py": "x = 1\n" });
   rmSync(projectDir, { recursive: true });

@@ -50,7 +50,7 @@ describe("GET /v1/events", () => {
     await expect.poll(() => plane.listeners.size).toBe(0);
   });
 
-  it("replays and goes on live without gap or repetition while events keep coming", async () => {
+  it("replays and continues live without gap or repetition while events keep arriving", async () => {
     const { plane, server } = await serve();
     for (let i = 0; i < 1_500; i++) plane.emit(`job${i % 3}`, "notice", { text: "x".repeat(200) });
     const readers = [0, 0, 700, 1_499, 1_500].map((since) => ({

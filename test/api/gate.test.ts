@@ -172,7 +172,7 @@ describe("Origin and Sec-Fetch-Site", () => {
   );
 });
 
-describe("who is at the other end", () => {
+describe("the peer of a loopback connection", () => {
   it("reads the uid of a connection, over IPv4, IPv6 and mapped addresses", { tags: "needs/linux" }, async () => {
     for (const [listen, dial] of [
       ["127.0.0.1", "127.0.0.1"],
@@ -282,7 +282,7 @@ describe("bound beyond loopback", { tags: "needs/network" }, () => {
     }
   });
 
-  it("still refuses foreign names and origins from who has the token", async () => {
+  it("still refuses foreign names and origins from a caller with the token", async () => {
     const { server } = await serve(bound);
     for (const host of ["evil.example:PORT", "0.0.0.0:PORT"]) {
       expect(

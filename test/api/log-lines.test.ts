@@ -65,7 +65,7 @@ describe("a log by line", () => {
     expect(await new LogIndex(log.reads).lineAtTime("j", 1_500)).toBe(1);
   });
 
-  it("finds text in small letters in both, without the colours in between, and goes on as the log grows", async () => {
+  it("finds lower-case text in both cases, without the colours in between, and continues as the log grows", async () => {
     const log = memory();
     const search = new LogSearch(log.reads, new LogIndex(log.reads));
     const find = async (text: string, more: { near?: number; from?: number; tag?: string; errors?: boolean } = {}) =>

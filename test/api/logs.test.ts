@@ -5,7 +5,7 @@ import { serve } from "./double.ts";
 import { ask } from "./wire.ts";
 
 describe("GET /jobs/{id}/logs", () => {
-  it("sends bytes as they are, from an offset or the last lines", async () => {
+  it("sends raw bytes, from an offset or the last lines", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     plane.appendLog(id, "one\ntwo\nthree\n");
@@ -82,7 +82,7 @@ describe("GET /jobs/{id}/logs", () => {
     await expect.poll(() => plane.listeners.size).toBe(0);
   });
 
-  it("lets go of followers when the control plane ends", async () => {
+  it("releases followers when the control plane ends", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     plane.appendLog(id, "begun\n");

@@ -16,7 +16,7 @@ it("a scrape answers in Prometheus' text format and counts runs by status", asyn
   expect(reply.text).toContain("process_resident_memory_bytes ");
 });
 
-it("a scrape counts the requests before it by the pattern of their route and never by what was asked for", async () => {
+it("a scrape counts the requests before it by the pattern of their route and never by the requested path", async () => {
   const { plane, server } = await serve();
   const job = plane.addJob({ label: "s3cret-label" });
   await scrape(server.port);

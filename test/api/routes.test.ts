@@ -234,7 +234,7 @@ describe("paths and methods", () => {
 });
 
 describe("the documentation", () => {
-  it("is served as it is written, with a list of its pages, and no file beside them", async () => {
+  it("is served as Markdown source, with a list of its pages, and no other file", async () => {
     const docsDir = join(import.meta.dirname, "../../docs");
     const { server } = await serve({ docsDir });
     const port = server.port;

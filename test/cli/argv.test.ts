@@ -83,20 +83,20 @@ test("a job id of digits after a flag stays text", () => {
   expect(run("kill --no-wait 1e5 007").input.args).toEqual(["1e5", "007"]);
 });
 
-test("flags may stand before the command", () => {
+test("flags may come before the command", () => {
   expect(run("--json jobs").input.json).toBe(true);
   const { name, input } = run("--limit 5 jobs --all");
   expect([name, value(input, "limit"), input.flags.has("all")]).toEqual(["jobs", "5", true]);
   expect(run("-f --tail=3 logs abc").input.args).toEqual(["abc"]);
 });
 
-test("what follows -- is never a flag", () => {
+test("words after -- are never flags", () => {
   expect(run("kill -- --all -x").input).toMatchObject({ args: ["--all", "-x"], json: false });
   expect(run("kill -- --all").input.flags.has("all")).toBe(false);
   expect(asksForJson(["kill", "--", "--json"])).toBe(false);
 });
 
-test("names with dashes arrive as they are written", () => {
+test("names with dashes arrive unchanged", () => {
   const { input } = run("serve --until-eof --with-parent 12 --port 0");
   expect([...input.flags]).toEqual(["until-eof"]);
   expect([value(input, "with-parent"), value(input, "port")]).toEqual(["12", "0"]);

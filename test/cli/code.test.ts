@@ -102,7 +102,7 @@ test("words that code does not take are refused with what it takes", () => {
   }
 });
 
-test("what was left out is told of a run and of the current directory", async () => {
+test("`svc code ls --left-out` lists the excluded files of a run and of the current directory", async () => {
   at.file("train.py", "print('trained')\n");
   at.file(".env", "TOKEN=1\n");
   symlinkSync(at.root, join(at.project, "outside"));

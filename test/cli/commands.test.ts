@@ -98,7 +98,7 @@ describe("a home that was never used", () => {
     expect(home?.fix).toContain("chmod 700");
   });
 
-  test("a home that is a file, or lies below one, is one clear answer, and the file is untouched", () => {
+  test("a home that is a file, or is inside a file, gives one clear error, and the file is untouched", () => {
     writeFileSync(at.home, "mine");
     const below = at.svcIn(join(at.home, "below"), "jobs");
     expect([below.code, below.out]).toEqual([1, ""]);
@@ -191,7 +191,7 @@ describe("with a control plane", () => {
     expect(report.failed).toEqual([]);
   });
 
-  test("says of a run that nobody drives that it is not over, and shows the runs that are named", async () => {
+  test("says that a run without a control plane has not ended, and shows the named runs", async () => {
     at.file("count.py", COUNT);
     const served = await at.serve();
     const id = await at.submit(served, "count.py", ["1000", "0.1", "0"]);
@@ -290,7 +290,7 @@ describe("with a control plane", () => {
     expect(at.svc("kill", two).code).toBe(0);
   });
 
-  test("a second control plane refuses and names the holder; a stale file of a dead one is no control plane", async () => {
+  test("a second control plane refuses and names the holder; the stale file of a dead one does not count", async () => {
     const served = await at.serve();
     const second = at.svc("serve", "--port", "0");
     expect(second.code).toBe(1);
@@ -364,15 +364,21 @@ describe("with a control plane", () => {
     expect(piped.err()).not.toContain("token=");
   });
 
-  test("where the system hides who calls, it asks everybody for the token", { tags: "needs/hidden-proc" }, async () => {
-    const child = spawn("unshare", ["-m", "sh", "-c", HIDDEN, CLI], { env: at.env, cwd: at.project });
-    onTestFinished(() => void child.kill());
-    const { out, err, exited } = gathered(child);
-    await until(() => out().includes("\n") || child.exitCode !== null, "svc serve is ready, or has ended");
-    const url = `${JSON.parse(out() || err()).url as string}/v1/health`;
-    const authorization = `Bearer ${readFileSync(join(at.home, "token"), "utf8").trim()}`;
-    expect([(await fetch(url)).status, (await fetch(url, { headers: { authorization } })).status]).toEqual([401, 200]);
-    child.kill("SIGTERM");
-    expect(await exited).toBe(0);
-  });
+  test(
+    "requires the token from every caller where the system hides their users",
+    { tags: "needs/hidden-proc" },
+    async () => {
+      const child = spawn("unshare", ["-m", "sh", "-c", HIDDEN, CLI], { env: at.env, cwd: at.project });
+      onTestFinished(() => void child.kill());
+      const { out, err, exited } = gathered(child);
+      await until(() => out().includes("\n") || child.exitCode !== null, "svc serve is ready, or has ended");
+      const url = `${JSON.parse(out() || err()).url as string}/v1/health`;
+      const authorization = `Bearer ${readFileSync(join(at.home, "token"), "utf8").trim()}`;
+      expect([(await fetch(url)).status, (await fetch(url, { headers: { authorization } })).status]).toEqual([
+        401, 200,
+      ]);
+      child.kill("SIGTERM");
+      expect(await exited).toBe(0);
+    },
+  );
 });

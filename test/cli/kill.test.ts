@@ -4,7 +4,7 @@ import type { Io } from "../../src/cli/io.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 
-test("of very many runs each is told to end, also behind one that cannot be, and the command stays for those that were", async () => {
+test("each of very many runs receives the kill, even after one that fails, and the command waits for the others", async () => {
   const ids = Array.from({ length: 300 }, (_, i) => `job${i}`);
   const status = new Map<string, JobRecord["status"]>(ids.map((id) => [id, "running"]));
   const record = (id: string) => ({ id, status: status.get(id), note: null }) as JobRecord;
@@ -35,7 +35,7 @@ test("of very many runs each is told to end, also behind one that cannot be, and
   expect(out.match(/\tcancelled\n/g)).toHaveLength(299);
 });
 
-test("of a run that had ended it says so: `failed` beside its id is not how the kill went", async () => {
+test("a kill reports that a run had already ended: `failed` next to its id does not mean that the kill failed", async () => {
   const record = { id: "job1", status: "failed", note: null } as JobRecord;
   const killer: Killer = { kill: () => Promise.resolve(record), job: () => Promise.resolve(record) };
   const said: string[] = [];

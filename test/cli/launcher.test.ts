@@ -109,7 +109,7 @@ test("An installed package, which has no lock file and so no set-up, names npm a
   expect(r.err).not.toContain("npm run setup");
 });
 
-test("says in two lines what is missing where there is no Node at all", () => {
+test("says in two lines what is missing without any Node", () => {
   mkdirSync(join(root, "empty"));
   for (const t of ["sh", "readlink"]) symlinkSync(`/bin/${t}`, join(root, "empty", t));
   const r = svc(join(root, "bin/svc"), ["jobs"], { PATH: join(root, "empty") });
@@ -117,7 +117,7 @@ test("says in two lines what is missing where there is no Node at all", () => {
   expect(r.err.trimEnd().split("\n")).toHaveLength(2);
 });
 
-test("refuses an SVC_NODE that is no program or too old, instead of taking another", () => {
+test("refuses an SVC_NODE that is not a program or too old, instead of using another", () => {
   fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   fakeNode("tools/old", "v18.1.0", "old");
   for (const node of [join(root, "nowhere"), root, join(root, "tools/old")]) {

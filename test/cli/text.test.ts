@@ -52,7 +52,7 @@ test("a row is never wider than the terminal while something can shrink", () => 
   for (const line of text.split("\n")) expect(width(line)).toBeLessThanOrEqual(30);
 });
 
-test("where shrinking is not enough, columns leave in their order; a pipe is given them all", () => {
+test("columns are dropped in their order if shrinking is not enough; a pipe receives all of them", () => {
   const some = [
     { title: "JOB" },
     { title: "WHEN", leaves: 2 },

@@ -5,7 +5,7 @@ import { dashboard, expectAccessible, type Opened } from "./browser.ts";
 const WAIT = { timeout: DEADLINE_MS };
 const focused = (page: Opened["page"]) => page.evaluate(() => document.activeElement?.textContent);
 
-describe("the pages beside the runs", { tags: "needs/chromium" }, () => {
+describe("the pages other than runs", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   const withPage = async (path: string, use: (opened: Opened) => Promise<void>) => {
     const opened = await board.open(path, { viewport: { width: 1440, height: 900 } });
@@ -52,7 +52,7 @@ describe("the pages beside the runs", { tags: "needs/chromium" }, () => {
       await page.locator("#podhost").getByText("connected, from the environment").waitFor();
     }));
 
-  it("says beside the name of each service what it is", () =>
+  it("describes each service next to its name", () =>
     withPage("/connect", async ({ page }) => {
       for (const [name, words] of [
         ["tracker", "experiment tracker"],

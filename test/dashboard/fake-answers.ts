@@ -1,4 +1,4 @@
-// What the pages beside the runs are told, with words in it that would like to be markup.
+// What the pages other than runs are told, with words in it that would like to be markup.
 
 import { HOSTILE } from "./hostile.ts";
 

@@ -8,7 +8,7 @@ import type { JobRecord, TimelineStep } from "../../src/schemas/job.ts";
 
 const machine = (price: number | null) => ({ price_per_hour_usd: price }) as JobRecord["machines"][number];
 
-it("a cost is unknown, not nothing, where a machine has no price that we are told", () => {
+it("a cost is unknown, not zero, while a machine has no reported price", () => {
   expect(costText({ cost_usd: 0, machines: [] })).toBe("$0.00");
   expect(costText({ cost_usd: 1.5, machines: [machine(2)] })).toBe("$1.50");
   expect(costText({ cost_usd: 0, machines: [machine(null)] })).toBe("unknown");
@@ -29,7 +29,7 @@ it("a duration reads as on the command line, and an amount has cents unless they
   ]);
 });
 
-it("what several machines cost together makes no zero of a price that nobody told", () => {
+it("the cost of several machines never counts an unreported price as zero", () => {
   expect(perHourOf([null])).toBe("price unknown");
   expect(perHourOf([0.75, null, null])).toBe("$0.75/h + 2 of unknown price");
   expect(perHourOf([1, 0.5])).toBe("$1.50/h");
@@ -39,7 +39,7 @@ it("what several machines cost together makes no zero of a price that nobody tol
   expect(amountOf([2, 0.5])).toBe("$2.50");
 });
 
-it("a machine that is given back alarms nobody for a minute, but at once where that fails", () => {
+it("a machine that is being released raises no alarm for a minute, but at once if the release fails", () => {
   const began = Date.parse("2026-01-01T00:00:00Z");
   const end = (node: number, rest: Partial<TimelineStep> = {}) =>
     ({ step: "terminate", node, error: null, started_at: "2026-01-01T00:00:00Z", ...rest }) as TimelineStep;

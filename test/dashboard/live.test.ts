@@ -62,7 +62,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       expect(new Set(keys).size, "a refused form may be sent again under a new key").toBe(2);
     }));
 
-  it("keeps what stands in the form while one connects a provider, and begins anew for a new run", () =>
+  it("keeps the values of the form while the user connects a provider, and starts a new run with an empty form", () =>
     withPage("/new", async ({ page }) => {
       await page.getByLabel("Entrypoint").fill("mine.py");
       await page.getByLabel("Provider").selectOption("market");
@@ -198,7 +198,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await page.waitForSelector("text=svc-r5-ending-0");
     }));
 
-  it("alarms nobody while a machine is given back in the ordinary way, and does where that takes long or fails", () =>
+  it("raises no alarm during an ordinary release of a machine, and raises one if the release takes long or fails", () =>
     withPage("/runs/r5-ending", async ({ page, server }) => {
       const run = server.run("r5-ending");
       const money = page.locator("details.money summary");
@@ -260,7 +260,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await expect.poll(() => page.title(), WAIT).toMatch(/^✗ digits/);
     }));
 
-  it("says what to do while the control plane is away, and lets no clock go on as if it knew", () =>
+  it("says what to do while the control plane is away, and stops its clocks", () =>
     withPage("/runs/r1-digits", async ({ page, server }) => {
       const clock = page.locator(".fact", { hasText: "Duration" }).locator("dd");
       const ticking = await clock.textContent();

@@ -65,7 +65,7 @@ describe("the rows of a log", () => {
   }
   const WAIT = { timeout: DEADLINE_MS };
 
-  it("come by pages as they are looked at, and each but once", async () => {
+  it("are loaded by pages on demand, and each only once", async () => {
     const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i + 1}`);
     const { asked, ask } = served(lines);
     const source = new LogSource(ask, () => undefined);

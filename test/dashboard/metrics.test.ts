@@ -14,7 +14,7 @@ const columns = (points: [step: number, value: number, rank?: number][]): Column
 });
 
 describe("smoothing", () => {
-  it("of a constant is that constant from the first point on, whatever the weight", () => {
+  it("keeps a constant from the first point on, for any weight", () => {
     for (const weight of [0, 0.5, 0.9, 0.999])
       for (const value of smoothed([7, 7, 7, 7, 7], weight)) expect(value).toBeCloseTo(7, 9);
   });
@@ -24,7 +24,7 @@ describe("smoothing", () => {
     expect(second).toBeCloseTo((2 + w * 1) / (1 + w), 12);
     expect(third).toBeCloseTo((4 + w * 2 + w * w * 1) / (1 + w + w * w), 12);
   });
-  it("passes over what is not finite, and goes on as if it had not been there", () => {
+  it("skips values that are not finite, as if they did not exist", () => {
     const whole = smoothed([1, 3, 5], 0.8);
     const holed = smoothed([1, Number.NaN, 3, Infinity, 5], 0.8);
     expect([holed[0], holed[2], holed[4]]).toEqual(whole);
@@ -32,7 +32,7 @@ describe("smoothing", () => {
   });
 });
 
-describe("what is drawn", () => {
+describe("the drawn points", () => {
   const x = Array.from({ length: 100_000 }, (_, i) => i);
   it("keeps every spike of a hundred thousand points, and the ends", () => {
     const y = x.map(() => 1);
@@ -107,7 +107,7 @@ describe("lines of a chart", () => {
 });
 
 describe("columns", () => {
-  it("take each part once, in order, and what is not finite as it is", () => {
+  it("append each part once, in order, and keep values that are not finite", () => {
     const got = noColumns();
     const part = { id: 1, from: 0, next: 2, thinned: false, step: [1, 2], time: [1, 2], rank: [0, 0] };
     append(got, { ...part, value: [1, "NaN"] });

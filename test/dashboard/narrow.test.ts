@@ -110,7 +110,7 @@ describe("the dashboard where there is little room", { tags: "needs/chromium" },
     );
   });
 
-  it("keeps what is paid for within the screen and beside the logo, whatever there is to say of it", async () => {
+  it("keeps the costs within the screen and next to the logo, whatever their text", async () => {
     const machine = {
       name: "svc-a-0",
       id: "a",

@@ -110,7 +110,7 @@ describe("renting by the dashboard", { tags: ["needs/chromium", "needs/sshd"] },
     TEST_MS,
   );
 
-  it("forgets the key when it is told to, and refuses to rent without one", () =>
+  it("forgets the key on request, and refuses to rent without one", () =>
     visiting("/connect?open=market", async ({ page }) => {
       const card = page.locator("#market");
       await card.getByRole("button", { name: "Remove…" }).click();

@@ -27,7 +27,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
   };
   const row = (text: string) => `.log-row:has(.log-text:text-is("${text}"))`;
 
-  it("of a million lines is scrolled to any of them, and the document stays small", () =>
+  it("scrolls to any of a million lines, and the document stays small", () =>
     withLog(Array.from({ length: MILLION }, (_, i) => `row ${i + 1}`).join("\n") + "\n", "logs", async ({ page }) => {
       await page.waitForSelector(row("row 1000000"));
       await page.waitForSelector("text=1,000,000 lines");
@@ -64,7 +64,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       expect(await page.locator(".log-jump").count()).toBe(0);
     }));
 
-  it("goes on following on the overview while its view grows with what is written", () =>
+  it("keeps following on the overview while its view grows with the text", () =>
     withLog("row 1\n", "overview", async ({ page, server }) => {
       await page.waitForSelector(row("row 1"));
       await page.waitForSelector(".connection-live");
@@ -130,7 +130,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       expect(page.url()).toContain("line=4325");
     }));
 
-  it("of few lines that are long is read to its end when they are wrapped, line by line", () =>
+  it("can be read to its end line by line when a few long lines are wrapped", () =>
     withLog(
       Array.from({ length: 90 }, (_, i) => `row ${i + 1} ${"of many words ".repeat(i % 3 === 0 ? 150 : 2)}\n`).join(""),
       "logs",
@@ -232,7 +232,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
     },
   );
 
-  it("of a failed step opens at its end, and says how the script ended", async () => {
+  it("opens at its end for a failed step, and says how the script ended", async () => {
     const run = fakeRun("r-bad", 60, { status: "failed", exit_code: 1 });
     run.log = Buffer.from(Array.from({ length: 400 }, (_, i) => `row ${i + 1}\n`).join(""));
     // The fake log was written at one moment.

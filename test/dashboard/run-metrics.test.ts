@@ -140,7 +140,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
     }
   });
 
-  it("of another run alone are drawn too, and a run has one colour in all charts", async () => {
+  it("include another run's metrics, and a run has one colour in all charts", async () => {
     const [one, two] = [fakeRun("r-one", 60, { label: "first" }), fakeRun("r-two", 90, { label: "second" })];
     one.metrics = { both: points(30, (i) => i) };
     two.metrics = { both: points(30, (i) => 2 * i), theirs: points(1, () => 7) };
@@ -171,7 +171,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
     }
   });
 
-  it("of which a node gave one point alone are drawn as that point, and values beside each other have marks that differ", async () => {
+  it("show a node's single point as a point, and give neighbouring values different marks", async () => {
     const one = fakeRun("r-one", 60, { label: "first" });
     const at = (rank: number): MetricPoint => ({ step: 0, time: 1_700_000_000 + rank / 1000, value: rank, rank });
     one.metrics = { "system/cpu_cores": [at(0), at(1)] };

@@ -169,7 +169,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       for (const path of gone) expect(await page.locator(`[id="run-${path.slice("/jobs/".length)}"]`).count()).toBe(0);
     }));
 
-  it("says how old it is while nobody answers, and catches up without loading the page again", () =>
+  it("shows its age while the control plane does not answer, and catches up without reloading the page", () =>
     withPage(
       "/",
       async ({ page, server }) => {

@@ -58,7 +58,7 @@ describe("A machine that is what was ordered passes", () => {
     expect(compareGpus(order(gpus), shows(name, gb))).toEqual({ unfit: null, warnings: [] });
   });
 
-  test("also where there are more GPUs than were ordered, and one of another kind among them", () => {
+  test("A machine with more GPUs than ordered, one of another kind among them, passes", () => {
     const { gpus } = shows("NVIDIA A100-SXM4-80GB", 80, 4);
     const machine = { gpus: [...gpus, { name: "NVIDIA DGX Display", memory_mib: 4096 }], driver: "570.1" };
     expect(compareGpus(order("A100:4"), machine).unfit).toBeNull();

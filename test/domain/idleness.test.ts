@@ -84,7 +84,7 @@ describe("judgeIdle", () => {
     },
   );
 
-  it("takes somebody who types for work, and a forgotten shell for nobody", () => {
+  it("counts typing as work, and a forgotten shell not", () => {
     const typed = judgeIdle(
       quiet((s, ago) => ({ ...s, terminal_idle_seconds: Math.max(0, ago - 12 * MINUTE) / 1000 })),
     );
@@ -106,7 +106,7 @@ describe("judgeIdle", () => {
     expect(judgeIdle(quiet((s) => ({ ...s, cpu_cores: null }))).idle).toBe(true);
   });
 
-  it("begins the window anew after a gap in the samples", () => {
+  it("starts the window again after a gap in the samples", () => {
     const slept = judgeIdle(quiet((s, ago) => (ago > 10 * MINUTE && ago < 25 * MINUTE ? null : s)));
     expect(slept).toMatchObject({ idle: false, quietForMs: 10 * MINUTE });
     expect(judgeIdle(quiet((s, ago) => (ago < 5 * MINUTE ? null : s)))).toMatchObject({ idle: false, quietForMs: 0 });
@@ -178,7 +178,7 @@ describe("judgeStall", () => {
     gpus: s.gpus?.map((g) => ({ ...g, util_percent: util })) ?? null,
   });
 
-  it("tells of GPUs at 100 % that nothing comes of, which is no idleness", () => {
+  it("reports GPUs at 100 % without any result, which does not count as idle", () => {
     const stuck = quiet((s) => busy(s), { lastLogAtMs: NOW - 31 * MINUTE });
     expect(judgeStall(stuck)).toBe("for 31 min every GPU was at 100 %, and neither log, metric nor checkpoint came");
     expect(judgeIdle(stuck).idle).toBe(false);

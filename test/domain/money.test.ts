@@ -25,7 +25,7 @@ describe("costUsd", () => {
   });
 });
 
-it("A price is rounded up to a micro-dollar, and a price that is no number is null and within no cap", () => {
+it("A price is rounded up to a micro-dollar, and a price that is not a number is null and within no cap", () => {
   expect(priceMicroOf(0.1234567)).toBe(123_457);
   expect([priceMicroOf("1"), priceMicroOf(Number.NaN), priceMicroOf(-1)]).toEqual([null, null, null]);
   expect([isWithinCap(400_000, 0.4), isWithinCap(400_001, 0.4), isWithinCap(Number.NaN, 0.4)]).toEqual([
@@ -36,7 +36,7 @@ it("A price is rounded up to a micro-dollar, and a price that is no number is nu
   expect([usdOf(1), usdOrNull(null), microOf(0.0000014)]).toEqual([0.000001, null, 1]);
 });
 
-it("A cost with a price that nobody reported is unknown or a lower bound, and never $0.00", () => {
+it("A cost with an unreported price is unknown or a lower bound, and never $0.00", () => {
   const machines = (...prices: (number | null)[]) => prices.map((price_per_hour_usd) => ({ price_per_hour_usd }));
   expect(costText({ cost_usd: 0, machines: [] })).toBe("$0.00");
   expect(costText({ cost_usd: 0.4, machines: machines(0.4, 0) })).toBe("$0.40");

@@ -160,7 +160,7 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
     });
   });
 
-  it("keeps a text without secrets as it is, lone surrogates included", () => {
+  it("leaves a text without secrets unchanged, lone surrogates included", () => {
     expect(new Redactor(["s3cret-value"]).redactText("\ud800 ok")).toBe("\ud800 ok");
   });
 

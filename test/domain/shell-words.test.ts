@@ -105,7 +105,7 @@ describe.each(LOGINS)("a login by %s", (shell) => {
   });
 });
 
-test("plain words stay readable; a NUL is nobody's word", () => {
+test("plain words stay readable; a NUL is refused", () => {
   expect(quote("/a/b-c_d.e")).toBe("/a/b-c_d.e");
   expect(quoted("/a/b-c_d.e")).toBe("'/a/b-c_d.e'");
   expect(() => quote("a\0b")).toThrow("NUL");

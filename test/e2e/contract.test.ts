@@ -316,7 +316,7 @@ describe("logs", () => {
 describe("metrics", () => {
   const metrics = async (query: string): Promise<shape.Metrics["series"]> =>
     shape.Metrics.parse(await json(`/jobs/${done.id}/metrics?${query}`)).series;
-  test("come by series, from a step, thinned with their extremes kept, and with what is no number", async () => {
+  test("are returned by series, from a step, thinned with their extremes kept, and with values that are not numbers", async () => {
     const all = await metrics("");
     expect(Object.keys(all).sort()).toEqual(["loss", "odd"]);
     expect(all["loss"]?.map((p) => p.step)).toEqual(Array.from({ length: 50 }, (_, i) => i));
@@ -336,7 +336,7 @@ describe("metrics", () => {
 describe("the timeline", () => {
   const path = (t: shape.Timeline): string[] => t.transitions.map((x) => x.to);
 
-  test("of a run that succeeds, and of one that fails, has every state and every step", async () => {
+  test("shows every state and every step of a run that succeeds, and of one that fails", async () => {
     for (const job of [done, failed]) {
       const t = shape.Timeline.parse(await json(`/jobs/${job.id}/timeline`));
       expect(path(t)).toEqual([...ACTIVE_STATUSES, "terminal"]);
@@ -350,7 +350,7 @@ describe("the timeline", () => {
     }
   });
 
-  test("of a killed run leads through terminating; a second kill changes nothing", async () => {
+  test("leads through terminating for a killed run; a second kill changes nothing", async () => {
     const id = await running();
     const kill = await send(`/jobs/${id}/kill`, "{}");
     expect([kill.status, shape.JobRecord.parse(await kill.json()).id]).toEqual([202, id]);
@@ -363,7 +363,7 @@ describe("the timeline", () => {
     expect(await json(`/jobs/${id}/timeline`)).toEqual(t);
   });
 
-  test("of a run over its time ends timed out", async () => {
+  test("ends timed out for a run over its time", async () => {
     const id = await served.submit({ entrypoint: "wait.py", max_runtime_minutes: 0.01 });
     const job = await served.ended(id);
     expect(job).toMatchObject({ status: "timed_out", error: { code: "run_timed_out" } });

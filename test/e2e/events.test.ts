@@ -31,7 +31,7 @@ describe("events", () => {
     return { events, close: () => socket.close() };
   }
 
-  test("replay everything since a seq, then go on live: no gap, none twice", async () => {
+  test("replay everything since a seq, then continue live: no gap, none twice", async () => {
     const all = await listen("?since=0");
     const id = await served.submit({ entrypoint: "slow.py" });
     const onlyNew = await listen("");

@@ -34,7 +34,7 @@ async function script(argv: string[]): Promise<{ code: number | null; out: strin
   return { code: await exited, out: out(), err: err() };
 }
 
-test("a Python script pulls, adopts, lists and removes models, and is told what a model lacks", async () => {
+test("a Python script pulls, adopts, lists and removes models, and learns what a model lacks", async () => {
   const { code, out, err } = await script([
     "python3",
     "-c",
@@ -86,7 +86,7 @@ test("a TypeScript script does the same", async () => {
   expect(code).toBe(0);
 });
 
-test("kill -9 in the middle of a pull: the next control plane goes on with it, and with the bytes that came", async () => {
+test("kill -9 in the middle of a pull: the next control plane resumes it, with the downloaded bytes", async () => {
   const large = largeContent(12 * 1024 * 1024 + 5);
   const commit = hub.commit("ann/large", { "model.bin": large });
   hub.faults.stall = 1;

@@ -171,7 +171,7 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     expect(place.processes()).toEqual([]);
   });
 
-  test("who only looks at what a dead control plane left starts none, and ends no run; one kill ends one run", async () => {
+  test("a caller that only reads after a crash starts no control plane and ends no run; one kill ends one run", async () => {
     const served = await place.serve();
     const [one, two] = [await served.submit({ entrypoint: "wait.py" }), await served.submit({ entrypoint: "wait.py" })];
     await until(() => place.scripts().length === 2, "both are at work");

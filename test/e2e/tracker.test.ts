@@ -32,7 +32,7 @@ beforeEach(() => {
 });
 afterEach(() => place.close());
 
-test("what a job logs goes to svc and to the tracker, and svc knows where it can be seen", async () => {
+test("a job's metrics go to svc and to the tracker, and svc knows the run's page there", async () => {
   Object.assign(place.env, { TRACKER_API_KEY: KEY, SVC_TRACKER_URL: "http://127.0.0.1:9" });
   const library = join(place.root, "library");
   mkdirSync(join(library, "wandb"), { recursive: true });

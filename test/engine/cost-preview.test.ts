@@ -109,7 +109,7 @@ describe("the plan of a run", () => {
     }
   });
 
-  it("says that there is no machine now where the provider has none", async () => {
+  it("says that the provider has no machine now", async () => {
     const given = parts();
     given.cloud.offers = [];
     const plan = await planRun(spec(), given);

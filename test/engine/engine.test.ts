@@ -284,7 +284,7 @@ describe("`later`", () => {
     expect(h.story()).toEqual(["provision 1 succeeded", "await_ssh 1 running"]);
   });
 
-  it("is waited for after a restart, too, and is no failure then", async () => {
+  it("is waited for after a restart, too, and then does not count as a failure", async () => {
     const h = await begin();
     await h.create();
     await h.attempt("provision").later(10_000);
@@ -319,7 +319,7 @@ describe("when a step first failed with an error", () => {
 });
 
 describe("progress", () => {
-  it("is on the timeline within half a second, the last word wins, and it is no transition", async () => {
+  it("is on the timeline within half a second, the last report wins, and it is not a transition", async () => {
     const h = await begin();
     await h.create();
     const { context } = h.attempt("provision");

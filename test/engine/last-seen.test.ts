@@ -15,7 +15,7 @@ afterAll(removeHomes);
 
 const error = () => JSON.parse(h.row().error ?? "{}") as { code: string; message: string };
 
-test("what it waited for", async () => {
+test("the wait before a step is on its record", async () => {
   await h.attempt("provision").later(2 * PHASE_LIMIT_MS.provisioning, "the provider is still making it.");
   await h.clock.advance(PHASE_LIMIT_MS.provisioning);
   expect(error()).toMatchObject({
@@ -39,7 +39,7 @@ test("why the last try failed, also where the next one has begun and says nothin
   expect(h.folds()).toBe(true);
 });
 
-test("what a step waits for, once it has lasted a minute", async () => {
+test("a run's note names the wait of a step once it has lasted a minute", async () => {
   const why = "the machine does not let root in";
   await h.attempt("provision").later(3_600_000, why);
   const note = () => h.reads.job("job1")?.note;

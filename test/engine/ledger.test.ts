@@ -59,7 +59,7 @@ describe("an order", () => {
     expect(ledger.row(NAME)).toMatchObject({ released_at: null, proof: null });
   });
 
-  it("stays releasing when a late answer comes, so that nobody takes it for usable", async () => {
+  it("stays releasing when a late answer arrives, so that no run uses it", async () => {
     await ledger.intend(order);
     await ledger.releasing(NAME);
     await ledger.held(NAME, handle());

@@ -65,7 +65,7 @@ describe("files of logs", () => {
     expect(open()).toEqual([]);
   });
 
-  it("are opened anew after a failure", async () => {
+  it("are opened again after a failure", async () => {
     rmSync(join(home, "logs"), { recursive: true });
     await expect(files.write("a", 0, Buffer.from("x"))).rejects.toMatchObject({ code: "ENOENT" });
     mkdirSync(join(home, "logs"));

@@ -161,7 +161,7 @@ describe("a machine that bears our mark", () => {
   });
 });
 
-describe("what does not bear our mark", () => {
+describe("machines without our mark", () => {
   it.each(["web-server", "svc-otherone-job1-n0-1", "svc-", PREFIX.slice(0, -1)])(
     "is never touched: %s",
     async (name) => {
@@ -175,7 +175,7 @@ describe("what does not bear our mark", () => {
 });
 
 describe("a provider that does not answer", () => {
-  it("is named, and its rows stay open: silence is no proof", async () => {
+  it("is named, and its rows stay open: silence does not prove anything", async () => {
     await liveJob();
     await h.kill();
     await h.attempt("terminate").done();
@@ -198,7 +198,7 @@ describe("a provider that does not answer", () => {
 });
 
 describe("a dry run", () => {
-  it("says what would be given back, and changes nothing", async () => {
+  it("reports what would be released, and changes nothing", async () => {
     await liveJob();
     cloud.add(`${PREFIX}job9-n0-1`);
     cloud.add(MINE);

@@ -36,7 +36,7 @@ describe("recovery", () => {
     expect(next.folds()).toBe(true);
   });
 
-  it("puts no retry off by as much as the clock was set back while nobody ran", async () => {
+  it("does not delay a retry by the amount by which the clock was set back while no control plane ran", async () => {
     const h = await begin();
     await h.create();
     await h.attempt("provision").fail(new SvcError("provider_error", { provider: "market", why: "busy" }));
@@ -113,7 +113,7 @@ describe("recovery", () => {
     expect(next.story("job1")).toEqual(["provision 1 cancelled", "terminate 1 running"]);
   });
 
-  it("to end some jobs ends one that cannot be loaded, too, though nobody has parked it yet", async () => {
+  it("ends an unloadable job on a kill, even if it was not parked yet", async () => {
     const h = await begin();
     await h.create();
     damage(h, `snapshot = '{"value":"jogging","context":{}}'`);

@@ -142,7 +142,7 @@ describe("a part", () => {
     await newer.end();
   });
 
-  it("lies in a file that only its owner may read", async () => {
+  it("is in a file that only its owner may read", async () => {
     await append({ text: "one\n", to: 10 });
     expect(statSync(file()).mode & 0o777).toBe(0o600);
   });
@@ -177,7 +177,7 @@ describe("the times of a log", () => {
 });
 
 describe("metrics", () => {
-  it("come back as they were logged, also those that are no numbers", async () => {
+  it("are returned as they were logged, including values that are not numbers", async () => {
     const values: MetricRecord["values"] = [
       ["nan", "NaN"],
       ["up", "Infinity"],
@@ -256,7 +256,7 @@ describe("samples of the machine", () => {
 });
 
 describe("checkpoints", () => {
-  it("are recorded once by path, and each saving is told", async () => {
+  it("are recorded once by path, and each save is reported", async () => {
     const saved = (size: number) =>
       sink.checkpoints("job1", [{ path: "a/b.pt", size, modified_at: new Date(START).toISOString() }]);
     await saved(1);
@@ -271,7 +271,7 @@ describe("checkpoints", () => {
 });
 
 describe("series by place", () => {
-  it("go on exactly where a reader stopped, also among points of one step", async () => {
+  it("continue exactly where a reader stopped, also among points of one step", async () => {
     await append({ records: [metric(1, [["loss", 1]]), metric(1, [["loss", "NaN"]])], to: 10 });
     const [loss] = h.reads.seriesList("job1");
     expect(loss).toMatchObject({ name: "loss", points: 2 });

@@ -257,7 +257,7 @@ describe("kill", () => {
 });
 
 describe("reconcile", () => {
-  it("dry, says what it would do and leaves everything as it is", async () => {
+  it("reports in a dry run what it would do and changes nothing", async () => {
     await submit();
     cloud.add(`svc-${h.store.installationId.slice(0, 8)}-job9-n0-1`);
     const seq = h.reads.latestSeq();
@@ -322,7 +322,7 @@ describe("the end", () => {
     expect(await ending).toEqual({ unfinished: ["job1"] });
   });
 
-  it("waits no longer for one that cannot be told, and ends the others meanwhile", async () => {
+  it("no longer waits for a job that cannot be reached, and ends the others meanwhile", async () => {
     await submit();
     await submit();
     const apply = h.engine.apply.bind(h.engine);
@@ -369,7 +369,7 @@ describe("the end", () => {
     expect(await ending).toEqual({ unfinished: [] });
   });
 
-  it("waits longer for what is coming home", async () => {
+  it("waits longer for a download", async () => {
     await submit();
     await h.upTo("stream");
     const ending = service.shutdown(10_000, 660_000);
@@ -437,7 +437,7 @@ describe("those who subscribe", () => {
 });
 
 describe("the list of runs", () => {
-  it("is narrowed by several statuses, by ids and by words, wildcards taken as they are", async () => {
+  it("is narrowed by several statuses, by ids and by words, with wildcards as literal text", async () => {
     await submit({}, undefined, "50% of_it");
     await submit({ entrypoint: "other.py" }, undefined, "plain");
     await submit({ gpus: "H100:2" });

@@ -10,7 +10,7 @@ afterAll(removeHomes);
 const commits = () => h.probes.filter((p) => p === "commit.after").length;
 
 describe("commits of one turn", () => {
-  it("share one transaction, and a caller that fails takes nobody with it", async () => {
+  it("share one transaction, and a failing caller does not affect the others", async () => {
     await h.create("a");
     await h.create("b");
     const before = commits();

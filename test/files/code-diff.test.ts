@@ -110,7 +110,7 @@ describe("the difference of two sets of code files", () => {
     expect(unified(found[2]!)).toContain("Binary files a/w.bin and b/w.bin differ");
   });
 
-  it("is a patch also of what is no text, or too large for lines", async () => {
+  it("is also a patch for content that is binary, or too large for lines", async () => {
     const noise = (length: number, by: number): Buffer =>
       Buffer.from(Array.from({ length }, (_, i) => (i * by + (i >> 3)) % 256));
     const { a, b, found } = await changes(

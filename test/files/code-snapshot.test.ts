@@ -166,7 +166,7 @@ describe("listProject", () => {
     expect(await listed()).toEqual([".env", ".env.example", ".gitignore", ".svcignore", "big.bin"]);
   });
 
-  it("follows links that stay inside, and names those that do not, lead in circles or to what is left out", async () => {
+  it("follows symlinks that stay inside, and names those that leave, form cycles or point to excluded files", async () => {
     await put({ "src/a.py": "x", ".env": "s", ".config/gcloud/adc.json": "s" });
     await put({ outside: "o" }, top);
     await symlink(".config/gcloud/adc.json", join(project, "adc.json"));
@@ -308,7 +308,7 @@ describe("snapshots", () => {
     expect((await snap()).id).not.toBe(first.id);
   });
 
-  it("writes a torn content anew, and finds a changed or missing one at restore", async () => {
+  it("rewrites torn content, and finds changed or missing content at restore", async () => {
     await put({ "a.py": "print(1)" });
     const { id, files } = await snap();
     const blob = blobPath(codeDir, files[0]!.sha256 ?? "");

@@ -264,7 +264,7 @@ describe("verifying data", () => {
   });
 });
 
-it("hashing ends when nobody waits for it any more", async () => {
+it("hashing ends when no caller waits for it any more", async () => {
   writeFileSync(join(folder, "sparse"), "");
   truncateSync(join(folder, "sparse"), 40 * 1024 ** 3);
   const stop = new AbortController();

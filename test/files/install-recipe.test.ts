@@ -28,7 +28,7 @@ const steps = async (files: Files, path?: string, more?: object): Promise<string
 const PROJECT = '[project]\nname = "x"\nversion = "1"\n';
 const BUILD = '[build-system]\nrequires = ["setuptools"]\n';
 
-describe("what is installed is decided from content", () => {
+describe("the installation follows from the content of files", () => {
   it.each<[string, Files, string[]]>([
     ["nothing", {}, []],
     ["tools alone", { "pyproject.toml": "[tool.ruff]\nline-length = 1\n" }, []],
@@ -183,7 +183,7 @@ describe("what is installed is decided from content", () => {
   });
 });
 
-describe("what cannot be installed is refused in words", () => {
+describe("an impossible installation is refused with a reason", () => {
   it.each<[string, Files, RegExp]>([
     ["TOML that is none", { "pyproject.toml": "[project]\nname = \n" }, /pyproject\.toml is not valid TOML: line 2/],
     [

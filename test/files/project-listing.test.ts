@@ -76,7 +76,7 @@ it("Files that git tracks belong to the run although a rule ignores them", async
   expect((await listProject(project, { own: true })).files).toEqual(files);
 });
 
-it("A folder that svc made is no code, under any name and as older versions left it, unless git tracks it", async () => {
+it("A folder that svc made is not code, under any name and as older versions left it, unless git tracks it", async () => {
   put({ "train.py": "", "checkpoints-local/model.pt": "", "renamed/.svc-made": "", "renamed/model.pt": "" });
   put({ "old/.svc-checkpoints.jsonl": "", "old/a.pt": "", ".svc-restore-12": "" });
   expect(await listed()).toEqual(["train.py"]);
@@ -281,7 +281,7 @@ it("A pipe in the place of a file that git reads is refused at once, by its name
   expect((await listProject(project, { own: true })).files).toEqual(["a.py", "sub/deep/b.py"]);
 });
 
-it("Without git, rules that a sparse checkout leaves out are not guessed at, also where a symlink lies in their place", async () => {
+it("Without git, svc does not guess rules that a sparse checkout excludes, even with a symlink in their place", async () => {
   put({ ".gitignore": "*.log\n", "a.py": "" });
   git("init", "-q");
   git("add", "-A");
@@ -291,7 +291,7 @@ it("Without git, rules that a sparse checkout leaves out are not guessed at, als
   await expect(listProject(project, { own: true })).rejects.toThrow(/sparse checkout leaves out \.gitignore/);
 });
 
-it("A script that fails for want of what was left out says so in its error", () => {
+it("The error of a script names the excluded file that it lacks", () => {
   const entry = { path: "common", why: "the symlink leads out of the project, to /else/common" };
   const told = { names: [{ path: ".env", why: "it may hold a secret" }, entry], missed: 2 };
   const common = `"common" was left out of the code: ${entry.why}.`;

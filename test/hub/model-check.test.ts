@@ -71,7 +71,7 @@ describe("a folder is a model", () => {
   });
 });
 
-describe("what is missing is named", () => {
+describe("missing parts are named", () => {
   it("everything at once", async () => {
     put({ "README.md": "x" });
     expect(await missing(folder)).toMatch(/config\.json .*is missing; weights .*are missing/);
@@ -98,11 +98,11 @@ describe("what is missing is named", () => {
     put({ "models--a--b/refs/main": commit, [`models--a--b/snapshots/${commit}/config.json`]: "{}" });
     expect(await missing(join(folder, "models--a--b"))).toContain(join("snapshots", commit));
   });
-  it("what cannot be read", async () => {
+  it("an unreadable file", async () => {
     execFileSync("mkfifo", [join(folder, "pipe")]);
     expect(await missing(join(folder, "pipe"))).toContain("pipe cannot be read (ENOTDIR)");
   });
-  it("a configuration that is no JSON", async () => {
+  it("a configuration that is not JSON", async () => {
     put({ "config.json": "{", "model.safetensors": safetensors() });
     expect(await missing(folder)).toContain("config.json is not a JSON object");
   });

@@ -36,13 +36,13 @@ describe("a pattern", () => {
     expect(chooserOf(["y", "x"])("x")).toBe(true);
   });
 
-  it("of many stars takes no time without end", () => {
+  it("with many stars takes bounded time", () => {
     expect(chooserOf([`${"*a".repeat(60)}b`])("a".repeat(1_000))).toBe(false);
   });
 });
 
 describe("a path", () => {
-  it("of an ordinary model will do", () => {
+  it("is accepted for an ordinary model", () => {
     for (const path of [
       "config.json",
       "a/b.c/d-e_f+g.safetensors",
@@ -54,7 +54,7 @@ describe("a path", () => {
       expect(pathObjection(path), path).toBeNull();
   });
 
-  it("that two systems would read in two ways will not", () => {
+  it("is refused if two systems would read it differently", () => {
     const odd = [
       "",
       "/a",
@@ -79,7 +79,7 @@ describe("a path", () => {
     for (const path of odd) expect(pathObjection(path), JSON.stringify(path)).not.toBeNull();
   });
 
-  it("that cannot stand beside another is named", () => {
+  it("is named if it cannot be stored together with another", () => {
     expect(firstObjection(["a/b", "a/c", "b"])).toBeNull();
     expect(firstObjection(["a", "a/b"])).toMatchObject({ path: "a/b" });
     expect(firstObjection(["a/b", "a"])).toMatchObject({ path: "a" });

@@ -80,7 +80,7 @@ describe("a pull into a folder", () => {
     expect(readdirSync(join(p.home, "models/ann"))).toEqual(["tiny"]);
   });
 
-  it("asks for nothing again where everything lies there, and for what changed alone", async () => {
+  it("downloads nothing again if everything exists, and only changed files otherwise", async () => {
     p.hub.commit("ann/tiny", FILES);
     const { path } = await p.pull("ann/tiny");
     writeFileSync(join(path, "notes.txt"), "mine");
@@ -114,7 +114,7 @@ describe("a pull into a folder", () => {
     expect((await refused(p.pull("ann/tiny", { allow_patterns: ["*.JSON"] }))).code).toBe("hub_nothing_matches");
   });
 
-  it("goes where it is told, through a link, and leaves alone what is no folder", async () => {
+  it("goes to the given place, through a symlink, and leaves anything but a folder alone", async () => {
     p.hub.commit("ann/tiny", FILES);
     mkdirSync(join(p.home, "real"));
     symlinkSync(join(p.home, "real"), join(p.home, "link"));
@@ -198,8 +198,8 @@ describe("the token", () => {
   });
 });
 
-describe("what the hub refuses", () => {
-  it("is told apart: missing, private, gated, a wrong token, a wrong revision", async () => {
+describe("refusals of the hub", () => {
+  it("are distinguished: missing, private, gated, a wrong token, a wrong revision", async () => {
     p.hub.commit("ann/tiny", FILES);
     Object.assign(p.hub.repo("ann/gated"), { gated: true, admitted: new Set([ALICE]) });
     p.hub.commit("ann/gated", FILES);
@@ -366,7 +366,7 @@ describe("several pulls", () => {
     expect(statSync(join(path, "model.safetensors")).size).toBe(1024);
   });
 
-  it("end when they are cancelled, keep what came, and go on from there", async () => {
+  it("end when they are cancelled, keep downloaded bytes, and resume from them", async () => {
     const large = largeContent(4 * 1024 * 1024);
     p.hub.commit("ann/large", { "model.safetensors": large });
     p.hub.faults.stall = 1;
@@ -382,7 +382,7 @@ describe("several pulls", () => {
 });
 
 describe("an end in the middle", () => {
-  it("after a crash goes on with the same commit and without the bytes that came", async () => {
+  it("by a crash resumes with the same commit and without the downloaded bytes", async () => {
     const large = largeContent(5 * 1024 * 1024);
     const commit = p.hub.commit("ann/large", { "model.safetensors": large });
     p.hub.faults.cutAfter = [3_000_000];
@@ -459,7 +459,7 @@ describe("models on this computer", () => {
   });
 });
 
-describe("what cannot be looked at", () => {
+describe("an unreadable path", () => {
   /** A name that leads to itself: there, and looked at by nobody, root included. */
   const odd = (path: string): string => {
     mkdirSync(dirname(path), { recursive: true });
@@ -475,19 +475,19 @@ describe("what cannot be looked at", () => {
     expect(p.hub.filesAsked("cdn")).toEqual([]);
   };
 
-  it("is no folder that is not there yet", async () => {
+  it("does not count as a missing folder", async () => {
     p.hub.commit("ann/tiny", FILES);
     const target = odd(join(p.home, "models/mine"));
     await isLeft(target, p.pull("ann/tiny", { local_dir: target }));
   });
 
-  it("is no file that the folder lacks: what its owner put there is not replaced", async () => {
+  it("does not count as a missing file: the owner's file is not replaced", async () => {
     p.hub.commit("ann/tiny", FILES);
     const target = join(p.home, "mine");
     await isLeft(odd(join(target, "model.safetensors")), p.pull("ann/tiny", { local_dir: target }));
   });
 
-  it("is no content that the cache lacks", async () => {
+  it("does not count as missing content of the cache", async () => {
     p.hub.commit("ann/tiny", FILES);
     p.settings.cacheDir = join(p.home, "shared");
     const { path } = await p.pull("ann/tiny", { allow_patterns: ["config.json"] });

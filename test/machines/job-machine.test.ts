@@ -254,12 +254,12 @@ describe("the outcome", () => {
     expect(spoiled.context).toMatchObject({ outcome: "failed", exit_code: 0, error: errorOf("collect_failed") });
   });
 
-  it("is `failed` with exit code 0 when a good run's collection is given up: what it left did not come home", () => {
+  it("is `failed` with exit code 0 when a good run's collection is given up: its files were not downloaded", () => {
     const spoiled = after(inState("running"), exit(0, 0), givenUp, released());
     expect(spoiled.context).toMatchObject({ outcome: "failed", exit_code: 0, error: errorOf("step_timed_out") });
   });
 
-  it("stays a success when the limit of collection passes after everything came home, however long the release takes", () => {
+  it("stays a success when the limit of collection passes after all downloads, however long the release takes", () => {
     const home = after(inState("running"), exit(0, 0), collected());
     const [late, actions] = step(home, givenUp);
     expect([late, actions]).toEqual([home, []]);
@@ -275,7 +275,7 @@ describe("the outcome", () => {
     expect(after(inState("running"), exit(0, 3), collected(0, 0)).context.exit_code).toBe(3);
   });
 
-  it("knows no exit code of a run whose end nobody saw, whatever another node ends with", () => {
+  it("has no exit code for a run whose end was not observed, whatever another node ends with", () => {
     const lost = { type: "stream.done", node: 0, exit_code: null, error: errorOf("run_lost") } as const;
     const ended = after(inState("running", 2), lost, collected(1, 143));
     expect(ended.context).toMatchObject({ outcome: "failed", exit_code: null, error: { code: "run_lost" } });
@@ -288,7 +288,7 @@ describe("the outcome", () => {
 });
 
 describe("the gang", () => {
-  it.each([2, 3])("of %i goes on only when every node is there", (nodes) => {
+  it.each([2, 3])("with %i nodes continues only when every node is ready", (nodes) => {
     let snapshot = first(input(nodes));
     for (let node = nodes - 1; node > 0; node--) {
       const [next, actions] = step(snapshot, { type: "provision.done", node });
@@ -306,7 +306,7 @@ describe("the gang", () => {
     );
   });
 
-  it.each([2, 3])("of %i succeeds only when every node has ended well", (nodes) => {
+  it.each([2, 3])("with %i nodes succeeds only when every node has succeeded", (nodes) => {
     let snapshot = inState("running", nodes);
     for (let node = 0; node < nodes; node++) {
       expect(snapshot.value).toBe("running");
@@ -373,14 +373,14 @@ describe("timers", () => {
   });
 });
 
-describe("what is stored", () => {
+describe("a stored job", () => {
   it("is plain JSON: every context equals its own round trip", () => {
     for (const { to } of everything(input(2, 60_000))) {
       expect(JSON.parse(JSON.stringify(to.context))).toStrictEqual(to.context);
     }
   });
 
-  it(`goes on as if it had never been away, whatever happened before and after (seed ${seed})`, () => {
+  it(`continues as if it had never been away, whatever happened before and after (seed ${seed})`, () => {
     const events = everyEvent(3);
     fc.assert(
       fc.property(
@@ -407,7 +407,7 @@ describe("what is stored", () => {
     );
   });
 
-  it("says that a loaded end is an end, which the engine must heed: xstate's pure transition would go on from it", () => {
+  it("tells whether it has ended, and the engine must check that: xstate's pure transition would continue from it", () => {
     const over = inState("terminal");
     expect([over.status, after(over, kill).value]).toEqual(["done", "terminating"]);
     expect(jobMachine.resolveState(JSON.parse(textOf(over)) as { value: "terminal"; context: JobContext }).status).toBe(
@@ -416,7 +416,7 @@ describe("what is stored", () => {
   });
 });
 
-describe("what the engine leans on in xstate", () => {
+describe("guarantees of xstate that the engine relies on", () => {
   const ran: string[] = [];
   const probe = setup({
     types: {

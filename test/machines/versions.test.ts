@@ -24,7 +24,7 @@ const today = (
   return JSON.stringify(stored);
 };
 
-describe("what users have stored", () => {
+describe("snapshots that users have stored", () => {
   it("is kept here for every version and every state that it had", () => {
     for (const version of versions) expect(readdirSync(join(corpusFolder, `v${version}`)).length).toBeGreaterThan(0);
     expect(
@@ -35,7 +35,7 @@ describe("what users have stored", () => {
     ).toEqual(STATES.toSorted());
   });
 
-  it.each(corpus)("loads and goes on: version %i, %s", (version, state, { snapshot }) => {
+  it.each(corpus)("load and continue: version %i, %s", (version, state, { snapshot }) => {
     const loaded = loadStored(version, snapshot);
     if (!loaded.ok) throw new TypeError(loaded.why);
     expect(loaded.migrated).toBe(version !== JOB_MACHINE_VERSION);
@@ -55,7 +55,7 @@ describe("what users have stored", () => {
   );
 });
 
-describe("what is refused, with a reason", () => {
+describe("snapshots that are refused, with a reason", () => {
   it.each<[string, number, string, RegExp]>([
     ["a newer version", JOB_MACHINE_VERSION + 1, today(), /written by machine version \d+, this program knows/],
     ["a version that never was", 0, today(), /no way from machine version 0 to 1/],
@@ -96,7 +96,7 @@ describe("a chain of migrations", () => {
     expect(jobId(1, 5)).toMatch(/no way from machine version 4 to 5/);
   });
 
-  it("that throws refuses this one job", () => {
+  it("refuses this one job if it throws", () => {
     const bad: Chain = {
       1: (old) => ({ value: old.value, context: (old.context["nothing"] as { deep: Record<string, unknown> }).deep }),
     };
@@ -106,7 +106,7 @@ describe("a chain of migrations", () => {
     });
   });
 
-  it("that leads to a state which does not exist is refused", () => {
+  it("is refused if it leads to a state that does not exist", () => {
     expect(loadStored(1, today(), { 1: (old) => ({ ...old, value: "gone" }) }, 2)).toMatchObject({ ok: false });
   });
 });

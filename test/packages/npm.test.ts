@@ -93,7 +93,7 @@ test("brings the documentation and the simulators", () => {
   expect(call([svc, "sim", "nobody"], { env: env() }).err).toContain("nobody is not simulated");
 });
 
-test("an older Node on the PATH is told what to do, and one that npm installed beside svc is used", () => {
+test("svc tells the user of an older Node on the PATH what to do, and uses one that npm installed with it", () => {
   const old = join(computer.folder, "old");
   mkdirSync(old);
   writeFileSync(join(old, "node"), "#!/bin/sh\necho v20.19.0\n", { mode: 0o755 });
@@ -108,7 +108,7 @@ test("an older Node on the PATH is told what to do, and one that npm installed b
   rmSync(beside);
 });
 
-test("brings its command, and no Node that would stand before the project's own", () => {
+test("brings its command, and no Node that would come before the project's own", () => {
   expect(must([join(project, "node_modules/.bin/svc"), "--version"], { env: env() })).toBe(`svc ${VERSION}\n`);
   expect(must(["npx", "svc", "--version"], { cwd: project })).toBe(`svc ${VERSION}\n`);
   expect(must(["ls", join(project, "node_modules/.bin")]).trim()).toBe("svc");

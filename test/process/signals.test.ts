@@ -65,7 +65,7 @@ it("SIGUSR1 opens no debugger's port, which every user of this computer could co
   expect(served.err).not.toContain("Debugger");
 });
 
-it("a second signal ends the process at once and says what is left; the next start finishes the work", async () => {
+it("a second signal ends the process at once and lists the unfinished work; the next start finishes it", async () => {
   const served = await place.serve();
   const id = await running(served, { entrypoint: "deaf.py" });
   served.signal("SIGTERM");

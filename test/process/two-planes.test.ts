@@ -28,7 +28,7 @@ it("refuses a second control plane, naming the first, and leaves the first alone
   expect(place.log(id).toString()).toBe(ticks(40));
 });
 
-it("refuses it also while the first is stopped, which then goes on and loses nothing", async () => {
+it("refuses it also while the first is stopped, which then continues and loses nothing", async () => {
   const first = await place.serve();
   const id = await first.submit({ entrypoint: "tick.py", args: ["60"] });
   await until(async () => (await first.job(id)).started_at !== null, "the run starts");

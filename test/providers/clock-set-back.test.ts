@@ -25,7 +25,7 @@ test("a rate limit holds back no longer than it would have", async () => {
   expect(waits).toEqual([2_000, 8_000]);
 });
 
-test("what is avoided for a while is avoided no longer", () => {
+test("an offer that is avoided for a while becomes available again", () => {
   let now = 10 * HOUR_MS;
   const recent = new Recent(15_000, () => now);
   recent.add("offer");

@@ -44,7 +44,7 @@ describe("the exchange", () => {
     expect(stub.tokensAsked).toBe(2);
   });
 
-  it("does not ask anew for every call when tokens live for a minute only", async () => {
+  it("does not request a token for every call when tokens live only a minute", async () => {
     stub.tokenAnswer = (nth) => ({ json: { access_token: `tok-${nth}`, expires_in: "60" } });
     const tokens = source();
     await tokens.token();
@@ -75,7 +75,7 @@ describe("the exchange", () => {
     expect(stub.tokensAsked).toBe(3);
   });
 
-  it("reads the credential anew: a changed key counts at once", async () => {
+  it("reads the credential at every call: a changed key counts at once", async () => {
     stub.on("GET", "", { json: {} });
     let email = "a@x.example.com";
     const provider = stub.provider({}, () => stub.keyFile({ client_email: email }));
@@ -130,7 +130,7 @@ describe("a key file that will not do", () => {
     ],
     ["a token address that is none", () => stub.keyFile({ token_uri: "tokens" }), "credential_refused", /is not a URL/],
   ];
-  it.each(cases)("%s is refused before anybody is asked", (_, file, code, words) => {
+  it.each(cases)("refuses %s before any request", (_, file, code, words) => {
     const read = (): unknown => readKeyFile(typeof file === "string" ? file : file());
     expect(read).toThrow(expect.objectContaining({ code, message: expect.stringMatching(words) as string }));
     expect(stub.tokensAsked).toBe(0);
@@ -166,7 +166,7 @@ describe("a refused exchange", () => {
     });
   });
 
-  it("of an account that is gone", async () => {
+  it("names an account that is gone", async () => {
     stub.tokenAnswer = invalidGrant("Invalid grant: account not found");
     await expect(source().token()).rejects.toMatchObject({
       code: "credential_refused",
@@ -190,7 +190,7 @@ describe("a refused exchange", () => {
     expect(await source().token()).toMatch(/^tok-/);
   });
 
-  it("that is no refusal of the key is one to try again", async () => {
+  it("is retried unless it refuses the key", async () => {
     for (const answer of [
       { status: 503, text: "<html>down</html>" },
       { status: 429, json: { error: "rate" } },
@@ -204,7 +204,7 @@ describe("a refused exchange", () => {
     await expect(source().token()).rejects.toMatchObject({ code: "provider_unreachable" });
   });
 
-  it("is told before anything is ordered with the key", async () => {
+  it("is reported before anything is ordered with the key", async () => {
     stub.tokenAnswer = invalidGrant("Invalid JWT Signature.");
     const offers = stub.provider().listOffers(spec(), never);
     await expect(offers).rejects.toMatchObject({ code: "credential_refused" });

@@ -58,7 +58,7 @@ const sentBody = (): Body => JSON.parse(inserts().at(-1)?.body ?? "{}") as Body;
 const metadata = (): Record<string, string> =>
   Object.fromEntries(sentBody().metadata.items.map(({ key, value }) => [key, value]));
 
-describe("where it is asked for", () => {
+describe("the zones that are tried", () => {
   const zones = async (change: Partial<RunSpecInput>, settings: Record<string, string> = {}) =>
     (await stub.provider(settings).listOffers(spec(change), never)).map((offer) => offer.extra?.["zone"]);
 
@@ -116,7 +116,7 @@ describe("where it is asked for", () => {
   });
 });
 
-describe("what can be asked for", () => {
+describe("the machines that can be requested", () => {
   const check = (change: Partial<RunSpecInput>, settings: Record<string, string> = {}) =>
     stub.provider(settings).check(spec(change));
   const refused = (field: string, words: RegExp) =>
@@ -347,7 +347,7 @@ describe("an answer that was lost", () => {
     expect(requestIdOf(MACHINE, "us-central1-b")).not.toBe(ids[0]);
   });
 
-  it("and again, stays unknown", async () => {
+  it("twice, stays unknown", async () => {
     for (const answer of [
       { cut: true },
       apiError(500, "backendError", "Internal error"),
@@ -371,7 +371,7 @@ describe("an answer that was lost", () => {
     expect(await create()).toMatchObject({ id: "4200000000000000001", name: MACHINE });
   });
 
-  it("but nothing of somebody else is adopted", async () => {
+  it("does not lead to the adoption of a foreign machine", async () => {
     stub.on("POST", INSERT, apiError(409, "alreadyExists", "already exists"));
     stub.on("GET", SELF, { json: instance({ labels: { "svc-owner": "zzzz9999" } }) });
     await expect(create()).rejects.toMatchObject({ code: "provider_refused" });
@@ -423,7 +423,7 @@ describe("an operation that failed", () => {
     expect(NOTHING_MADE.has(code as "offer_taken")).toBe(true);
   });
 
-  it("without a word of why has failed all the same", async () => {
+  it("without a reason has failed anyway", async () => {
     stub.on("GET", SELF, notFound());
     for (const change of [
       { error: {} },
@@ -435,7 +435,7 @@ describe("an operation that failed", () => {
     }
   });
 
-  it("but left a machine says why, and carries the machine, which is ended and never used", async () => {
+  it("with a leaked machine gives its reason and carries the machine, which is ended and never used", async () => {
     stub.on("POST", INSERT, failed(STOCKOUT));
     for (const answer of [{ json: instance() }, { status: 404, text: "<html>not here</html>" }, { status: 500 }]) {
       stub.on("GET", SELF, answer);
@@ -446,7 +446,7 @@ describe("an operation that failed", () => {
     }
   });
 
-  it("of a count that is not had on demand says so", async () => {
+  it("for an unavailable count on demand says so", async () => {
     stub.on("POST", INSERT, failed(STOCKOUT));
     stub.on("GET", SELF, notFound());
     await expect(create({ gpus: "H100:1" })).rejects.toMatchObject({
@@ -473,7 +473,7 @@ describe("a request that is refused at once", () => {
     expect(inserts()).toHaveLength(1);
   });
 
-  it("a GPU that nobody knows is named, not looked for in the next zone", async () => {
+  it("names an unknown GPU, and does not try it in the next zone", async () => {
     stub.on("POST", INSERT, notFound(`zones/${ZONE}/acceleratorTypes/nv-next`));
     await expect(create({ gpus: "nv-next" })).rejects.toMatchObject({
       code: "provider_refused",

@@ -95,7 +95,7 @@ describe("one look at a machine", () => {
     expect(await look(instance({ networkInterfaces }))).toMatchObject({ phase: "ready", privateAddress: null });
   });
 
-  it("what is stopped is broken: it is there, and its disk costs money", async () => {
+  it("calls a stopped machine broken: it exists, and its disk costs money", async () => {
     for (const status of ["TERMINATED", "STOPPED", "SUSPENDED", "STOPPING"])
       // It stands in the run's record after the machine is gone, too.
       expect(await look(instance({ status }))).toMatchObject({
@@ -232,7 +232,7 @@ describe("a machine that is not found", () => {
     expect(await provider.inspect(made, never)).toEqual({ phase: "gone" });
   });
 
-  it("whose making failed after all is gone, and says why", async () => {
+  it("is gone if its creation failed after all, with the reason", async () => {
     stub.on("GET", `${OPERATIONS}/operation-1`, failed({ code: "ZONE_RESOURCE_POOL_EXHAUSTED", message: "No room." }));
     expect(await stub.provider().inspect(fresh(), never)).toEqual({
       phase: "gone",
@@ -240,7 +240,7 @@ describe("a machine that is not found", () => {
     });
   });
 
-  it("where the list of operations fails, the listing of machines has to agree", async () => {
+  it("needs the listing of machines to agree if the list of operations fails", async () => {
     const old = handle({ made_at_ms: "0" });
     stub.on("GET", OPERATIONS, { status: 404, json: { error: { code: 404, message: "Not Found" } } });
     stub.on("GET", LISTING, { json: { items: {} } });
@@ -262,7 +262,7 @@ describe("ending a machine", () => {
     operation({ name: "operation-2", operationType: "delete", ...change });
   const deletions = () => stub.asked("DELETE", /instances/);
 
-  it("asks for it once while it goes on, and then proves it", async () => {
+  it("requests it once while the operation runs, and then proves it", async () => {
     const provider = stub.provider();
     stub.on("DELETE", SELF, deletion({ status: "PENDING" }));
     stub.on("GET", `${OPERATIONS}/operation-2`, deletion({ status: "RUNNING" }));
@@ -276,7 +276,7 @@ describe("ending a machine", () => {
     expect(await provider.inspect(fresh(), never)).toEqual({ phase: "gone" });
   });
 
-  it("asks anew when it was done and the machine stayed, or when it takes for ever", async () => {
+  it("requests it again when it was done and the machine stayed, or when it takes for ever", async () => {
     const provider = stub.provider();
     stub.on("DELETE", SELF, deletion());
     await provider.terminate(handle(), never);
@@ -431,7 +431,7 @@ describe("listing", () => {
 });
 
 describe("the account", () => {
-  it("says whose it is, and what stands in the way", async () => {
+  it("names its owner, and obstacles to renting", async () => {
     stub.on(
       "GET",
       "",

@@ -103,7 +103,7 @@ describe("market's answer to a create call", () => {
     },
   );
 
-  test("After a long Retry-After no other offer is tried in vain, and nothing was sent", async () => {
+  test("After a long Retry-After no other offer is tried, and nothing was sent", async () => {
     stub.routes[CREATE] = () => ({ status: 429, text: "slow down", headers: { "retry-after": "100" } });
     const provider = stub.provider();
     await thrownBy(provider.create({ id: "501", priceMicro: 1 }, order()));

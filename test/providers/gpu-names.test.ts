@@ -80,7 +80,7 @@ const SOLD = [
   ["unknown", "unknown", 0],
 ].map(([id, shownAs, memoryGb]) => ({ id: String(id), shownAs: String(shownAs), memoryGb: Number(memoryGb) }));
 
-describe("podhost's own catalogue decides what is asked for", () => {
+describe("podhost's own catalogue decides which GPUs are requested", () => {
   test.each<[string, string[]]>([
     ["B200", ["NVIDIA B200"]],
     ["b300", ["NVIDIA B300 SXM6 AC"]],
@@ -153,7 +153,7 @@ describe("podhost's own catalogue decides what is asked for", () => {
     expect(stub.asked.length).toBeLessThan(50);
   });
 
-  test("of A100s the cheaper variant is offered first, unless a variant is named", async () => {
+  test("the cheaper variant of an A100 is offered first, unless a variant is named", async () => {
     const gpu = (id: string, displayName: string, securePrice: number) => ({
       id,
       displayName,

@@ -47,7 +47,7 @@ async function thrownBy(promise: Promise<unknown>): Promise<SvcError> {
 }
 
 describe("a call", () => {
-  test("reads NaN and Infinity as text, which is no number, and makes JSON of nothing else", async () => {
+  test("reads NaN and Infinity as text, which does not count as a number, and makes JSON of nothing else", async () => {
     const bodies = [
       '{"price":NaN,"low":-Infinity,"say":"NaN, \\"Infinity\\""}',
       '[nan,inf,+Infinity,-inf,"inf"]',
@@ -61,7 +61,7 @@ describe("a call", () => {
     expect(await next()).toEqual(["nan", "inf", "+Infinity", "-inf", "inf"]);
     expect([await next(), await next(), await next()]).toEqual([undefined, undefined, undefined]);
   });
-  test("carries query, headers and a JSON body, and gives back status, headers and JSON", async () => {
+  test("carries query, headers and a JSON body, and returns status, headers and JSON", async () => {
     const seen: { url: string; type: string; body: string; agent: string }[] = [];
     const base = await serve((request, response) => {
       let body = "";
@@ -211,7 +211,7 @@ describe("whether a request left", () => {
     expect(outcomeOfCreate(error, "podhost", "create a pod")).toMatchObject({ code: "outcome_unknown", cause: error });
   });
 
-  test("what was refused in so many words stays what it is; anything else is unknown", () => {
+  test("an explicit refusal stays a refusal; anything else is unknown", () => {
     const taken = new SvcError("offer_taken", { provider: "podhost", offer: "o", why: "w" });
     expect(outcomeOfCreate(taken, "podhost", "create")).toBe(taken);
     for (const e of [new Error("x"), undefined, new SvcError("provider_error", { provider: "podhost", why: "500" })])
@@ -219,7 +219,7 @@ describe("whether a request left", () => {
   });
 });
 
-describe("where keys may go", () => {
+describe("hosts that may receive keys", () => {
   test.each([
     "http://example.com",
     "http://127.0.0.1.example.com",
@@ -253,7 +253,7 @@ describe("rate limits", () => {
     expect(retryAfterMs(headers as Record<string, string>, Date.parse("2000-01-01T00:00:00Z"))).toBe(ms);
   });
 
-  test("calls are served one by one, and who would wait too long is told at once", async () => {
+  test("calls are served one by one, and a call that would wait too long fails at once", async () => {
     let now = 1_000;
     const waits: number[] = [];
     const pause = async (ms: number) => void waits.push(ms);

@@ -67,7 +67,7 @@ describe("a machine whose id is none", () => {
     },
   );
 
-  test("a stranger's hides nobody else's", async () => {
+  test("a foreign one does not hide another", async () => {
     stub.routes[LIST] = () => page([machineRow({ id: "../x", label: "theirs" }), machineRow()]);
     expect((await stub.provider().inspect(HANDLE, signal)).phase).toBe("ready");
     expect(await stub.provider().listForeign(PREFIX, signal)).toEqual([{ id: "(unreadable)", name: "theirs" }]);
@@ -234,7 +234,7 @@ describe("gone", () => {
     expect((await stub.provider().inspect(HANDLE, signal)).phase).toBe("gone");
   });
 
-  test("where its own address answers nothing clear, a second listing decides", async () => {
+  test("a second listing decides if its own address gives no clear answer", async () => {
     let rows: unknown[] = [];
     stub.routes[LIST] = () => page(rows);
     stub.routes[GET] = () => ((rows = [machineRow()]), refusal(410, "deprecated_endpoint"));
@@ -257,7 +257,7 @@ describe("gone", () => {
     expect((await provider.inspect(handle, signal)).phase).toBe("gone");
   });
 
-  test("a young machine that was seen is gone as soon as it is", async () => {
+  test("a young machine that was seen is gone at its first miss", async () => {
     let rows = [machineRow({ end_date: stub.clock.ms / 1000 - 1 })];
     stub.routes[LIST] = () => page(rows);
     stub.routes[GET] = () => NULL;
@@ -362,7 +362,7 @@ describe("listings", () => {
     expect((await late).value).toBe(3);
   });
 
-  test("one that was asked for anew began after the question", async () => {
+  test("a listing that is requested again begins after the request", async () => {
     let rows: unknown[] = [];
     stub.routes[LIST] = () => page(rows);
     const provider = stub.provider();
@@ -440,7 +440,7 @@ describe("ending a machine", () => {
 });
 
 describe("the account", () => {
-  test("its name and credit, and what stands in the way", async () => {
+  test("its name and credit, and obstacles to renting", async () => {
     let credit: unknown = 12.5;
     stub.routes["GET /api/v0/users/current/"] = () => ({ json: { id: 5, email: "a@example.test", credit } });
     const provider = stub.provider();
@@ -486,7 +486,7 @@ describe("the way in, and the way out", () => {
     expect(selfEnd).not.toContain(KEY);
   });
 
-  test("what it says of itself", () => {
+  test("a machine's own description", () => {
     const { info, certainty } = stub.provider();
     expect(info).toMatchObject({ name: "market", speaks: "Vast.ai", capabilities: { nodes_max: 1, self_end: true } });
     expect(certainty.listingLagMs).toBeGreaterThanOrEqual(120_000);

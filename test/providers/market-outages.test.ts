@@ -40,13 +40,13 @@ it.each<[string, Reply]>([
   expect(await provider.listOffers(spec(), signal)).toHaveLength(1);
 });
 
-it("three times is told", async () => {
+it("is reported after three times", async () => {
   stub.routes[LIST] = () => "cut";
   await expect(stub.provider().inspect(handle, signal)).rejects.toMatchObject({ code: "provider_unreachable" });
   expect(stub.count(LIST)).toBe(3);
 });
 
-it("that lasted longer than a moment is told at once", async () => {
+it("is reported at once if it lasted longer than a moment", async () => {
   stub.routes[LIST] = () => {
     stub.clock.ms += 30_000;
     return "cut";
@@ -55,7 +55,7 @@ it("that lasted longer than a moment is told at once", async () => {
   expect(stub.count(LIST)).toBe(1);
 });
 
-it("of an order, or of an end, is left to whoever asked", async () => {
+it("during an order or a termination is left to the caller", async () => {
   stub.routes[LIST] = () => page([machineRow()]);
   stub.routes[CREATE] = () => "cut";
   stub.routes[DESTROY] = () => "cut";

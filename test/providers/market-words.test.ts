@@ -44,7 +44,7 @@ describe("An address that is not served any more", () => {
   });
 });
 
-test("A refusal whose words stand in an object inside the answer is told in these words", async () => {
+test("A refusal whose message is in an object inside the answer is reported with this message", async () => {
   const json = { success: false, error: { code: "host_blocked", message: "This host does not rent to you." } };
   stub.routes["PUT /api/v0/asks/501/"] = () => ({ status: 400, json });
   const error = await thrownBy(stub.provider().create(OFFER, order()));
@@ -82,7 +82,7 @@ describe("The start script", () => {
 });
 
 describe("A catalogue that is odd", () => {
-  test("Prices that are no numbers are told and are no offers", async () => {
+  test("Prices that are not numbers are reported and do not become offers", async () => {
     const prices = ["NaN", null, "cheap", -1, { usd: 1 }];
     stub.routes[SEARCH] = () => ({ json: { offers: prices.map((dph_total) => offerRow({ dph_total })) } });
     const provider = stub.provider();

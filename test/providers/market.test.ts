@@ -76,7 +76,7 @@ describe("searching", () => {
     });
   });
 
-  test("min_vram_gb becomes the GPU-RAM filter; a model that nobody knows passes through with spaces", async () => {
+  test("min_vram_gb becomes the GPU-RAM filter; an unknown model passes through with spaces", async () => {
     await offers([], { gpus: "Quantum_9000:2", min_vram_gb: 24 });
     expect(searches()[0]?.body).toMatchObject({ gpu_name: { in: ["Quantum 9000"] }, gpu_ram: { gte: 22_118 } });
     await offers([], { gpus: "Quantum_9000" });
@@ -158,7 +158,7 @@ describe("searching", () => {
     expect(found.map((offer) => offer.id)).toEqual(["3"]);
   });
 
-  test("where nothing is below the cap, what is above it is shown, six seconds later", async () => {
+  test("if no offer is below the cap, the offers above it are shown, six seconds later", async () => {
     stub.routes[SEARCH] = ({ body }) => ({ json: { offers: body.dph_total ? [] : [offerRow()] } });
     const found = await stub.provider().listOffers(spec({ price_cap: 0.1 }), signal);
     expect(found).toEqual([OFFER]);
@@ -186,7 +186,7 @@ describe("searching", () => {
     expect(await codeOf(stub.provider().listOffers(spec(), signal))).toBe(code);
   });
 
-  test("checks a spec without asking anybody, naming the field", () => {
+  test("checks a spec without any request, naming the field", () => {
     const fieldOf = (input: Parameters<typeof spec>[0]) => {
       try {
         stub.provider().check(spec(input));
@@ -293,7 +293,7 @@ describe("renting", () => {
     expect(stub.count(CREATE)).toBe(1);
   });
 
-  test.each([[null], ["another"]])("nor is it known where the key is %j by the time of the answer", async (secret) => {
+  test.each([[null], ["another"]])("is unknown, too, if the key is %j at the time of the answer", async (secret) => {
     stub.routes[CREATE] = () => {
       stub.secret = secret;
       return { status: 502, json: { success: false, error: "internal" } };
@@ -357,7 +357,7 @@ describe("renting", () => {
     expect(await provider.listOffers(spec(), signal)).toEqual([]);
   });
 
-  test("however long the answer takes, the offer is nobody else's meanwhile, nor right after", async () => {
+  test("however long the answer takes, no other order gets the offer meanwhile, nor right after", async () => {
     stub.routes[SEARCH] = () => ({ json: { offers: [offerRow()] } });
     const provider = stub.provider();
     const meanwhile: Promise<string>[] = [];

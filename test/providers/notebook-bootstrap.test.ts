@@ -69,7 +69,7 @@ describe("GET /v1/notebook/bootstrap", () => {
     expect(JSON.parse(reply.text)).toEqual(bootstrapNotebook(KEY));
   });
 
-  it("says so where there is no key to give", async () => {
+  it("says that there is no key", async () => {
     const { server } = await serve();
     expect((await ask({ port: server.port, path })).json).toMatchObject({ code: "provider_unavailable" });
   });
@@ -109,7 +109,7 @@ describe("the cell, run", { tags: "needs/sshd" }, () => {
     }
   });
 
-  it("lets nobody else in, and offers no password", async () => {
+  it("admits no other user, and offers no password", async () => {
     const { endpoint } = await connected("bore");
     const other = new Runtime();
     try {

@@ -29,7 +29,7 @@ function provider(settings: Record<string, string>) {
   return { it: made, asked, settings };
 }
 
-describe("what a person pastes", () => {
+describe("the values that a person pastes", () => {
   const at = (host: string, port: number, user = "root") => ({ host, port, user });
 
   it.each<[string, ReturnType<typeof parseEndpoint>]>([
@@ -166,7 +166,7 @@ describe("the provider notebook", () => {
     expect(await now()).toBe("a.example");
   });
 
-  it("lets go without asking anybody, again and again, and then calls it gone; so does the next process", async () => {
+  it("releases without any request, repeatedly, and then calls it gone; so does the next process", async () => {
     const { it: notebook, asked } = provider({ host: "a.example", port: "1" });
     const handle = await notebook.create(offer, order);
     expect(await notebook.inspect(handle)).toMatchObject({ phase: "ready", priceMicro: 0, address: "a.example" });

@@ -89,7 +89,7 @@ const FORMS: Record<string, Answer> = {
     page(from((Number(at) - 1) * SIZE), {}, { "x-next-page": Number(at) < 3 ? `${Number(at) + 1}` : "" }),
 };
 
-describe("a list in pages is read to its end where it is told by", () => {
+describe("a list in pages is read to its end by", () => {
   test.each(Object.entries(FORMS))("%s", async (_form, answer) => {
     expect(await wholeList(list(answer))).toEqual(NAMES);
   });
@@ -124,7 +124,7 @@ describe("a list is not complete", () => {
     await expect(wholeList(list(answer))).rejects.toThrow(/./);
   });
 
-  test("where it takes longer than two minutes", async () => {
+  test("if it takes longer than two minutes", async () => {
     let now = 0;
     const request = list((_query, call) => ((now += 10_000), page([`x${call}`], { nextCursor: `c${call}` })), {
       now: () => now,

@@ -115,7 +115,7 @@ describe.each(["graphql", "rest"])("%s: an order that is refused with 429", (api
   const made = (name: string): Answer =>
     api === "rest" ? { status: 201, json: restPod({ name }) } : data({ podFindAndDeployOnDemand: pod({ name }) });
 
-  test("waits as it is told and is sent again, under the same name, without a list", async () => {
+  test("waits as requested and is sent again, under the same name, without a list", async () => {
     let n = 0;
     const stub = await podhostStub(() => ((n += 1) <= 2 ? limited() : made(orderOf().name)), { api });
     const handle = await stub.provider.create(OFFER, orderOf());

@@ -92,7 +92,7 @@ test.each([
   expect(asked?.body.variables.input.minCudaVersion).toBe(floor);
 });
 
-test("A log that goes on for ever is read as far as it came", async () => {
+test("An endless log is read as far as it arrived", async () => {
   const server = createServer((_request, response) => {
     response.writeHead(200, { "content-type": "text/plain" });
     response.write("manifest unknown\n");

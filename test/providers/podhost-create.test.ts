@@ -92,7 +92,7 @@ describe("offers", () => {
     expect(await provider.listOffers(specOf({ min_vram_gb: 80 }), never)).toEqual([]);
   });
 
-  test("bare NaN for a price: no offer, though another price is told; a machine that was made at NaN is held", async () => {
+  test("a price of bare NaN gives no offer, even with another reported price; a machine that was made at NaN is held", async () => {
     const bare = (json: unknown): Answer => ({ raw: JSON.stringify(json).replaceAll('"nan"', "NaN") });
     const stub = await podhostStub((asked) =>
       asked.root === "gpuTypes"
@@ -104,7 +104,7 @@ describe("offers", () => {
     expect([handle.id, handle.priceMicro]).toEqual([pod().id, null]);
   });
 
-  test("of two prices the higher one counts; a free one is one", async () => {
+  test("the higher of two prices counts; a free one is a price", async () => {
     const dear = await podhostStub(
       catalogue(gpu(SXM, { lowestPrice: { uninterruptablePrice: 3.5, stockStatus: "High" } })),
     );
@@ -125,7 +125,7 @@ describe("offers", () => {
     expect(new Set(clouds)).toEqual(new Set(["COMMUNITY", "SECURE"]));
   });
 
-  test("a model that nobody knows passes through as it is", async () => {
+  test("an unknown model passes through unchanged", async () => {
     const stub = await podhostStub(catalogue(gpu("NVIDIA B300 SXM6 AC")));
     expect(await stub.provider.listOffers(specOf({ gpus: "NVIDIA B300 SXM6 AC" }), never)).toHaveLength(1);
   });
@@ -384,7 +384,7 @@ describe("a create call", () => {
     expect((await stub.provider.create(OFFER, orderOf())).priceMicro).toBe(null);
   });
 
-  test("what fails before anything is sent says so", async () => {
+  test("a failure before anything is sent says so", async () => {
     const refused = new PodhostProvider({
       credential: () => ({ secret: KEY, settings: {} }),
       baseUrl: "https://no-such-name.invalid",
@@ -420,7 +420,7 @@ describe("ending itself", () => {
     ]);
   });
 
-  test("where that is refused it tries the other API, then to stop", async () => {
+  test("tries the other API if that is refused, then to stop", async () => {
     const stub = await podhostStub(({ root, path }) =>
       root === "podTerminate" ? errors("no") : path.endsWith("/action") ? { json: {} } : { status: 403 },
     );

@@ -27,7 +27,7 @@ describe("a pod whose id is none", () => {
   );
 });
 
-test("how a machine ends itself is known without a credential, too: a run goes on while there is none", () => {
+test("the way in which a machine ends itself is known without a credential, too: a run continues while it is missing", () => {
   const none = (): never => {
     throw new SvcError("credential_missing", { provider: "podhost", missing: "PODHOST_API_KEY" });
   };

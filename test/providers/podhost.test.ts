@@ -295,7 +295,7 @@ describe("lists", () => {
     pod({ id: "-x", name: null }),
   ];
 
-  test("give back all of one name, and leave strangers out", async () => {
+  test("return all machines of one name, and exclude strangers", async () => {
     const stub = await podhostStub(listing(...twins));
     const owned = await stub.provider.listOwned("svc-abc-job1-", never);
     expect(owned.map(({ id, name, priceMicro }) => [id, name, priceMicro])).toEqual([
@@ -313,7 +313,7 @@ describe("lists", () => {
     ]);
   });
 
-  test("are always asked for anew", async () => {
+  test("are requested again every time", async () => {
     const stub = await podhostStub(listing());
     await stub.provider.listOwned("svc-", never);
     await stub.provider.listOwned("svc-", never);
@@ -394,7 +394,7 @@ describe("the two APIs", () => {
     expect(stub.names()).toEqual(["myself", "GET /v2/pods", "DELETE /v2/pods/q7r2vd0kx1"]);
   });
 
-  test("an outage, a page with 200, or a JSON 404 is no retirement", async () => {
+  test("an outage, a page with 200, or a JSON 404 does not mean retirement", async () => {
     for (const answer of [{ status: 503 }, { raw: "<html>" }, { status: 404, json: { message: "no" } }]) {
       const stub = await podhostStub(restOnly(answer));
       expect((await thrownBy(stub.provider.inspect(HANDLE, never))).code).toBe("provider_error");
@@ -427,7 +427,7 @@ describe("the two APIs", () => {
     expect(owned).toHaveLength(phase === "gone" ? 0 : 1);
   });
 
-  test("REST: a 404 counts only beside a list that opens, and a page for people tells nothing", async () => {
+  test("REST: a 404 counts only together with a list that opens, and a page for people proves nothing", async () => {
     const gone = await podhostStub(restOnly({}, []), { api: "rest" });
     expect(await gone.provider.inspect(HANDLE, never)).toEqual({ phase: "gone" });
     const shut = await podhostStub(({ path }) => (path === "/v2/pods" ? { status: 401, json: {} } : NO_POD), {

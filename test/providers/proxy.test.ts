@@ -121,7 +121,7 @@ test("A call over plain http, which only this computer gets, goes through no pro
   expect((await http.call({ method: "GET", path: "/" })).status).toBe(200);
 });
 
-test("The proxy is read as curl reads it, and what is no address of one is none", () => {
+test("The proxy is read as curl reads it, and an invalid address is ignored", () => {
   expect(proxyEnvOf({ HTTPS_PROXY: "http://a:1", https_proxy: "http://b:2" })?.https_proxy).toBe("http://b:2");
   expect(proxyEnvOf({ HTTPS_PROXY: "http://a:1", NO_PROXY: ".corp" })?.no_proxy).toBe(".corp,localhost,127.0.0.1,::1");
   for (const proxy of ["", "nonsense", "socks5://a:1", undefined])

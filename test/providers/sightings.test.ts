@@ -69,7 +69,7 @@ test.each(CASES.map((one) => [words(one), one] as const))("%s", (_, { ageMs, see
 });
 
 describe("Sightings", () => {
-  it("A machine that shows again begins its minute of misses anew", () => {
+  it("A machine that shows again starts its minute of misses again", () => {
     let now = 0;
     const sightings = new Sightings(LAG_MS * 10, () => now);
     sightings.seen("m");

@@ -50,7 +50,7 @@ test.each(providers.map((provider) => [provider.name, provider] as const))(
   },
 );
 
-test("the refusal names the provider, what was asked for and where to go", () => {
+test("the refusal names the provider, the request and where to go", () => {
   expect(() => refuseSpot("podhost", { spot: "only" })).toThrowError(
     /podhost has no spot machines, and the run asks for them \(spot: only\)/,
   );

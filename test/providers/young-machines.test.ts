@@ -26,7 +26,7 @@ describe("cloudvm", () => {
   });
   afterEach(() => stub.close());
 
-  it("that another process found is not gone because this one does not find it", async () => {
+  it("keeps a machine that another process found although this one does not find it", async () => {
     const items = { [`zones/${ZONE}`]: { instances: [instance()] } };
     stub.on("GET", "/aggregated/instances", { json: { items } });
     const [found] = await stub.provider().listOwned("svc-abcd1234-", never);
@@ -38,7 +38,7 @@ describe("cloudvm", () => {
     expect(await later.inspect(found!, never)).toEqual({ phase: "gone" });
   });
 
-  it("that was seen is gone once it has been missing for a minute, and not before, whoever saw it", async () => {
+  it("calls a seen machine gone once it has been missing for a minute, and not before, whichever process saw it", async () => {
     stub.on("GET", `/zones/${ZONE}/operations`, { json: { items: [] } });
     for (const restarted of [false, true]) {
       const made = handle({ made_at_ms: String(stub.nowMs) });
@@ -58,7 +58,7 @@ describe("cloudvm", () => {
     }
   });
 
-  it("that was seen, and is shown again, is there", async () => {
+  it("keeps a machine that was seen and shows again", async () => {
     const made = handle({ made_at_ms: String(stub.nowMs) });
     stub.on("GET", `/zones/${ZONE}/operations`, { json: { items: [] } });
     stub.on("GET", SELF, { json: instance() }, notFound(SELF), { json: instance() }, notFound(SELF));
@@ -71,7 +71,7 @@ describe("cloudvm", () => {
     expect(phases).toEqual(["ready", "starting", "ready", "starting"]);
   });
 
-  it("that is ended, by whatever process, is gone when its deletion is done", async () => {
+  it("calls a terminated machine gone when its deletion is done, whichever process terminated it", async () => {
     const made = handle({ made_at_ms: String(stub.nowMs) });
     stub.on("GET", `/zones/${ZONE}/operations`, { json: { items: [] } });
     stub.on("GET", SELF, notFound(SELF));
@@ -131,7 +131,7 @@ describe("market", () => {
     stub.clock.ms += 5_000;
   };
 
-  it("that another process found is not gone because this one does not find it", async () => {
+  it("keeps a machine that another process found although this one does not find it", async () => {
     stub.routes[LIST] = () => page([machineRow()]);
     const [found] = await stub.provider().listOwned(PREFIX, signal);
     vanish();
@@ -147,7 +147,7 @@ describe("market", () => {
   };
   const REACHED = { address: "203.0.113.45", ssh: [{ host: "203.0.113.45", port: 41_022, user: "root" }] };
 
-  it("that was seen is not gone because answers leave it out for some seconds", async () => {
+  it("keeps a seen machine although answers omit it for some seconds", async () => {
     for (const restarted of [false, true]) {
       const made = young(restarted ? REACHED : {});
       const provider = stub.provider();
@@ -169,7 +169,7 @@ describe("market", () => {
     }
   });
 
-  it("that was seen, and has been missing for a minute, is gone, and stays so, whoever asks next", async () => {
+  it("calls a seen machine gone after a minute of misses, and it stays so for every later caller", async () => {
     const made = young();
     const provider = stub.provider();
     stub.routes[LIST] = () => page([machineRow()]);
@@ -183,7 +183,7 @@ describe("market", () => {
     }
   });
 
-  it("that was reached before and is ended by another process is gone as soon as it is not there", async () => {
+  it("calls a machine that was reached before, and that another process ends, gone at its first miss", async () => {
     vanish();
     stub.routes["DELETE /api/v0/instances/9001/"] = () => ({ json: { success: true } });
     const provider = stub.provider();
@@ -195,7 +195,7 @@ describe("market", () => {
     expect((await denied.inspect(young(REACHED), signal)).phase).toBe("starting");
   });
 
-  it("that was seen, and the answer to whose end was lost, is gone as soon as it is not there", async () => {
+  it("calls a seen machine, whose termination got no answer, gone at its first miss", async () => {
     const provider = stub.provider();
     const made = young(REACHED);
     stub.routes["DELETE /api/v0/instances/9001/"] = () => (vanish(), "cut");
@@ -205,7 +205,7 @@ describe("market", () => {
     expect(await provider.inspect(made, signal)).toEqual({ phase: "gone" });
   });
 
-  it("that nobody saw, and whose end was accepted, is gone once it has been missing for a minute", async () => {
+  it("calls an unseen machine, whose termination was accepted, gone after a minute of misses", async () => {
     vanish();
     stub.routes["DELETE /api/v0/instances/9001/"] = () => ({ json: { success: true } });
     const provider = stub.provider();

@@ -8,7 +8,7 @@ import { endsOfAll } from "./faults.ts";
 const choice = { seed: 5, kind: "every" } as const;
 const whole = chooseCells(choice);
 
-test("a drawing is the same for the same seed, another for another, and has each cell once before it begins anew", () => {
+test("a drawing is the same for the same seed, differs for another, and has each cell once before it starts over", () => {
   const cells = drawCells(choice, whole.length, false);
   const drawn = cells.map(nameOf);
   expect(new Set(cells.map(({ nodes: _, ...cell }) => nameOf(cell)))).toEqual(new Set(whole.map(nameOf)));

@@ -14,7 +14,7 @@ for path in sorted(p for p in root.rglob("*") if p.is_file()):
     print("READS", os.environ["SVC_NODE_RANK"], path.relative_to(root), hashlib.sha256(path.read_bytes()).hexdigest())
 `;
 
-it("of two nodes finds its data on both, taken up again by a control plane that was killed while it was sent", async () => {
+it("with two nodes finds its data on both, after a control plane was killed in the upload and the next resumed it", async () => {
   const spec = { nodes: 2, launcher: "single", entrypoint: "read.py", args: [], data: ["set"] };
   const world = await World.start({ provider: "podhost", spec });
   try {

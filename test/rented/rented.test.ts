@@ -38,7 +38,7 @@ describe.concurrent("a rented machine", () => {
     },
   );
 
-  it.for(["podhost", "market"] as const)("of %s whose order got no answer is found and used", async (provider) => {
+  it.for(["podhost", "market"] as const)("is found and used if its order at %s got no answer", async (provider) => {
     expect(await cell({ provider, fault: "lost_after_create" })).toMatchObject({ came: "succeeded" });
   });
 
@@ -50,11 +50,11 @@ describe.concurrent("a rented machine", () => {
     expect(await cell({ provider, kill })).toMatchObject({ came: "succeeded", lives: 2 });
   });
 
-  it("whose disk fills up loses nothing of its log, and ends", async () => {
+  it("loses nothing of its log when its disk fills up, and ends", async () => {
     await cell({ provider: "market", fault: "disk_full" });
   });
 
-  it("of a notebook's owner who closed it is given up within minutes", async () => {
+  it("is given up within minutes when a notebook's owner closes it", async () => {
     expect(await cell({ provider: "notebook", fault: "vanishes" })).toMatchObject({ came: "runtime_gone" });
   });
 
@@ -74,7 +74,7 @@ describe.concurrent("a rented machine", () => {
     });
   });
 
-  it("goes on printing while the network is cut for 20 s of this computer", async () => {
+  it("keeps printing while this computer's network is cut for 20 s", async () => {
     await within({ provider: "podhost", lines: 1_000, seconds: 12 }, async (world) => {
       world.once("log", () => world.faults.set("black_hole", 20_000 * FACTOR));
       const ending = await world.live();
@@ -97,7 +97,7 @@ describe.concurrent("a rented machine", () => {
     });
   });
 
-  it("that vanishes leaves all that was seen of its log, also what might have become a metric", async () => {
+  it("leaves all of its log that was seen when it vanishes, including text that might have become a metric", async () => {
     await within({ provider: "podhost" }, async (world) => {
       const script = `import time\nprint("line 1\\nlast words\\x1esvc1:", end="", flush=True)\ntime.sleep(600)\n`;
       writeFileSync(join(world.dir, "project", "train.py"), script);
@@ -114,7 +114,7 @@ describe.concurrent("a rented machine", () => {
     });
   });
 
-  it("of two that vanishes ends both nodes with one reason", async () => {
+  it("ends both nodes with one reason when one of two vanishes", async () => {
     const spec = { nodes: 2, launcher: "single" };
     await within({ provider: "podhost", lines: 600, seconds: 12, spec }, async (world) => {
       world.once("log", () => world.faults.set("vanishes", 1_000));
@@ -139,7 +139,7 @@ describe.concurrent("a rented machine", () => {
     });
   });
 
-  it("of somebody else is listed as such", async () => {
+  it("from another installation is listed as foreign", async () => {
     await within({ provider: "podhost" }, async (world) => {
       addForeign(world);
       await world.live();

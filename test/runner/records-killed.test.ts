@@ -25,7 +25,7 @@ while True:
     os.pwrite(sent, struct.pack("<Q", step), 0)
 `;
 
-it(`of ${KILLS} runners that are killed, none stores a metric twice or leaves a gap`, { timeout: 600_000 }, async () => {
+it(`none of ${KILLS} killed runners stores a metric twice or leaves a gap`, { timeout: 600_000 }, async () => {
   const lost: number[] = [];
   for (let n = 0; n < KILLS; n++) {
     const run = newRun([python, "-c", `import os\nos.dup2(os.open(os.devnull, os.O_WRONLY), 1)\n${SCRIPT}`]);

@@ -57,7 +57,7 @@ describe("metrics of a process whose stdout leads elsewhere", () => {
     expect(log.indexOf("epoch 1")).toBeLessThan(log.indexOf('"s":2,'));
   });
 
-  it("of many processes that write at once are all stored once, and no line of text is torn by them", async () => {
+  it("are all stored once when many processes write at once, and no line of text is torn by them", async () => {
     const code = `
 import multiprocessing, os, svc
 def work(rank):
@@ -98,7 +98,7 @@ os.wait()
       expect(metrics.filter(([n]) => n === name).map(([, step]) => step).sort((a, b) => a - b)).toEqual([...Array(2000).keys()]);
   });
 
-  it("of a process that outlives its parent are stored", async () => {
+  it("are stored for a process that outlives its parent", async () => {
     const code = `
 import os, signal
 parent = os.getpid()
@@ -118,7 +118,7 @@ while not os.path.exists(os.environ["SVC_RUN_DIR"] + "/go"): pass
     expect(metrics).toEqual(STORED);
   });
 
-  it("of a Node.js script are stored once, wherever its stdout leads", async () => {
+  it("are stored once for a Node.js script, wherever its stdout leads", async () => {
     const sdk = resolve(import.meta.dirname, "../../sdk/log.ts");
     const code = `import { log } from ${JSON.stringify(sdk)}; for (let i = 0; i < 3; i++) log({ loss: i / 2 }, i);`;
     const script = `"$NODE" --input-type=module -e "$CODE" > /dev/null`;
@@ -202,7 +202,7 @@ os.unlink("/tmp/svc-mine-%d" % os.getpid())
     expect(text).toBe("size 0\n");
   });
 
-  it("shows as text what is no record", async () => {
+  it("shows a malformed record as text", async () => {
     const run = await startRun(`echo "not a record" > "$SVC_RECORDS"; printf half > "$SVC_RECORDS"`, given());
     const { text } = await outcome(run);
     expect(text).toBe("not a record\nhalf");

@@ -10,7 +10,7 @@ import { changedRunner, ended, finish, never, newNonce, newRun, processesWith, p
 
 const py = (code: string, ...args: string[]): string[] => [python, "-u", "-c", code, ...args];
 
-describe("what the script is given", () => {
+describe("the environment of the script", () => {
   it("gives the arguments exactly: spaces, quotes, line breaks, Unicode, empty ones, things that look like options", async () => {
     const args = ["", " ", "a b", "it's", '"q"', "new\nline", "tab\t", "naïve ☃ 日本 🙂", "$HOME `id` $(id)", "--", "-x", "*", "\\", "\u007f\u0001"];
     const run = await startRun(py("import sys, json; print(json.dumps(sys.argv[1:]))", ...args));
@@ -145,7 +145,7 @@ describe("start, repeated", () => {
     expect(existsSync(join(run.runDir, "env.json"))).toBe(false);
   });
 
-  it("answers who asks again when it is known what became of it", async () => {
+  it("answers a repeated call when the result is known", async () => {
     for (const [argv, outcome] of [
       ["sleep 0.2", { phase: "running", pid: expect.any(Number) as number }],
       [["/no/such/program"], { code: "entrypoint_not_runnable" }],
@@ -168,7 +168,7 @@ m.Run.launch = launch_later
     }
   });
 
-  it("refuses another run while one lives, and afterwards goes on in the same log", async () => {
+  it("refuses another run while one lives, and afterwards continues in the same log", async () => {
     const run = await startRun("echo a; sleep 60");
     await until(run, "a\n");
     const next = { ...run.spec, nonce: newNonce(), argv: ["echo", "b"] };
@@ -180,7 +180,7 @@ m.Run.launch = launch_later
     expect(log.toString()).toBe("a\nb\n");
   });
 
-  it("goes on although the call that started it is killed at that very moment", async () => {
+  it("continues although the call that started it is killed at that very moment", async () => {
     const run = newRun("echo one; sleep 0.5; echo two");
     const killed = changedRunner(
       run,
@@ -200,7 +200,7 @@ m.Run.launch = launch_and_kill
     expect(log.toString()).toBe("one\ntwo\n");
   });
 
-  it("hands over the secrets, although the answer took longer than anybody waits for", async () => {
+  it("passes the secrets, although the answer took longer than every caller waits", async () => {
     const run = newRun('echo "$TOKEN"');
     const [begun, go] = [join(run.runDir, "begun"), join(run.runDir, "go")];
     const slow = changedRunner(
@@ -260,7 +260,7 @@ describe("samples", () => {
     expect((await run.host.readSamples(next, never)).samples).toEqual([]);
   });
 
-  it("tells since when nobody typed at a terminal, where there is one", async () => {
+  it("report how long no key was pressed at a terminal, if there is a terminal", async () => {
     // Somebody else's terminal, as far as the run goes: a shell that reads what is typed.
     const terminal = `import os, pty, sys
 shell, keys = pty.fork()
@@ -282,7 +282,7 @@ sys.stdin.read()`;
     }
   });
 
-  it("is no matter of life and death: a run goes on where nothing can be opened or made, and nothing leaks", async () => {
+  it("cannot end a run: a run continues when nothing can be opened or made, and nothing leaks", async () => {
     const run = newRun("sleep 1; ls /proc/$PPID/fd | wc -l", { sample_seconds: 0.1 });
     mkdirSync(run.runDir, { recursive: true });
     writeFileSync(join(run.runDir, "nvidia-smi"), "#!/bin/sh\n", { mode: 0o755 });

@@ -136,7 +136,7 @@ describe("a new control plane", () => {
 
 describe("a full disk", () => {
 
-  it("loses nothing: the script waits, and goes on when there is room again", { tags: "needs/mounts" }, async () => {
+  it("loses nothing: the script waits, and continues when there is room again", { tags: "needs/mounts" }, async () => {
     const mount = mkdtempSync(join(tmpdir(), "svc-full-"));
     const hashFile = `${mount}.hash`;
     expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=3m", "svc-test", mount]).status).toBe(0);

@@ -134,7 +134,7 @@ m.read_json = read_and_order
     expect(await run.host.status(never)).toMatchObject({ phase: "exited", stopped: true });
   });
 
-  it("is no error where nothing was ever started", async () => {
+  it("succeeds if nothing was ever started", async () => {
     const run = newRun("true");
     await run.host.stop(0, never);
     expect(await run.host.status(never)).toBe(null);
@@ -215,7 +215,7 @@ describe("a runner that was killed", () => {
     await innocent.host.stop(0, never);
   });
 
-  it("is told from a restart of the machine", async () => {
+  it("is distinguished from a restart of the machine", async () => {
     const run = await startRun("sleep 100");
     const status = await run.host.status(never);
     await run.host.stop(0, never);
@@ -227,7 +227,7 @@ describe("a runner that was killed", () => {
   });
 });
 
-describe("where there is no /proc and no subreaper", () => {
+describe("a system without /proc and subreaper", () => {
   const call = (run: TestRun, ...args: string[]) =>
     spawnSync(python, ["-I", "-S", runnerPath, ...args], { env: { ...process.env, SVC_RUNNER_PORTABLE: "1" }, encoding: "utf8", cwd: run.runDir });
 

@@ -70,7 +70,7 @@ test("a problem answer becomes an error with code, message, hint and fields", as
   });
 });
 
-test("an answer that is no problem document is told as such", async () => {
+test("an answer that is not a problem document is reported as such", async () => {
   const client = await serve((_, res) => void res.writeHead(502).end("<html>"));
   expect((await failure(client.jobs())).code).toBe("unexpected_answer");
 });
@@ -100,7 +100,7 @@ test("an answer is capped after inflation", async () => {
   expect((await failure(client.jobs())).message).toContain("larger than");
 });
 
-test("nobody listening is `unreachable`, with the remedy", async () => {
+test("a port without a listener is `unreachable`, with the remedy", async () => {
   const client = await serve(() => {});
   await new Promise((r) => servers.splice(0)[0]?.close(r));
   const e = await failure(client.health());

@@ -43,7 +43,7 @@ test("two credentials of one provider need a choice", () => {
   configure({ registry, use: ["b"] });
 });
 
-test("a variable that is not set is told of where configure is called; a raw secret is not shown", () => {
+test("configure reports a missing variable at once; a raw secret is not shown", () => {
   const of = (secret_ref: string) => ({
     registry: { credentials: [{ cred_id: "c", provider: "market", secret_ref }] },
   });
@@ -56,7 +56,7 @@ test("a variable that is not set is told of where configure is called; a raw sec
   expect(() => configure(of("sk-very-secret"))).toThrow(/^((?!sk-very).)*$/);
 });
 
-test("what was named is told once: this process's environment, whole paths, and only what is in use", async () => {
+test("the registry is sent once: this process's environment, whole paths, and only the entries in use", async () => {
   vi.stubEnv("MY_KEY", "callers-key");
   const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => undefined);
   configure({

@@ -42,7 +42,7 @@ test("one call is one record line with the mark", () => {
   expect(out.split("\n").filter(Boolean)).toHaveLength(3);
 });
 
-test("values that JSON lacks travel as words, and what is no number is left out with one line each", () => {
+test("values that JSON lacks travel as words, and a value that is not a number is skipped with one line each", () => {
   const { records, err } = script(
     'for (const _ of [1, 2]) log({ a: NaN, b: Infinity, c: -Infinity, d: true, e: 7n, f: "x", g: null, h: {} })',
     { SVC_METRICS_MARK: MARK },

@@ -75,7 +75,7 @@ test("runs, streams every line, waits, and leaves no control plane behind", asyn
   expect(running()).toBeNull();
 });
 
-test("a script that ends while a run goes on ends it, in order, before it is gone", async () => {
+test("a script that ends during a run ends the run gracefully before it exits", async () => {
   const s = script(`${LONG} console.log(r.id);`);
   expect(await s.exited, s.err()).toBe(0);
   expect(records().map((r) => [r.id, r.status])).toEqual([[s.out().trim(), "interrupted"]]);
@@ -179,7 +179,7 @@ test("a control plane lives as long as one of its callers, whichever started it"
   expect(records().map((r) => r.status)).toEqual(["interrupted"]);
 });
 
-test("what is wrong is refused with its name, and the same key makes one job", async () => {
+test("a wrong parameter is refused by name, and the same key makes one job", async () => {
   const s = script(`
     const told = [];
     for (const bad of [

@@ -70,7 +70,7 @@ async function double(
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-describe("what is shown", () => {
+describe("the shown fields", () => {
   it.each([
     ["abcdefghijkl", "…ijkl"],
     ["abcdefghijk", "…"],
@@ -99,7 +99,7 @@ describe("what is shown", () => {
 });
 
 describe("saving", () => {
-  it("sets what is given, keeps the rest, fields that nobody knows among it, and leaves the file to its owner alone", async () => {
+  it("sets the given fields, keeps the rest, unknown fields included, and leaves the file private to its owner", async () => {
     writeFileSync(
       file(),
       JSON.stringify({ mine: 1, providers: { podhost: { api_key: "old", note: "n", extra: { region: "r" } } } }),
@@ -187,7 +187,7 @@ describe("saving", () => {
     expect(() => desk().list()).toThrow(/is not valid JSON/);
   });
 
-  it("from several processes at once loses nothing, and nobody ever reads half a file", async () => {
+  it("from several processes at once loses nothing, and no reader ever gets half a file", async () => {
     const writers = Array.from({ length: 3 }, (_, i) =>
       fork(new URL("./writer.child.ts", import.meta.url), [home, String(i), "20"], {
         stdio: ["ignore", "ignore", "inherit", "ipc"],
@@ -282,7 +282,7 @@ describe("asking the other side", () => {
     expect(stored()).toMatchObject({ hub: { token: "hf_good" } });
   });
 
-  it("tells nobody what the other side repeats of a secret, in an answer or an error", async () => {
+  it("never passes on a secret that the provider repeats, in an answer or an error", async () => {
     const token = "hf_this-is-the-token-itself";
     const url = await double((r) => {
       const said = r.headers.authorization ?? "";
@@ -309,7 +309,7 @@ describe("asking the other side", () => {
     expect(() => stored()).toThrow(/ENOENT/);
   });
 
-  it("asks the tracker, which says of a bad key that there is no viewer", async () => {
+  it("asks the tracker, which reports no viewer for a bad key", async () => {
     const good = `Basic ${Buffer.from("api:good").toString("base64")}`;
     const url = await double((r, body) => [
       200,

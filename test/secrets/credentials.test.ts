@@ -53,13 +53,13 @@ describe("an API key", () => {
     expect(read("market").credential).toBeNull();
   });
 
-  it.each(["sEcret\nkey", "sEcret\u0007", "sEcret\u2028key"])("that is %j is refused, unquoted", (key) => {
+  it.each(["sEcret\nkey", "sEcret\u0007", "sEcret\u2028key"])("is refused, unquoted, if it is %j", (key) => {
     const words = refusal("podhost", { PODHOST_API_KEY: key });
     expect(words).toContain("PODHOST_API_KEY must be one line of text");
     expect(words).not.toContain(key.slice(0, 6));
   });
 
-  it("that is no text is refused by its field", () => {
+  it("is refused by its field if it is not text", () => {
     store({ providers: { podhost: { api_key: ["topsecret"] } } });
     expect(refusal("podhost")).toMatch(/providers\.podhost\.api_key in .*credentials\.json must be text/);
     expect(refusal("podhost")).not.toContain("topsecret");
@@ -87,7 +87,7 @@ describe("settings", () => {
     });
   });
 
-  it("never hold what is secret, and leave out what is no plain value", () => {
+  it("never hold a secret, and skip values that are not plain", () => {
     store({ providers: { podhost: { api_key: "k", ssh_key_path: "~/k", flag: true, nested: {}, api: "rest" } } });
     expect(read("podhost").credential).toEqual({ secret: "k", settings: { api: "rest" } });
   });
@@ -197,7 +197,7 @@ describe("the store", () => {
     expect(statSync(file()).mode & 0o777).toBe(0o600);
   });
 
-  it("that others could read is said once, with its mode and what to do", () => {
+  it("is reported once if others could read it, with its mode and what to do", () => {
     const said: string[] = [];
     onTightened((words) => said.push(words));
     store(good);
@@ -232,7 +232,7 @@ describe("the store", () => {
     expect(said).not.toContain("topsecret");
   });
 
-  it.each(["", "\n", "\uFEFF{}"])("that holds %j is an empty one", (content) => {
+  it.each(["", "\n", "\uFEFF{}"])("counts as empty if it holds %j", (content) => {
     store(content);
     expect(read("podhost").missing).toHaveLength(1);
   });
@@ -245,18 +245,18 @@ describe("the store", () => {
     expect(statSync(target).mode & 0o777).toBe(0o644);
   });
 
-  it("that is a pipe is refused without waiting for a writer", () => {
+  it("is refused without waiting for a writer if it is a pipe", () => {
     execFileSync("mkfifo", [file()]);
     expect(refusal("podhost")).toContain("not a plain file");
   });
 
-  it("of another user is refused", { tags: "needs/root" }, () => {
+  it("is refused if another user owns it", { tags: "needs/root" }, () => {
     store(good);
     chownSync(file(), 12_345, 12_345);
     expect(refusal("podhost")).toContain("belongs to another user");
   });
 
-  it("that cannot be read stops nobody who has all in the environment", () => {
+  it("may be unreadable if the environment has every value", () => {
     store("{");
     expect(read("podhost", { PODHOST_API_KEY: "k" })).toMatchObject({ credential: { secret: "k" }, source: "env" });
     expect(refusal("podhost")).toContain("not valid JSON");
@@ -268,7 +268,7 @@ describe("the store", () => {
   });
 });
 
-describe("what the providers' table says", () => {
+describe("the providers' table", () => {
   it("names sources and gaps, and never throws", () => {
     store({ providers: { market: { api_key: "k" } } });
     expect(providerSources(home, { PODHOST_API_KEY: "p" })).toMatchObject({

@@ -43,7 +43,7 @@ it("A credential that changes is known from then on, and what a run was given st
   expect(known.redactor().redactText("the-second-token-2")).toBe("***redacted***");
 });
 
-it("Words of the API are not masked in it, though somebody chose one as a password", () => {
+it("Words of the API are not masked in it, even if a user chose one as a password", () => {
   const known = new KnownSecrets({ home: newHome({ own: { password: "succeeded" } }), env: {} });
   expect(maskedJson({ status: "succeeded" }, known.redactor())).toBe('{"status":"succeeded"}');
 });
@@ -54,7 +54,7 @@ it("A store that cannot be read gives no secrets and no error", () => {
   expect(new KnownSecrets({ home, env: {} }).redactor().empty).toBe(true);
 });
 
-it("JSON is masked also where the secret is escaped in it, and stays as it is where it holds none", () => {
+it("JSON is masked also where the secret is escaped in it, and stays unchanged without a secret", () => {
   const secrets = new Redactor(['se"cret\\1234']);
   const value = { a: 'x se"cret\\1234 y', b: [1, 2, "z"], k: null };
   expect(JSON.parse(maskedJson(value, secrets))).toEqual({ ...value, a: "x ***redacted*** y" });

@@ -59,14 +59,14 @@ describe("a reference of the registry", () => {
     expect(text()).toContain("env://MY_KEY");
   });
 
-  it("env:// is the control plane's where nobody gave a value", () => {
+  it("env:// is the control plane's variable if the caller has no value", () => {
     configure(only("env://MY_KEY"));
     expect(readCredential("podhost", at({ MY_KEY: "mine" })).credential?.secret).toBe("mine");
     expect(() => readCredential("podhost", at())).toThrowError(code("credential_missing"));
     expect(() => configure(only("env://MY_KEY", { "credentials.pod": null }))).toThrowError(code("secret_not_found"));
   });
 
-  it("file:// is the file as it is when it is used, stripped", () => {
+  it("file:// is the file's content at the time of use, stripped", () => {
     const file = join(home, "key");
     writeFileSync(file, "\n first \n");
     configure(only(`file://${file}`));
@@ -89,7 +89,7 @@ describe("a reference of the registry", () => {
     });
   });
 
-  it("literal:// works, is warned of, and does not lie in the registry in clear", () => {
+  it("literal:// works, causes a warning, and is not in the registry in clear", () => {
     const { warnings } = configure(only("literal://raw-literal-key"));
     expect(warnings).toEqual(said);
     expect(said).toEqual([expect.stringMatching(/credentials\.pod is a literal:\/\/((?!raw-literal).)*$/)]);
@@ -97,7 +97,7 @@ describe("a reference of the registry", () => {
     expect(text()).not.toContain("raw-literal-key");
   });
 
-  it("that was sealed with another key is told of, and used for nothing", () => {
+  it("is reported and not used if it was sealed with another key", () => {
     configure(only("literal://raw-literal-key"));
     rmSync(join(home, "installation.key"));
     expect(() => readCredential("podhost", at({ PODHOST_API_KEY: "env" }))).toThrow(/call configure\(\) again/);
@@ -105,7 +105,7 @@ describe("a reference of the registry", () => {
   });
 });
 
-describe("what the registry names", () => {
+describe("a credential in the registry", () => {
   it("is used as a whole; what it does not name comes from the environment and the store", () => {
     writeFileSync(
       join(home, "credentials.json"),
@@ -146,7 +146,7 @@ describe("what the registry names", () => {
     expect(readCredential("podhost", at()).credential?.secret).toBe("two");
   });
 
-  it("of cloudvm and notebook comes with its extra", () => {
+  it("includes the extra fields of cloudvm and notebook", () => {
     configure({
       registry: {
         credentials: [
@@ -166,7 +166,7 @@ describe("what the registry names", () => {
     });
   });
 
-  it("of hub and tracker reaches runs, is switched off by enabled, and is nothing where the caller has none", () => {
+  it("reaches runs for hub and tracker, is switched off by enabled, and is absent if the caller has none", () => {
     const tracking = { tracker: { secret_ref: "env://K", project: "p" } };
     const hub = { token_ref: "env://T", cache_dir: "/models" };
     const values = { "tracking.tracker": "track", "integrations.hub": "token" };

@@ -22,7 +22,7 @@ describe("a reference", () => {
     expect(resolve(reference, { TOKEN: "from the environment" })).toBe(value);
   });
 
-  it("gives the value as it is: line breaks and blanks belong to it", () => {
+  it("gives the raw value, with its line breaks and blanks", () => {
     expect(resolve("env://KEY", { KEY: "-----BEGIN\n x \n" })).toBe("-----BEGIN\n x \n");
   });
 

@@ -45,7 +45,7 @@ it.each(["", "\n", "00", "z".repeat(64), "ab".repeat(31), "ab".repeat(33)])(
   },
 );
 
-it("a key file that cannot be looked at is not made anew: with it would go what it has sealed", () => {
+it("an unreadable key file is not replaced: that would lose everything it has sealed", () => {
   const home = mkdtempSync(join(tmpdir(), "svc-key-"));
   try {
     symlinkSync("installation.key", join(home, "installation.key"));

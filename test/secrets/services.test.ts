@@ -113,7 +113,7 @@ describe("an object store", () => {
   });
 });
 
-describe("what is given to every run", () => {
+describe("the variables of every run", () => {
   it("is nothing where nothing is configured", () => {
     expect(injectedVariables(at({ HUB_TOKEN: "", HUB_ACCESS_TOKEN: "  ", TRACKER_API_KEY: "" }))).toEqual({
       secrets: {},
@@ -138,7 +138,7 @@ describe("what is given to every run", () => {
     });
   });
 
-  it("is no folder of this computer's user on another machine", () => {
+  it("do not include a folder of this computer's user on another machine", () => {
     store({ hub: { token: "hub", cache_dir: "~/models" } });
     expect(injectedVariables(at(), { inPlace: true }).plain["HUB_HOME"]).toBe("/home/me/models");
     expect(injectedVariables(at(), { inPlace: false }).plain).toEqual({});

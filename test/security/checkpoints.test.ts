@@ -93,7 +93,7 @@ describe("a checkpoint directory full of traps", () => {
     }
   });
 
-  it("nor by files and folders that the owner may not read", { tags: "needs/root" }, () => {
+  it("survives files and folders that the owner may not read", { tags: "needs/root" }, () => {
     chmodSync(top, 0o777);
     chmodSync(source, 0o777);
     const script = `
@@ -163,7 +163,7 @@ describe("a file that is swapped between the listing and the copy", () => {
   });
 });
 
-describe("what is at home", () => {
+describe("the downloaded files", () => {
   it("is recorded by the next process when the first one died before it could", async () => {
     put("a.pt");
     const dying = new CheckpointCollector({ targetDir, now: () => 0 });

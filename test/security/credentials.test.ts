@@ -35,7 +35,7 @@ it("no file or folder of the home is open to others, though the umask would leav
   expect(open).toEqual([]);
 });
 
-it("what a local script makes has the umask that the control plane was started with", async () => {
+it("files of a local script get the umask with which the control plane was started", async () => {
   place.file("makes.py", 'open("made.txt", "w").close(); open("made.sh", "w").close(); import os; os.mkdir("made")');
   const served = await place.serve({ under: ["sh", "-c", 'umask 027; exec "$@"', "sh"] });
   await served.ended(await served.submit({ entrypoint: "makes.py" }));

@@ -80,7 +80,7 @@ describe("the wire", () => {
     },
   );
 
-  it("closes a socket that sends fragments without end, and goes on", async () => {
+  it("closes a socket that sends endless fragments, and keeps serving", async () => {
     const head = `GET /v1/events HTTP/1.1\r\n${own}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`;
     const masked = (first: number) => String.fromCharCode(first, 0x80, 0, 0, 0, 0);
     const text = await raw(portOf(served), head + masked(0x01) + masked(0x00).repeat(20_000));
@@ -88,7 +88,7 @@ describe("the wire", () => {
     expect(await ask(`GET /v1/health HTTP/1.1\r\n${own}Connection: close\r\n\r\n`)).toEqual([200]);
   });
 
-  it("goes on while another user knocks without end", { tags: "needs/root" }, async () => {
+  it("keeps serving while another user connects without end", { tags: "needs/root" }, async () => {
     const knock = `import socket
 for _ in range(400):
     try:

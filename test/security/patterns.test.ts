@@ -32,7 +32,7 @@ const servedTo = (text: string, value: string): string => `import("node:http").t
   return outcome;
 })`;
 
-describe("what is matched against a stranger's text comes to an end", () => {
+describe("every pattern ends on a stranger's text", () => {
   it.each([
     ["*a*a*a*a*a*a*a*a*a*a*a*b", "a".repeat(250)],
     ["**/a/**/a/**/a/**/a/**/a/**/a/b", `${"a/".repeat(1_000)}c`],
@@ -48,7 +48,7 @@ describe("what is matched against a stranger's text comes to an end", () => {
     expect(ask("api/log-search.ts", "errorLine", looked)).toBe(0);
   });
 
-  it("what rsync tells of a machine", () => {
+  it("rsync's output about a machine", () => {
     const looked = `progressIn("9".repeat(2_000_000) + " ".repeat(2_000_000) + "x 12 5% xfr#3 9")`;
     expect(ask("ssh/tree-rsync.ts", "progressIn", looked)).toEqual({ bytes: 12, files: 3 });
   });
@@ -66,7 +66,7 @@ describe("what is matched against a stranger's text comes to an end", () => {
     expect(ask("providers/podhost/provider.ts", "PodhostProvider", servedTo(answer, outcome))).toBe("provider_error");
   });
 
-  it("what a store says of a refusal", () => {
+  it("a store's refusal", () => {
     const looked = `plainWords("no" + ".".repeat(1_000_000) + "x", [])`;
     expect(ask("sinks/object-store.ts", "plainWords", looked)).toBe("no");
   });

@@ -48,7 +48,7 @@ if os.fork() == 0:
     expect(place.processes()).toEqual([]);
   });
 
-  it("of a script that removes its own run directory, none is left when it is called lost", async () => {
+  it("are all gone when a script that removes its own run directory is called lost", async () => {
     const script = `
 import os, shutil, time
 print("up", flush=True)
@@ -87,7 +87,7 @@ open(os.environ["PIPED"], "w").close(); time.sleep(600)`;
     },
   );
 
-  it("of a script that damages its status and kills its runner: it ends, with its log and its checkpoint", async () => {
+  it("end when a script damages its status and kills its runner, and its log and checkpoint remain", async () => {
     const script = `
 import os, signal, sys, time
 open(os.environ["SVC_CHECKPOINT_DIR"] + "/one.bin", "wb").write(b"x" * 1000)
@@ -118,7 +118,7 @@ time.sleep(600)`;
     expect(place.processes()).toEqual([]);
   }, 150_000);
 
-  it("of forty runs, killed at random moments and twice, all end and none is left", async () => {
+  it("all end after forty runs were killed at random moments and twice", async () => {
     const next = random(seedOf("kills"));
     place.file("short.sh", "echo a; sleep 0.3; echo b");
     for (let round = 0; round < 4; round++) {
@@ -245,7 +245,7 @@ raise SystemExit("died of " + os.environ["GIVEN"])`,
     expect(answers.join("")).not.toContain(Buffer.from(`x${CANARY.hub}`).toString("base64").slice(4, -4));
   });
 
-  it("are not in what is said of a run whose own status repeats them", async () => {
+  it("are not in the record of a run whose own status repeats them", async () => {
     const id = await run(
       "liar",
       `
@@ -272,7 +272,7 @@ describe("a project directory", () => {
     const { status, body } = await served.post("/jobs", { spec: { entrypoint: "-m timeit", project_dir } });
     expect([status, body["code"]]).toEqual([400, "project_dir_refused"]);
   });
-  it("may not be, hold or lie in the home of svc", async () => {
+  it("may not be, contain or be inside the home of svc", async () => {
     const inside = ["logs", "backups", "artifacts"].map((folder) => join(place.home, folder));
     for (const project_dir of [place.home, join(place.home, ".."), join(place.home, "logs", ".."), ...inside]) {
       const { body } = await served.post("/jobs", { spec: { entrypoint: "-m timeit", project_dir } });

@@ -80,7 +80,7 @@ describe("the cache", () => {
     expect(ours).toEqual(contents(join(folder, "theirs/models--ann--tiny")));
   });
 
-  it("that we wrote is whole to the library without a network", async () => {
+  it("from us is complete for the library without a network", async () => {
     p.settings.cacheDir = join(folder, "home");
     const { path } = await p.pull("ann/tiny");
     const env = { HF_HOME: join(folder, "home"), HF_HUB_OFFLINE: "1" };
@@ -96,7 +96,7 @@ describe("the cache", () => {
     ).toBe(`1 [] ['${commit}']`);
   });
 
-  it("that the library wrote is not downloaded again by us, nor ours by it", async () => {
+  it("from the library is not downloaded again by us, nor ours by it", async () => {
     p.settings.cacheDir = join(folder, "home");
     await library('snapshot_download("ann/tiny", allow_patterns=["*.safetensors", "*.md"])', {
       HF_HOME: join(folder, "home"),
@@ -125,7 +125,7 @@ describe("a folder of its own", () => {
     expect(await library(code, { HF_HUB_OFFLINE: "1" })).toBe(path);
   });
 
-  it("that the library filled is completed, not downloaded again", async () => {
+  it("from the library is completed, not downloaded again", async () => {
     const here = join(folder, "here");
     await library(`snapshot_download("ann/tiny", local_dir=${JSON.stringify(here)}, allow_patterns="*.safetensors")`);
     p.hub.asked.length = 0;

@@ -113,7 +113,7 @@ describe.each(SERVICES)("a sink of $kind at $packages.0", (service) => {
     for (const { path, sha256: told } of list.files) expect(told).toBe(sha256(await read(path)));
   });
 
-  it("goes on with an upload after another control plane has taken over, and writes over what changed", async () => {
+  it("resumes an upload after another control plane has taken over, and overwrites changed files", async () => {
     const large = noise(33 * MIB);
     await w.submit({
       sinks: [{ kind: service.kind, url: service.url, what: ["checkpoints"], ...service.credentials }],

@@ -245,7 +245,7 @@ describe("inserting", () => {
     expect(alive()).toEqual(["svc-twice-1"]);
   });
 
-  it("says in the operation that there is no room: the machine is to be seen for a moment", async () => {
+  it("reports a lack of capacity in the operation: the machine is visible for a moment", async () => {
     sim.stockouts.add(ZONE);
     const operation = await insert("svc-full-1");
     sim.stockouts.clear();

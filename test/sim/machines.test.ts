@@ -115,7 +115,7 @@ describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
     }
   });
 
-  test("a cut wire is silent and heals; a frozen machine goes on; a slow link is slow", async () => {
+  test("a cut wire is silent and heals; a frozen machine resumes; a slow link is slow", async () => {
     const machine = await boot("w-1");
     await said(machine, "true");
     await machine.cut();
@@ -152,7 +152,7 @@ describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
     expect(await said(machine, "echo x >/root/x 2>&1 || echo full")).toContain("full");
   });
 
-  test("a restart ends what runs, runs the start script again, and wipes only where it is told", async () => {
+  test("a restart ends all processes, runs the start script again, and wipes only on request", async () => {
     const machine = await boot("r-1", { startScript: "echo run >>/workspace/runs; exec sleep 1234" });
     await said(machine, "echo kept >/root/kept");
     await machine.restart({ wipe: false });
@@ -181,7 +181,7 @@ describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
     expect(await links()).toEqual([]);
   });
 
-  test("twenty boot at once; one that is destroyed answers nobody; nothing is left after close", async () => {
+  test("twenty boot at once; a destroyed one no longer answers; nothing remains after close", async () => {
     const machines = await Promise.all(Array.from({ length: 20 }, (_, n) => boot(`n-${n}`)));
     expect(new Set(machines.map(({ address }) => address)).size).toBe(20);
     const names = await Promise.all(machines.map((machine) => said(machine, "hostname")));

@@ -267,8 +267,8 @@ describe("the list", () => {
   });
 });
 
-describe("what befalls a machine", () => {
-  it("halts it when somebody pays more, and bills on until it is destroyed", async () => {
+describe("the life of a machine", () => {
+  it("halts it when another user pays more, and bills on until it is destroyed", async () => {
     const id = (await rent()).json["new_contract"];
     await running(id);
     parts.faults.set("preempted", 0);

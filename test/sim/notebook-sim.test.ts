@@ -25,7 +25,7 @@ afterAll(async () => {
 const way = (): Way => ({ host: sim.tunnel.host, port: sim.tunnel.port, user: "root", keyPath: parts.keyPath });
 
 describe("the tunnel", () => {
-  it("leads to the machine and counts who comes", async () => {
+  it("leads to the machine and counts connections", async () => {
     await login(way());
     const before = sim.tunnel.connections;
     expect(await ssh(way(), "echo hello")).toMatchObject({ code: 0, out: "hello\n" });
@@ -78,7 +78,7 @@ describe("the tunnel", () => {
     expect((await ssh(way(), "true")).code).toBe(255);
   });
 
-  it("leads to somebody else's machine, which has another key, and nowhere in the end", async () => {
+  it("leads to another machine, which has another key, and nowhere in the end", async () => {
     const before = sim.machine.hostKey;
     await sim.swapMachine();
     expect(sim.machine.hostKey).not.toBe(before);

@@ -127,7 +127,7 @@ describe("a pod", () => {
     expect(parts.ledger.calls.filter((line) => line.startsWith("terminate"))).toEqual([`terminate ${id}`]);
   });
 
-  test("whose command returns is started again, for ever", { tags: "needs/namespaces" }, async () => {
+  test("restarts for ever when its command returns", { tags: "needs/namespaces" }, async () => {
     await start();
     await ask(
       CREATE,

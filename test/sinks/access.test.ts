@@ -110,7 +110,7 @@ describe("credentials", () => {
     expect(access({ ...A, profile: "work" })).toMatchObject({ keys: null, profile: "work" });
   });
 
-  it("of objstore_b are not repeated in any words: of its key file what opens something", () => {
+  it("for objstore_b do not appear in any message: the secret parts of its key file", () => {
     const user = { type: "authorized_user", client_id: "id", client_secret: "c-secret", refresh_token: "r-token" };
     const service = { type: "service_account", client_email: "a@b", private_key: "-----BEGIN\nabcdef\n" };
     const own = { ...B, service_account_json: "env://MINE" };
@@ -120,7 +120,7 @@ describe("credentials", () => {
     expect(access(B, { GOOGLE_APPLICATION_CREDENTIALS: login }).secrets).toEqual(["r-token", "c-secret"]);
   });
 
-  it("that are named and not there are said by their name", () => {
+  it("are named if they are missing", () => {
     expect(() => access({ ...A, access_key_id: "A", secret_access_key: "env://NOT_SET" })).toThrow(/NOT_SET/);
     expect(() => access(B)).toThrow(/gcloud auth application-default login/);
     expect(() => access(B, { GOOGLE_APPLICATION_CREDENTIALS: "/nowhere/key.json" })).toThrow(/\/nowhere\/key\.json/);
@@ -149,7 +149,7 @@ describe("credentials", () => {
     objects.close();
   };
 
-  it("of objstore_a come from a profile of the shared files, and from the environment, where nothing else is given", async () => {
+  it("for objstore_a are read from a profile of the shared files, and from the environment, if nothing else is set", async () => {
     const double = await new S3Double().listen();
     const config = join(home, "aws-config");
     writeFileSync(config, "[profile work]\nregion = eu-central-1\n");
@@ -176,7 +176,7 @@ describe("credentials", () => {
     await double.close();
   });
 
-  it("of objstore_b come from the file that a variable names, and from the user's own login", async () => {
+  it("for objstore_b are read from the file that a variable names, and from the user's own login", async () => {
     const double = await new GcsDouble().listen();
     const key = join(home, "key.json");
     writeFileSync(key, double.keyFile);

@@ -42,7 +42,7 @@ it.each([200, 403, 500])("an answer of S3 without end, with status %i, is cut", 
   store.close();
 });
 
-it.each([200, 403, 500])("a bomb with status %i is cut, counted as it is after inflation", async (status) => {
+it.each([200, 403, 500])("a bomb with status %i is cut, counted after decompression", async (status) => {
   const bomb = gzipSync(
     Buffer.concat([Buffer.from('{"error":"'), Buffer.alloc(64 * 1024 * 1024, "a"), Buffer.from('"}')]),
   );

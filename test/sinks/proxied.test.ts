@@ -104,7 +104,7 @@ describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
   });
   const close = (store: ObjectStore): void => onTestFinished(() => store.close());
 
-  test("the model hub is asked through a tunnel, in which nobody reads the token", async () => {
+  test("the model hub is reached through a tunnel, in which the proxy cannot read the token", async () => {
     const baseUrl = "https://hub.example.test";
     const hub = new Transfer({ baseUrl, token: SECRET, userAgent: "svc", stallMs: 10_000 });
     onTestFinished(() => hub.close());
@@ -116,7 +116,7 @@ describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
     expect(seen).not.toContain(SECRET);
   });
 
-  test("a store that speaks S3 is asked through a tunnel, in which nobody reads its keys", async () => {
+  test("a store that speaks S3 is reached through a tunnel, in which the proxy cannot read its keys", async () => {
     const keys = { accessKeyId: "AKIATEST", secretAccessKey: SECRET };
     const store = await openS3(access({ endpoint: "https://s3.example.test", keys }));
     close(store);

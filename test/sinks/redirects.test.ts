@@ -41,7 +41,7 @@ it.each([301, 307, 400])(
   },
 );
 
-it("A region that is no name of a region changes nothing", async () => {
+it("A malformed region changes nothing", async () => {
   let asked = 0;
   const store = await storeOf("s3", (request, response) => {
     request.resume();

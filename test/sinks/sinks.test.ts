@@ -82,7 +82,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await store.close();
   });
 
-  it("copies checkpoints and the log while the run goes on, and the rest, with the list, at its end", async () => {
+  it("copies checkpoints and the log while the run is active, and the rest, with the list, at its end", async () => {
     await w.submit({ sinks: sinks() });
     expect(list()).toMatchObject({ complete: false, files: [] });
     await w.checkpoint("step-1/model.bin", "one");
@@ -119,7 +119,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(unfinished()).toBe(0);
   });
 
-  it("sends nothing again: not after a restart, not what was only touched; what changed is sent anew", async () => {
+  it("sends nothing again after a restart or for touched files; changed files are sent again", async () => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
     await w.checkpoint("a.bin", "a");
     await w.checkpoint("b.bin", LARGE);
@@ -199,7 +199,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(store.count(kind.look)).toBe(0);
   });
 
-  it("goes on with an upload that was broken off, where the store has it", async () => {
+  it("resumes an interrupted upload, if the store still has it", async () => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
     // From the second part on, nothing comes through.
     let parts = 0;
@@ -243,7 +243,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(unfinished()).toBe(0);
   });
 
-  it("goes on with no upload of other content, though nobody knows its name", async () => {
+  it("resumes no upload of other content, even if its name was lost", async () => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
     store.fault = (asked) => (asked.what === kind.begin ? { do: "lose the answer" } : undefined);
     await w.checkpoint("model.bin", LARGE);
@@ -259,7 +259,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(unfinished()).toBe(0);
   });
 
-  it("tries for ever while the run goes on, says what is not copied after it, gives up, and is taken up on request", async () => {
+  it("retries for ever while the run is active, reports missing copies after it, gives up, and resumes on request", async () => {
     await w.submit({ sinks: sinks() });
     await w.h.upTo("stream");
     const refusal: Fault = { do: "answer", status: 403, code: "AccessDenied", message: "no storage.objects.create" };
@@ -317,7 +317,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(store.text(key("checkpoints/a.bin"))).toBe("a");
   });
 
-  it("copies what is left of a run that was over when another control plane starts, without the variable that it was given", async () => {
+  it("copies the rest of an ended run when another control plane starts, without the run's environment variable", async () => {
     await w.submit({ sinks: sinks() });
     store.fault = () => ({ do: "cut" });
     await w.checkpoint("model.bin", "content");

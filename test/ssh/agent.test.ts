@@ -175,7 +175,7 @@ describe("the agent", () => {
     expect(frames.late).toEqual([]);
   });
 
-  it("ends when nobody has asked anything for long, but not under a question", async () => {
+  it("ends after a long time without requests, but not during one", async () => {
     const hurried = source.toString().replace("UNASKED_SECONDS = 900", "UNASKED_SECONDS = 0.3");
     const { channel, child } = channelOf(["sh", "-c", AGENT_COMMAND]);
     const over = new Promise((resolve) => child.once("exit", resolve));
@@ -439,7 +439,7 @@ describe("an agent that lies", () => {
     expect((await trickle.asked) as object).toMatchObject({ bytes: Buffer.from("xxxx") });
   });
 
-  it("may say that it is at work on what it has answered, but not on what nobody asked", async () => {
+  it("may claim to work on an answered request, but not on one that was never made", async () => {
     const { client, asked } = await lied((liar, id) => {
       liar.say(`{"id":${id},"ok":{"n":1}}\n{"id":${id},"alive":true}\n`);
     });
@@ -457,7 +457,7 @@ describe("an agent that lies", () => {
     expect((await asked) as object).toMatchObject({ bytes: Buffer.from("ab\nc") });
   });
 
-  it("does not hold a caller who has gone, and its late answer harms nobody", async () => {
+  it("does not hold a caller that has left, and its late answer is harmless", async () => {
     const liar = new Liar();
     const client = await open(liar.channel);
     const gone = new AbortController();

@@ -107,14 +107,14 @@ describe("a command", () => {
     expect((await connection.exec("cat", { signal: never, stdin: parts() })).stdout.equals(bytes)).toBe(true);
   });
 
-  test("that ends before it has read all that is sent has simply ended", async () => {
+  test("has simply ended if it ends before it has read all input", async () => {
     async function* endless(): AsyncGenerator<Buffer> {
       for (;;) yield Buffer.alloc(65_536);
     }
     expect((await connect().exec("head -c 10 >/dev/null; exit 4", { signal: never, stdin: endless() })).code).toBe(4);
   });
 
-  test("whose input fails, fails with that", async () => {
+  test("fails with the error of its input", async () => {
     // oxlint-disable-next-line require-yield
     async function* broken(): AsyncGenerator<Buffer> {
       throw new RangeError("the disk here");
@@ -122,7 +122,7 @@ describe("a command", () => {
     expect((await failure(connect().exec("cat", { signal: never, stdin: broken() }))).message).toBe("the disk here");
   });
 
-  test("that says more than it may is ended", async () => {
+  test("is ended if its output exceeds the limit", async () => {
     const connection = connect();
     const e = await failure(connection.exec("yes", { signal: never, maxBytes: 100_000 }));
     expect(e.code).toBe("runner_failed");
@@ -175,7 +175,7 @@ describe("the host key", () => {
     expect(pins.check("named", keyOfLine(sshd.hostKeyLine) as Buffer)).toBe("same");
   });
 
-  test("that changed ends everything before a word is said; other machines at that address are none of it", async () => {
+  test("ends everything before a byte is sent if it changed; other machines at that address are not affected", async () => {
     const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine] });
     try {
       const connection = connect({ machine: "changing", endpoints: () => [own.endpoint] });
@@ -194,7 +194,7 @@ describe("the host key", () => {
     }
   });
 
-  test("that the provider published is asked for, among several, and no other counts", async () => {
+  test("is checked against the published one, among several, and no other counts", async () => {
     const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine], config: [] });
     try {
       pins.pin("published", keyOfLine(own.hostKeyLine) as Buffer);
@@ -220,7 +220,7 @@ describe("the host key", () => {
     }
   });
 
-  test("of a machine that refuses our key is not pinned: it may make itself another while it boots", async () => {
+  test("is not pinned if the machine refuses our key: it may make itself another while it boots", async () => {
     const own = await Sshd.start();
     try {
       const connection = connect({ machine: "booting", endpoints: () => [own.endpoint] });
@@ -245,7 +245,7 @@ describe("a machine that cannot be reached", () => {
     return (e.data as { why: string }).why;
   };
 
-  test("is told in plain words: refused, unknown, silent, hung up, not SSH, no address", async () => {
+  test("is reported in plain words: refused, unknown, silent, hung up, not SSH, no address", async () => {
     const at = { ...sshd.endpoint, port: await freePort() };
     expect(await why([at])).toBe(`connection refused by 127.0.0.1 port ${at.port}`);
     expect(await why([{ ...at, host: "nowhere.invalid" }])).toMatch(
@@ -315,7 +315,7 @@ describe("a machine that cannot be reached", () => {
 });
 
 describe("a connection that stood", () => {
-  test("fails what runs over it when it is cut, tells so, and is made anew for the next call", async () => {
+  test("fails its commands when it is cut, reports that, and is made again for the next call", async () => {
     const via = await relay({ host: sshd.address, port: sshd.port });
     const connection = connect({ endpoints: () => [{ ...sshd.endpoint, port: via.port }] });
     const told: string[] = [];
@@ -402,14 +402,14 @@ while True:
     await until(() => running() === 0, "the proxy command to end");
   });
 
-  test("that fails says why", async () => {
+  test("reports why it failed", async () => {
     const fails = { ...sshd.endpoint, proxyCommand: "echo the tunnel is closed >&2; exit 3" };
     const e = await failure(connect({ endpoints: () => [fails] }).ready(never));
     expect(e.code).toBe("ssh_unreachable");
     expect(e.message).toContain("the tunnel is closed");
   });
 
-  test("that this computer cannot start says nothing of the machine", async () => {
+  test("says nothing about the machine if this computer cannot start it", async () => {
     vi.stubEnv("PATH", "/nonexistent");
     onTestFinished(() => void vi.unstubAllEnvs());
     const e = await failure(connect({ endpoints: () => [{ ...sshd.endpoint, proxyCommand: "true" }] }).ready(never));

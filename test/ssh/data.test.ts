@@ -114,7 +114,7 @@ describe.each([
     expect(again.data_sent_bytes["set"]).toBeLessThan(100_000);
   });
 
-  it("is sent anew where it is not what it must be, though size and time are", async () => {
+  it("is sent again if its content is wrong, even with the right size and time", async () => {
     const data = await add();
     await send(data);
     const { mtime } = statSync(there("large"));
@@ -133,14 +133,14 @@ describe.each([
   });
 });
 
-it("of several paths lies under their own names", async () => {
+it("is stored under the names of its paths if it has several", async () => {
   writeFileSync(join(set, "deep/er/x"), "1");
   writeFileSync(join(top, "labels.csv"), "2");
   await send(await add(join(set, "deep"), join(top, "labels.csv")));
   expect(files()).toEqual(["deep/er/x", "labels.csv"]);
 });
 
-it("a large file goes on where a lost connection left it", async () => {
+it("a large file continues where a lost connection left it", async () => {
   metered();
   writeFileSync(join(set, "large"), randomBytes(24 * 1024 * 1024));
   const data = await add();

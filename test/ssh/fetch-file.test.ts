@@ -38,7 +38,7 @@ async function fetchWith(
   });
 }
 
-test("what comes as it was read is whole", async () => {
+test("a file is complete if it arrives as it was read", async () => {
   await fetchWith(() => undefined);
   expect(readFileSync(target).equals(content)).toBe(true);
   rmSync(target);
@@ -57,7 +57,7 @@ test.each([
   },
 );
 
-test("what had come when nobody waited any more is not asked for again", async () => {
+test("an abandoned download resumes with the bytes that had arrived", async () => {
   const lost = new SvcError("ssh_unreachable", { machine: "m1", why: "connection refused" });
   const controller = new AbortController();
   const cut = fetchWith(
@@ -80,7 +80,7 @@ test("what had come when nobody waited any more is not asked for again", async (
   rmSync(target);
 });
 
-test("a file that the machine cannot read is told from a machine that cannot be worked with", async () => {
+test("an unreadable file is distinguished from an unusable machine", async () => {
   const refuse = (kind: string) => () => {
     throw new AgentRefusal(kind, "Input/output error");
   };

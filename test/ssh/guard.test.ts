@@ -172,7 +172,7 @@ describe("the guard", { tags: "needs/root" }, () => {
     expect(times(ending)).toBe(0);
   });
 
-  it("starts anew with its container: one guard, one time, whatever stood there", async () => {
+  it("restarts with its container: one guard, one time, whatever was there", async () => {
     const ending = join(folder, name);
     await boot(`echo first >>${ending}`);
     await until(() => guards().length === 1, "the first guard");
@@ -194,14 +194,14 @@ describe("the guard", { tags: "needs/root" }, () => {
     await until(() => times(ending) >= 2, "two attempts");
   });
 
-  it("lets everybody on the machine move its time, and nobody but root its text", async () => {
+  it("lets every user of the machine move its time, and only root its text", async () => {
     await boot("true");
     const mode = (path: string): string => spawnSync("stat", ["-c", "%a", path], { encoding: "utf8" }).stdout.trim();
     expect([mode(file("")), mode(file("guard.sh")), mode(file("keep"))]).toEqual(["755", "644", "666"]);
   });
 
   for (const tool of ["curl", "python3", "python"]) {
-    it(`calls with a key that stands on no command line, by ${tool}`, async (ctx) => {
+    it(`calls with a key that is on no command line, by ${tool}`, async (ctx) => {
       const find = tool === "curl" ? "command -v curl" : `python3 -c "import sys; print(sys.executable)"`;
       const real = spawnSync("sh", ["-c", find], { encoding: "utf8" }).stdout.trim();
       if (real === "") return ctx.skip(`no ${tool} here`);
@@ -243,7 +243,7 @@ describe("the guard", { tags: "needs/root" }, () => {
   }
 });
 
-describe("who moves it forward", { tags: "needs/root" }, () => {
+describe("the processes that move it forward", { tags: "needs/root" }, () => {
   const started = async (): Promise<TestMachine> => {
     const machine = await TestMachine.start();
     onTestFinished(() => machine.close());

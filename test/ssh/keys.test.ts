@@ -93,7 +93,7 @@ describe("the key of this home", () => {
     expect(new Set(keys.map((key) => key.privateKey)).size).toBe(1);
   });
 
-  test("that others may read is not used", async () => {
+  test("is not used if others may read it", async () => {
     const other = join(dir, "open");
     const { path } = await loadSshKey({ path: null, home: other });
     chmodSync(path, 0o644);
@@ -118,13 +118,13 @@ describe("a key of the user", () => {
     ["ecdsa-pem", "ecdsa", ["-m", "PEM"]],
     ["ecdsa-pkcs8", "ecdsa", ["-m", "PKCS8"]],
   ];
-  test.each(formats)("of the form %s logs in", async (name, type, more) => {
+  test.each(formats)("in the form %s logs in", async (name, type, more) => {
     keygen(join(dir, name), type, "", ...more);
     await works(join(dir, name));
     expect((await load(join(dir, name))).publicKeyLine).toBe(readFileSync(join(dir, `${name}.pub`), "utf8").trim());
   });
 
-  test("needs no public key beside it, and believes none that is another's", async () => {
+  test("needs no public key file, and ignores one that belongs to another key", async () => {
     keygen(join(dir, "alone"));
     const line = readFileSync(join(dir, "alone.pub"), "utf8").trim();
     rmSync(join(dir, "alone.pub"));
@@ -138,7 +138,7 @@ describe("a key of the user", () => {
     await expect(load("~/svc-no-such-key")).rejects.toThrow(/\/svc-no-such-key cannot be used: there is no such file/);
   });
 
-  test("that cannot be used is told with what to do", async () => {
+  test("is reported with a remedy if it cannot be used", async () => {
     keygen(join(dir, "good"));
     const file = (name: string, text: string | Buffer, mode = 0o600): string => {
       writeFileSync(join(dir, name), text, { mode });
@@ -206,7 +206,7 @@ describe("a key with a passphrase", () => {
     await expect(new SshConnection(options).ready(never)).rejects.toMatchObject({ code: "ssh_refused" });
   });
 
-  test("whose agent never answers is not waited for", async () => {
+  test("does not block if the agent never answers", async () => {
     const socket = join(dir, "deaf");
     const deaf = createServer(() => {}).listen(socket);
     await once(deaf, "listening");

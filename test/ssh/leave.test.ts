@@ -101,7 +101,7 @@ it("says that the script may still run, and the next run there ends it", async (
   expect(rent.ledger.row(handle.name)).toMatchObject({ state: "released", note: null });
 });
 
-it("ends nothing of a run that goes on, of another installation, or of somebody else", async () => {
+it("ends nothing of an active run, of another installation, or of another user", async () => {
   const { handle, pid } = await started();
   const others = ["svc-0therone-job1-n0-1", "notes"];
   for (const name of others) mkdirSync(machineDir(machine.home, name));

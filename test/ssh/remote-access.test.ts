@@ -172,7 +172,7 @@ describe("access to a machine", () => {
     expect(await b.status(never)).toBeNull();
   });
 
-  it("is over when it is closed, though a run goes on", async () => {
+  it("ends when it is closed, although a run continues", async () => {
     const access = machines.access(handle());
     await access.greet(never);
     const host = access.host("run");

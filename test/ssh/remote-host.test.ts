@@ -99,7 +99,7 @@ describe("a run", () => {
     expect(statSync(host.runDir).mode & 0o777).toBe(0o700);
   });
 
-  it("reports the same nonce instead of starting it twice, and refuses a second run beside it", async () => {
+  it("reports the same nonce instead of starting it twice, and refuses a second run at the same time", async () => {
     const host = machine.host();
     const spec = machine.spec(`echo once >>${machine.home}/count; sleep 60`);
     const answers = await Promise.all([1, 2, 3].map(() => host.start(spec, {}, never)));
@@ -304,7 +304,7 @@ describe("a link that breaks", () => {
     wire.close();
   });
 
-  it("is told as ssh_unreachable when it stays broken", async () => {
+  it("is reported as ssh_unreachable when it stays broken", async () => {
     const host = machine.host();
     await host.start(machine.spec("sleep 60"), {}, never);
     await machine.sshd.stop();
@@ -420,7 +420,7 @@ describe("checkpoints", () => {
     }
   });
 
-  it("are found beside a run folder that the script has removed", async () => {
+  it("are found next to a run folder that the script has removed", async () => {
     mkdirSync(checkpoints(), { recursive: true });
     writeFileSync(join(checkpoints(), "x.pt"), "x");
     const files = await listed();
@@ -442,7 +442,7 @@ describe("checkpoints", () => {
     ]);
   });
 
-  it("come home as they were listed, or not at all", async () => {
+  it("are downloaded as they were listed, or not at all", async () => {
     const top = checkpoints();
     mkdirSync(join(top, "sub"), { recursive: true });
     const content = randomBytes(3_000_001);
@@ -477,7 +477,7 @@ describe("checkpoints", () => {
     expect(readdirSync(scratch).filter((name) => name.includes(".part"))).toEqual([]);
   });
 
-  it("that the user may not read are named", async () => {
+  it("are named if the user may not read them", async () => {
     mkdirSync(checkpoints(), { recursive: true });
     writeFileSync(join(checkpoints(), "x.pt"), "x");
     chmodSync(join(checkpoints(), "x.pt"), 0o000);

@@ -69,7 +69,7 @@ test("refuses a machine that nothing is pinned of, and one whose key changed", (
   expect(changed.err).toContain("Host key verification failed");
 });
 
-test("goes through a proxy command, which is told host and port", () => {
+test("goes through a proxy command, which receives host and port", () => {
   const told = join(tmpdir(), `svc-told-${process.pid}`);
   const real = `python3 -c 'import sys;open("${told}","w").write(" ".join(sys.argv[1:]))' %h %p; exit 1`;
   expect(ssh({ endpoint: { ...sshd.endpoint, proxyCommand: real } }, "true").code).toBe(255);
@@ -77,7 +77,7 @@ test("goes through a proxy command, which is told host and port", () => {
   rmSync(told);
 });
 
-test("gives up on an address where nobody answers", async () => {
+test("times out on an address without an answer", async () => {
   const endpoint = { ...sshd.endpoint, port: 1 };
   expect(ssh({ endpoint }, "true").err).toContain("Connection refused");
 });

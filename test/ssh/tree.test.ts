@@ -260,7 +260,7 @@ describe.each([
     expect(existsSync(join(to, "secret"))).toBe(false);
   });
 
-  test("can be given up in the middle, and goes on where it was", async () => {
+  test("can be aborted in the middle, and resumes where it was", async () => {
     for (let i = 0; i < 6; i++) put(`part ${i}`, randomBytes(8_000_000));
     // Long enough to be still at it, however late the word comes on a busy computer; nothing of it takes room here.
     put("zeros", Buffer.alloc(0));

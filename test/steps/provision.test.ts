@@ -93,7 +93,7 @@ describe("a run that finds no machine", () => {
     });
   });
 
-  it("tells what the provider left out of its offers, and which prices were no numbers", async () => {
+  it("reports which offers the provider omitted, and which prices were not numbers", async () => {
     rent.cloud.offers = withoutOthers([{ id: "o", priceMicro: Number.NaN }], ["RTX4090 is out of stock"]);
     await expect(provision()).rejects.toMatchObject({
       message: expect.stringMatching(/RTX4090 is out of stock; 1 of its offers have no price/) as string,
@@ -237,7 +237,7 @@ describe("an order that came to nothing", () => {
     expect(rent.ledger.row(rent.name(1))?.proof).toMatch(/2 listings/);
   });
 
-  it("keeps the gap between two empty looks, also when somebody else looks in between", async () => {
+  it("keeps the gap between two empty listings, also when another process lists in between", async () => {
     await vanish();
     await rent.h.clock.advance(80_000);
     expect(await provision()).toMatchObject({ later: { afterMs: 5_000 } });
@@ -256,7 +256,7 @@ describe("an order that came to nothing", () => {
     expect(rent.ledger.row(rent.name(1))?.empty_looks).toBe(0);
   });
 
-  it("stays open while the listing fails: silence is no proof", async () => {
+  it("stays open while the listing fails: silence does not prove anything", async () => {
     await vanish();
     await rent.h.clock.advance(3_600_000);
     rent.cloud.before = () => {
@@ -267,7 +267,7 @@ describe("an order that came to nothing", () => {
   });
 });
 
-describe("a refusal that made a machine all the same", () => {
+describe("a refusal that made a machine anyway", () => {
   const refusesAfterMaking = (
     refusal: SvcError = new SvcError("outcome_unknown", { provider: "podhost", what: "rent" }),
   ): void => {
@@ -426,7 +426,7 @@ describe("an offer that is gone when it is asked for", () => {
     expect(creates()).toEqual(["create offer1", "create offer2"]);
   });
 
-  it("is taken back when a listing shows the machine all the same", async () => {
+  it("is taken back when a listing shows the machine anyway", async () => {
     rent.cloud.answering = () => {
       throw taken("offer1");
     };

@@ -21,7 +21,7 @@ const step = (run: StepDefinition["run"], secrets = [SECRET]) =>
     () => new Redactor(secrets),
   );
 
-it("progress, what is told and what becomes of the run bear no secret that a machine repeats", async () => {
+it("progress, reports and results of a run contain no secret that a machine repeats", async () => {
   const told: StepDone = { done: { exit_code: 1, error: { why: SECRET } }, detail: { signal: SECRET, pid: 7 } };
   const hidden = step((given) => {
     given.progress({ doing: `sending to ${SECRET}`, files: 3 });

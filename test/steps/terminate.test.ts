@@ -22,7 +22,7 @@ const note = () => {
   return row ? noteOfMachine(row) : null;
 };
 
-describe("giving back", () => {
+describe("the release of machines", () => {
   it("is done when the provider says that the machine is gone, and lists nothing more", async () => {
     await rent.run(provisionStep);
     expect(await terminate()).toEqual({ done: {}, detail: { released: [rent.name(1)] } });
@@ -61,7 +61,7 @@ describe("giving back", () => {
     expect(await terminate()).toMatchObject({ done: {} });
   });
 
-  it("has nothing to do where nothing was ordered, and looks all the same", async () => {
+  it("has nothing to do without an order, and lists machines anyway", async () => {
     expect(await terminate()).toMatchObject({ done: {} });
     expect(rent.cloud.calls).toEqual(["list"]);
   });
@@ -103,7 +103,7 @@ describe("giving back", () => {
     expect([rent.states(), note()]).toEqual([["1 released"], null]);
   });
 
-  it("is told of by what the provider says of the machine, not by what it does not", async () => {
+  it("reports what the provider says about the machine", async () => {
     await rent.run(provisionStep);
     const inspect = vi.spyOn(rent.cloud, "inspect");
     inspect.mockResolvedValue({ phase: "starting", why: "the provider does not show it any more" });
@@ -210,7 +210,7 @@ describe("one that resists", () => {
     expect(await terminate()).toMatchObject({ done: {} });
   });
 
-  it("keeps no other from being ended that nobody told of", async () => {
+  it("does not prevent the end of another that was never reported", async () => {
     for (const ordinal of [1, 2]) rent.cloud.add(rent.name(ordinal));
     rent.cloud.before = (call) => {
       if (call === "terminate pod-1") throw down();
@@ -220,7 +220,7 @@ describe("one that resists", () => {
   });
 });
 
-describe("what nobody told of", () => {
+describe("machines that were never reported", () => {
   it("is found by listing and ended, too", async () => {
     await rent.run(provisionStep);
     rent.cloud.add(rent.name(1), "second");
@@ -255,7 +255,7 @@ describe("an order whose answer was lost", () => {
     rent.cloud.answering = () => {};
   });
 
-  it("is found and given back", async () => {
+  it("is found and released", async () => {
     expect(await rent.runToEnd(terminateStep)).toEqual([]);
     expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
   });

@@ -18,7 +18,7 @@ it("is set aside, given up, and set aside again", () => {
   expect(reserve.stands).toBe(true);
 });
 
-it("takes a home that was removed for a full disk: the control plane goes on ending machines", () => {
+it("treats a removed home as a full disk: the control plane keeps ending machines", () => {
   const reserve = new DiskReserve(home);
   rmSync(home, { recursive: true });
   expect(reserve.restore()).toBe(false);

@@ -47,14 +47,14 @@ const look = <T>(file: string, read: (db: Database.Database) => T): T => {
 const tables = (db: Database.Database): unknown[] =>
   db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").pluck().all();
 
-it("what this program writes can be read by its reading commands", async () => {
+it("this program's reading commands can read its store", async () => {
   (await opened()).db.close();
   const reads = openReads(home);
   expect(reads.latestSeq()).toBe(0);
   reads.close();
 });
 
-it("goes on where an earlier start was killed while it made the file", async () => {
+it("continues where an earlier start was killed while it made the file", async () => {
   const file = join(home, "svc.db");
   const making = new Database(join(root, "making.db"));
   // More than it may hold in memory: part of it is in the file, and the journal says how to take it back.

@@ -114,7 +114,7 @@ describe("requirements.txt", () => {
     expect(inside("import small; print(small.X)")).toBe("2");
   });
 
-  it("that cannot be had fails with pip's own last line, and is tried anew", () => {
+  it("fails with pip's own last line if a package does not exist, and is tried again", () => {
     put("project/requirements.txt", "no-such-package\n");
     const python = image(null);
     for (let n = 0; n < 2; n++) {
@@ -124,7 +124,7 @@ describe("requirements.txt", () => {
     }
   });
 
-  it("that takes CUDA away fails with both versions", () => {
+  it("fails with both versions if it would remove CUDA", () => {
     wheel(
       "torch",
       {
@@ -141,7 +141,7 @@ describe("requirements.txt", () => {
     );
   });
 
-  it("that names nothing needs no pip", () => {
+  it("needs no pip if it names nothing", () => {
     put("project/requirements.txt", "# nothing\n");
     expect(install(image(null), "requirements.txt").code).toBe(0);
     expect(inside("print(1)")).toBe("1");
@@ -163,7 +163,7 @@ const UV = [dirname(TORCH_PYTHON ?? ""), ...(process.env["PATH"] ?? "").split(":
   .map((folder) => join(folder, "uv"))
   .find((path) => path.startsWith("/") && existsSync(path));
 
-it.skipIf(UV === undefined)("uv installs where there is no pip, and leaves the image's torch alone", () => {
+it.skipIf(UV === undefined)("uv installs without pip, and leaves the image's torch alone", () => {
   wheel("tiny", { "tiny.py": "X = 1\n" });
   const at1 = `tiny @ file://${at("wheels", "tiny-1.0-py3-none-any.whl")}\n`;
   put("project/requirements.txt", `${at1}torch>=2.0\n`);

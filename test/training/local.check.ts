@@ -50,7 +50,7 @@ describe.skipIf(TORCH_PYTHON === undefined)("four ranks on this computer", () =>
     expect(alive(log)).toEqual([]);
   });
 
-  it("that do not hear TERM are ended all the same when the run is killed", async () => {
+  it("are ended even if they ignore TERM when the run is killed", async () => {
     const id = await plane.start(spec("deaf"));
     await plane.until(() => (plane.log(id).match(/^(?:\[rank\d+\] )?rank /gm)?.length ?? 0) === 4);
     await plane.cp.kill(id);

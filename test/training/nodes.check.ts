@@ -141,7 +141,7 @@ describe.skipIf(!able || !RAY)("Ray on two nodes", () => {
 });
 
 describe.skipIf(!able)("a run on a machine", () => {
-  it("goes on from a checkpoint of another one, which is not brought home as its own", async () => {
+  it("resumes from a checkpoint of another one, which is not downloaded as its own", async () => {
     const folder = mkdtempSync(join(dir, "project-"));
     const script = `import os, svc
 path = svc.latest_checkpoint()
@@ -159,7 +159,7 @@ if path is None:
     expect(plane.cp.reads.checkpoints(second.job.id)).toEqual([]);
   });
 
-  it("that was preempted is gone on with from its last complete checkpoint, never from a torn one", async () => {
+  it("resumes after a preemption from its last complete checkpoint, never from a torn one", async () => {
     const folder = mkdtempSync(join(dir, "project-"));
     const script = `import os, svc, time
 path = svc.latest_checkpoint()

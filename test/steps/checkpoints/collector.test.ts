@@ -100,7 +100,7 @@ describe("CheckpointCollector", () => {
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
   });
 
-  it("goes on where a broken link cut a file off, for as long as that very file is there", async () => {
+  it("resumes where a broken link cut a file off, for as long as that very file exists", async () => {
     await put("a", "a".repeat(1_000));
     await put("b", "b".repeat(3_000));
     const had: Record<string, number[]> = { a: [], b: [] };
@@ -198,7 +198,7 @@ describe("CheckpointCollector", () => {
     expect(await next.atHome()).toMatchObject([{ path: "epoch-1/model.pt", size: 7 }]);
   });
 
-  it("begins to wait anew when a file grows, or is replaced by one of the same size and time", async () => {
+  it("starts to wait again when a file grows, or is replaced by one of the same size and time", async () => {
     await put("a.pt", "1");
     const c = collector();
     const scan = () => c.scan(host, { final: false, announced: new Set(), signal });
@@ -287,7 +287,7 @@ describe("CheckpointCollector", () => {
     expect(await readFile(join(targetDir, "a"), "utf8")).toBe("settled");
   });
 
-  it("keeps the file before when a fetch fails, and leaves nothing beside", async () => {
+  it("keeps the earlier file when a download fails, and leaves nothing else", async () => {
     await put("a", "1");
     await collector().scan(host, { final: true, announced: new Set(), signal });
     await put("a", "22");
@@ -339,7 +339,7 @@ describe("CheckpointCollector", () => {
     expect(fetched).toContain("sparse.bin");
   });
 
-  it("goes on with the others where the disk fills while one is downloaded, and says so", async () => {
+  it("continues with the others when the disk fills during a download, and reports it", async () => {
     for (const path of ["a", "b", "c"]) await put(path, path);
     meanwhile = (path) =>
       path === "b" ? Promise.reject(Object.assign(new Error("no space"), { code: "ENOSPC" })) : Promise.resolve();
@@ -460,7 +460,7 @@ describe("CheckpointCollector", () => {
     expect(paths(await readCheckpoints(targetDir))).toEqual(["dir/a", "file/b"]);
   });
 
-  it("clears what an earlier process left beside, and stops when told", async () => {
+  it("clears the leftovers of an earlier process, and stops on request", async () => {
     await put("a", "1");
     await mkdir(join(targetDir, ".svc-partial"), { recursive: true });
     await writeFile(join(targetDir, ".svc-partial", "torn"), "x");

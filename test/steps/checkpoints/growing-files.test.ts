@@ -143,7 +143,7 @@ describe("a file that only grows", () => {
     }
   });
 
-  it("is not glued to old bytes when it was truncated and written anew, whatever its length", async () => {
+  it("is not appended to old bytes when it was truncated and rewritten, whatever its length", async () => {
     put("log.jsonl", "old ".repeat(1_000));
     await scan();
     grow("log.jsonl", "old ".repeat(10));
@@ -154,7 +154,7 @@ describe("a file that only grows", () => {
     expect(home("log.jsonl")).toBe("new ".repeat(2_000));
   });
 
-  it("of many megabytes is gone on with by another process, and is compared as a whole when it rests", async () => {
+  it("is resumed by another process at many megabytes, and is compared as a whole when it rests", async () => {
     const content = randomBytes(9_000_000);
     put("big.bin", content.subarray(0, 1_000));
     await scan();
@@ -180,7 +180,7 @@ describe("a file that only grows", () => {
     expect(home("edited.bin")).toBe(edited.toString("latin1"));
   });
 
-  it("does not change what another name of it has, such as a set or what a run goes on from", async () => {
+  it("does not change its hard links, such as those of a set or of a resumed run's source", async () => {
     put("ckpt/notes.csv", "1\n");
     put("ckpt/.metadata", "done");
     await scan();

@@ -68,7 +68,7 @@ describe("the last complete checkpoint", () => {
     expect(await chosen(files)).toBe(name);
   });
 
-  it("is also what the script called complete, whatever its name, as far as it is there", async () => {
+  it("includes files that the script announced, under any name, if they exist", async () => {
     expect(await chosen({ "1.pt": ZIP, "weights.json": "{}" }, ["weights.json", "gone.json", "../x", ""])).toBe(
       "weights.json",
     );
@@ -102,7 +102,7 @@ describe("the last complete checkpoint", () => {
   });
 });
 
-it("announcements are read as far as they are whole", async () => {
+it("announcements are read as far as they are complete", async () => {
   writeFileSync(join(dir, "a.jsonl"), '"./x/"\n"y"\n17\n{"path":"x","step":7}\n"cut');
   const { times, steps } = await readAnnounced(join(dir, "a.jsonl"));
   expect([...times]).toEqual([
@@ -123,7 +123,7 @@ describe("placing it", () => {
     return { resume, placed: placeResume(resume, access as MachineAccess, target(), signal) };
   }
 
-  it("in place copies it with its times, twice without harm; what is gone since is told", async () => {
+  it("in place copies it with its times, twice without harm; a missing file is reported", async () => {
     const { resume, placed } = await place({ inPlace: true });
     await placed;
     await placeResume(resume, { inPlace: true } as MachineAccess, target(), new AbortController().signal);
@@ -150,7 +150,7 @@ describe("placing it", () => {
     ]);
   });
 
-  it("is not brought home again as the run's own, until the run writes over it", async () => {
+  it("is not downloaded again as the run's own, until the run overwrites it", async () => {
     const given = { path: "last.pt", size: 5, mtime_ms: AT };
     const collector = new CheckpointCollector({ targetDir: join(dir, "new"), now: () => 0, given: [given] });
     let listed: RemoteFile = { path: "last.pt", size: 5, mtimeMs: Math.floor(AT / 1000) * 1000, inode: 1 };

@@ -96,7 +96,7 @@ function treeOf(top: string): Record<string, string> {
 const versions = (name: string, version: number, count: number) =>
   Object.fromEntries(Object.keys(shards(name, version, count)).map((path) => [path, `v${version}`]));
 
-it("one that was lost on its way is none: the one before is gone on from", async () => {
+it("a set that was lost on its way does not count: the run resumes from the one before", async () => {
   save(shards("step-1", 1, 2));
   const one = collector();
   await scan(one, announce("step-1"));
@@ -115,7 +115,7 @@ it("one that was lost on its way is none: the one before is gone on from", async
   expect(await resumed()).toEqual(versions("step-2", 2, 10));
 });
 
-it("one that came home before the next one was lost on its way is gone on from, though both came by one look", async () => {
+it("a set that was downloaded before the next one was lost is resumed from, even if one scan found both", async () => {
   save({ ...shards("step-1", 1, 2), ...shards("step-2", 2, 4) });
   const names = new Set([...announce("step-1"), ...announce("step-2")]);
   fetchMs = 6_000;
@@ -124,7 +124,7 @@ it("one that came home before the next one was lost on its way is gone on from, 
   expect(await resumed()).toEqual(versions("step-1", 1, 2));
 });
 
-it("no name of a lying machine leads out of what is kept", async () => {
+it("no name from a lying machine leaves the kept folder", async () => {
   save(shards("step-1", 1, 1));
   writeFileSync(join(dir, "precious"), "mine");
   const { size, mtimeMs, ino } = statSync(join(dir, "precious"));
@@ -141,7 +141,7 @@ it("no name of a lying machine leads out of what is kept", async () => {
   expect(readdirSync(join(dir, "home/.svc-sets"))).toEqual([]);
 });
 
-it("one that no framework marks, and of which a part came home, is none, and neither are its files by themselves", async () => {
+it("a set that no framework marks and that was downloaded in part does not count, nor do its files alone", async () => {
   save({ "epoch.pt": 1 });
   const one = collector();
   await scan(one, new Set(), true);
@@ -181,7 +181,7 @@ it("written over when the run ended it is what it was when it was complete; at h
   expect(atHome("home/last/s2.bin")).toBe("v1");
 });
 
-it("that is being removed, file by file, stays what it was", async () => {
+it("a set that is being removed, file by file, keeps its earlier state", async () => {
   save(shards("step-1", 1, 4));
   const one = collector();
   await scan(one, announce("step-1"));
@@ -194,7 +194,7 @@ it("that is being removed, file by file, stays what it was", async () => {
   expect(await resumed()).toEqual(versions("step-1", 1, 4));
 });
 
-it("of a framework that writes its last file is complete by that, and again when that is another", async () => {
+it("a framework's set is complete with the file that it writes last, and again when that file changes", async () => {
   save(shards("checkpoint-5", 1, 2));
   const one = collector();
   await scan(one);
@@ -211,7 +211,7 @@ it("of a framework that writes its last file is complete by that, and again when
   expect(await resumed()).toEqual(versions("checkpoint-5", 2, 2));
 });
 
-it("with a file that cannot come home is not whole", async () => {
+it("a set with a file that cannot be downloaded is incomplete", async () => {
   save(shards("step-1", 1, 2));
   const one = collector();
   await scan(one, announce("step-1"));

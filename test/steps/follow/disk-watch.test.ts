@@ -31,7 +31,7 @@ const note = () => {
   return row ? noteOfMachine(row) : null;
 };
 
-test("is told of once, and again when there is room", async () => {
+test("is reported once, and again when there is room", async () => {
   for (const free of [5e9, 0, 4096, 0]) await disk.saw(look(free), true);
   expect(said).toEqual(["warning"]);
   expect(note()).toEqual({
@@ -43,7 +43,7 @@ test("is told of once, and again when there is room", async () => {
   expect([said, note(), disk.detail]).toEqual([["warning", "info"], null, {}]);
 });
 
-test("ends no run that goes on, and one that stands still after ten minutes", async () => {
+test("ends no run that makes progress, and a stalled one after ten minutes", async () => {
   for (let minute = 0; minute < 30; minute++) {
     await disk.saw(look(0), minute % 9 === 0);
     await rent.h.clock.advance(60_000);

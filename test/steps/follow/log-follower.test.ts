@@ -110,7 +110,7 @@ const over = (log_bytes: number | null): RunnerStatus => ({
 const sample = { at_ms: 1 } as RunnerSample;
 
 describe("a pull", () => {
-  it("takes text and records apart, and goes on where it got to", async () => {
+  it("separates text and records, and continues from its cursor", async () => {
     const follower = follow();
     run.write(`a\n${record(1)}b\n`);
     expect(await follower.pull(null, false)).toMatchObject({ bytes: run.log.length, records: [{ step: 1 }] });
@@ -164,7 +164,7 @@ describe("a pull", () => {
     expect([story.samples, story.at]).toEqual([2, { sourceOffset: 0, samplesOffset: 2 }]);
   });
 
-  it("that could not be written down is taken again, by the same follower or the next", async () => {
+  it("is repeated if it could not be stored, by the same follower or the next", async () => {
     const follower = follow();
     run.write(`a\n${record(1)}`);
     story.fails = new SvcError("disk_full", { path: "/home" });
@@ -175,7 +175,7 @@ describe("a pull", () => {
     expect([story.text, story.steps]).toEqual(["a\n", [1]]);
   });
 
-  it("has its records told of before it is written down: who keeps them has them whatever comes in between", async () => {
+  it("reports its records before it is stored: a listener has them whatever happens in between", async () => {
     const told: LogRecord[] = [];
     const refuses: Parameters<typeof follow>[2] = () => {
       throw new SvcError("disk_full", { path: "/home" });
@@ -187,7 +187,7 @@ describe("a pull", () => {
     expect([told.length, story.steps]).toEqual([1, [1]]);
   });
 
-  it("that somebody else was faster with is left to him, and the next goes on behind it", async () => {
+  it("gives way to a faster follower, and the next pull continues behind it", async () => {
     const [slow, fast] = [follow(), follow()];
     run.write("one\n");
     await fast.pull(null, false);
@@ -209,7 +209,7 @@ describe("a pull", () => {
 });
 
 describe("the end of a run", () => {
-  it("brings home all that there is, held tails included", async () => {
+  it("downloads everything, held tails included", async () => {
     run.write(`a\n${record(1)}b ${SECRET.slice(0, 5)}`);
     run.samples.push(sample);
     const follower = follow();
@@ -297,7 +297,7 @@ describe("the lines of several nodes in one log", () => {
   });
 });
 
-describe("what is waited for", () => {
+describe("the wait for more data", () => {
   const never = () => false;
   const lastWant = () => run.wants.at(-1);
 
@@ -314,7 +314,7 @@ describe("what is waited for", () => {
     expect(lastWant()).toMatchObject({ offset: 5, seen: 5 });
   });
 
-  it("is nothing where what was read could not be written down, or somebody else wrote it", async () => {
+  it("does not happen if the data could not be stored, or another follower stored it", async () => {
     const follower = follow();
     run.write("abc\n");
     story.fails = new Error("no room");
@@ -337,7 +337,7 @@ describe("what is waited for", () => {
   });
 });
 
-describe("what was seen and not taken, when no more comes", () => {
+describe("uncommitted data, when no more arrives", () => {
   it.each([
     ["the first letters of a secret, as they are", "line h", "line h"],
     ["half a secret, hidden", `key=${SECRET.slice(0, 9)}`, `key=${REDACTED}`],
@@ -372,7 +372,7 @@ describe("what was seen and not taken, when no more comes", () => {
     expect(story.text).toBe("line h");
   });
 
-  it("is left alone where somebody has taken it since, and where it is another node's", async () => {
+  it("is left alone if another follower has stored it since, or it belongs to another node", async () => {
     run.write("line h");
     await follow().pull(null, false);
     await undecided.settle("job1", 1);

@@ -87,7 +87,7 @@ const saw = (...announced: string[]): Pulled => ({
 });
 const until = (done: () => boolean): Promise<void> => vi.waitFor(() => expect(done()).toBe(true), DEADLINE_MS);
 
-test("the log is followed while a large checkpoint comes home, and what was announced meanwhile comes after it", async () => {
+test("the log is followed while a large checkpoint is downloaded, and later announcements come after it", async () => {
   const watch = watchOf();
   expect(watch.samplesDue()).toBe(true);
   listed = ["big.pt"];
@@ -123,7 +123,7 @@ test("a long installation is not asked every few milliseconds whether it has che
   expect(fetching).toEqual([]);
 });
 
-test("what a scan could not do is told at the next look at the run", async () => {
+test("a scan's failure is reported at the next look at the run", async () => {
   const watch = watchOf();
   listed = ["a.pt"];
   arrive.promise.catch(() => undefined);
@@ -132,7 +132,7 @@ test("what a scan could not do is told at the next look at the run", async () =>
   await vi.waitFor(() => expect(watch.saw(saw())).rejects.toThrow("no way"), DEADLINE_MS);
 });
 
-test("a kill does not begin anew what is half here: the last scan waits for it", async () => {
+test("a kill does not restart a half-finished download: the last scan waits for it", async () => {
   const watch = watchOf();
   listed = ["big.pt"];
   await watch.saw(saw("big.pt"));
@@ -145,7 +145,7 @@ test("a kill does not begin anew what is half here: the last scan waits for it",
   expect(readdirSync(join(top, "home")).toSorted()).toEqual([".svc-partial", ".svc-sets", "big.pt"]);
 });
 
-test("who gives up waiting for a scan ends it", async () => {
+test("a caller that stops waiting for a scan ends it", async () => {
   const watch = watchOf();
   listed = ["big.pt"];
   await watch.saw(saw("big.pt"));

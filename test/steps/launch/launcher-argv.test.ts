@@ -40,7 +40,7 @@ function input(spec: Partial<RunSpecInput>, more: Partial<LaunchInput> = {}): La
 const argv = (spec: Partial<RunSpecInput>, more: Partial<LaunchInput> = {}) => launchArgv(input(spec, more));
 
 describe("auto", () => {
-  it("starts one process on a CPU as it is, on one GPU after a look at the machine, here always as it is", () => {
+  it("starts one process directly on a CPU, on one GPU after a check of the machine, and always directly on this computer", () => {
     const plain = [PY, "-u", "train.py", "--x"];
     expect(argv({ args: ["--x"] })).toEqual(plain);
     expect(argv({ args: ["--x"], gpus: "cpu:1" })).toEqual(plain);
@@ -89,7 +89,7 @@ it("single starts one process, whatever the count", () => {
   expect(argv({ gpus: "cpu:8", launcher: "single" })).toEqual([PY, "-u", "train.py"]);
 });
 
-it("torchrun is torchrun also for one process, and for what is no Python", () => {
+it("torchrun is torchrun also for one process, and for programs other than Python", () => {
   expect(argv({ launcher: "torchrun" })).toEqual([
     ...shim("torchrun"),
     ...torchrun("--standalone", "--nproc_per_node=1", "--monitor_interval=1", "--max_restarts=0", "train.py"),
@@ -104,7 +104,7 @@ it("a Python script is torchrun's own, and a process of its own where its first 
   expect(argv({ gpus: "cpu" }, { entry })).toEqual([PY, "-u", "-O", "train.py"]);
 });
 
-it("what is handed to its interpreter gets it as the kernel would give it", () => {
+it("a script for an interpreter gets its arguments as the kernel would pass them", () => {
   const entry = { kind: "interpreter", path: "a.pl", words: ["/usr/bin/perl", "-w -T"] } as const;
   expect(argv({ args: ["x"] }, { entry })).toEqual(["/usr/bin/perl", "-w -T", "./a.pl", "x"]);
 });

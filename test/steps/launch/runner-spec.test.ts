@@ -95,7 +95,7 @@ describe("the environment", () => {
 describe("secrets", () => {
   const SECRETS = { API_KEY: "k-1", HF_TOKEN: "t-2", REF: "env://X", DEEP: "store://a/b", MY_PASSWORD: "p-3" };
 
-  it("travel apart: none is in what the runner is told openly", () => {
+  it("travel separately: none is in the runner's open specification", () => {
     const { runner, secretEnv } = plan({ env: { ...SECRETS, EPOCHS: "3" } });
     expect(secretEnv).toEqual({
       API_KEY: "k-1",
@@ -109,7 +109,7 @@ describe("secrets", () => {
     expect(runner.env["EPOCHS"]).toBe("3");
   });
 
-  it("of the job come before those that every run is given", () => {
+  it("from the job take precedence over those of every run", () => {
     const { runner, secretEnv } = plan(
       { env: { HUB_TOKEN: "mine", HF_HOME: "/mine" } },
       {

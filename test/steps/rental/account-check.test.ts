@@ -30,7 +30,7 @@ function useKeyOf(other: string): void {
 const refused = { code: "credential_refused", message: expect.stringContaining("another account (theirs)") as string };
 const terminate = () => rent.run(terminateStep);
 
-test("neither closes the row nor gives the run up, and the right key goes on", async () => {
+test("neither closes the row nor gives the run up, and the right key continues", async () => {
   await rent.run(provisionStep);
   const handle = rent.ledger.open("job1", 0)[0]?.handle ?? null;
   if (handle === null) throw new Error("nothing is held");
@@ -90,7 +90,7 @@ test("a new key is not believed by a look at a machine that its account does not
   expect(rent.ledger.row(rent.name(1))).toMatchObject({ state: "releasing", account: "key:111111111111" });
 });
 
-test("that no account can be told keeps nobody from ending the machine", async () => {
+test("an unknown account prevents no termination", async () => {
   account = "key:111111111111";
   await rent.run(provisionStep);
   Object.assign(rent.cloud, { accountId: () => Promise.reject(down()) });

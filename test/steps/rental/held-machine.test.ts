@@ -58,7 +58,7 @@ test.each<[string, MachineStatus, string, object]>([
   expect(isVerdict(end)).toBe(true);
 });
 
-describe("a machine that nobody can be asked about", () => {
+describe("a machine whose provider cannot be asked", () => {
   const turnedAway = new SvcError("ssh_unreachable", { machine: "m", why: "connection refused", closed: true });
   const minutes = 60_000;
 
@@ -79,7 +79,7 @@ describe("a machine that nobody can be asked about", () => {
   }
   const times = (n: number, error: SvcError): SvcError[] => Array.from({ length: n }, () => error);
 
-  test("and whose tunnel turns everybody away for five minutes has no runtime any more", async () => {
+  test("has no runtime any more when its tunnel refused every login for five minutes", async () => {
     expect(await tries(minutes, times(5, turnedAway))).toBe("ssh_unreachable");
     expect(await tries(minutes, times(1, turnedAway))).toBe("runtime_gone");
   });

@@ -124,7 +124,7 @@ print(json.dumps(svc_agent.gpus(${JSON.stringify(`${folder}:/bin`)})))`;
     }
   }
 
-  test("and takes names, memory and the driver's version from one call", () => {
+  test("takes names, memory and the driver's version from one call", () => {
     expect(ask("nvidia-smi", `echo "NVIDIA A100-SXM4-80GB, 81920, 570.86.15"; echo "Odd, [N/A], 570.86.15"`)).toEqual([
       [
         { name: "NVIDIA A100-SXM4-80GB", memory_mib: 81_920 },
@@ -147,12 +147,12 @@ print(json.dumps(svc_agent.gpus(${JSON.stringify(`${folder}:/bin`)})))`;
     ]);
   });
 
-  test("and takes one lost GPU among others for a failure", () => {
+  test("takes one lost GPU among others for a failure", () => {
     const told = ask("nvidia-smi", `echo "NVIDIA L4, 23034, 570.1"; echo "[GPU is lost], [GPU is lost], 570.1"`);
     expect(told).toMatchObject([null, null, { exit: 0, words: expect.stringContaining("GPU is lost") }]);
   });
 
-  test("and reads the GPUs of AMD", () => {
+  test("reads the GPUs of AMD", () => {
     const json = JSON.stringify({
       card0: { "VRAM Total Memory (B)": "206141652992", "Card Series": "AMD Instinct MI300X OAM" },
       system: { "Driver version": "6.10.5" },

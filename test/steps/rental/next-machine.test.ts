@@ -51,7 +51,7 @@ async function untilDone(): Promise<unknown> {
   throw new RangeError("not done");
 }
 
-test("The next machine is ordered once the one before is proven gone, and its reason is told", async () => {
+test("The next machine is ordered once the one before is proven gone, and its reason is reported", async () => {
   says = { "pod-1": REFUSED };
   await untilDone();
   expect(rent.states()).toEqual(["1 released", "2 held"]);
@@ -103,7 +103,7 @@ test("A fault that any host would have ends the run at once", async () => {
   expect(rent.states()).toEqual(["1 held"]);
 });
 
-test("A control plane that starts anew in between goes on where the ledger ends", async () => {
+test("A control plane that restarts in between continues where the ledger ends", async () => {
   says = { "pod-1": REFUSED };
   await rent.run(() => step);
   expect(rent.states()).toEqual(["1 releasing"]);
