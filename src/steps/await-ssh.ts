@@ -1,4 +1,4 @@
-// From a machine that exists to one that lets us in and can serve the run.
+// The await_ssh step: waits until an existing machine accepts a login and can serve the run.
 
 import { SvcError } from "../errors/index.ts";
 import type { MachineFacts } from "../providers/host.ts";
@@ -12,23 +12,23 @@ import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 
 const MINUTE_MS = 60_000;
-/** Between two looks at most. */
+/** The longest time between two polls. */
 const LOOK_MS_MAX = 5_000;
 /** A tunnel counts every connection. */
 const LOOK_MS_TUNNEL = 5_000;
-/** Keys arrive on a machine some time after its sshd does; after that long they are not going to. */
+/** Keys arrive on a machine some time after its sshd starts; after this long they will not arrive. */
 const REFUSED_MAX_MS = 4 * MINUTE_MS;
 
 export function awaitSshStep(services: RunServices): StepDefinition {
   const pace = new Pace({ minMs: 400, maxMs: LOOK_MS_MAX, factor: 1.4 });
-  /** By effect, when the machine first turned our key away. */
+  /** By effect: when the machine first refused our key. */
   const refused = new Map<number, number>();
   const faults: Faults = new Map();
   const next = new NextMachine(services);
   return {
     name: "await_ssh",
     retry: { attemptsMax: 60, delayMsMin: 500, delayMsMax: 20_000 },
-    // A create call may be part of it, whose answer must not be missed.
+    // It may include a create call, whose answer must not be missed.
     attemptMs: 20 * MINUTE_MS,
     async run(context) {
       const { effectId } = context;
@@ -57,12 +57,12 @@ async function look(
   try {
     status = await lookAtMachine(services, context, heldMachine(services, context));
   } catch (e) {
-    // It says nothing of the machine, which may cost money: until the provider can be asked again, one waits.
+    // This says nothing about the machine, which may cost money: the step waits until the provider can be asked again.
     if (!(e instanceof SvcError && CANNOT_ASK.has(e.code))) throw e;
     return { later: { afterMs: LOOK_MS_MAX, why: e.message } };
   }
   if (status.phase === "starting") return { later: { afterMs: paceMs, why: status.why } };
-  // Anew: the look has written down where the machine is to be found.
+  // Read again: the poll has stored the machine's new address.
   const held = heldMachine(services, context);
   const { provider, handle, access } = held;
   if (access.inPlace) return { done: {}, detail: { address: handle.address ?? "this computer" } };

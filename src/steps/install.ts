@@ -1,4 +1,5 @@
-// The install step: brings what the project needs onto the machine, as a supervised run of its own whose output is part of the log.
+// The install step: installs the project's dependencies on the machine, as a supervised run of its own whose output is
+// part of the log.
 //
 // Safe to run twice: the runner refuses a second start of the same run, and the installer finds its environment finished.
 

@@ -1,4 +1,7 @@
-/** How long a step waits between looks that find nothing new: short at first, longer as it lasts. A restart begins anew. */
+/**
+ * The delay of a step between polls that find nothing new: short at first, longer with time. A restart begins with
+ * short delays again.
+ */
 export class Pace {
   readonly #looks = new Map<number, number>();
   readonly #o: { minMs: number; maxMs: number; factor: number };
@@ -7,7 +10,7 @@ export class Pace {
     this.#o = options;
   }
 
-  /** Milliseconds until the next look of this effect. */
+  /** Milliseconds until the next poll of this effect. */
   next(effectId: number): number {
     const { minMs, maxMs, factor } = this.#o;
     const n = this.#looks.get(effectId) ?? 0;

@@ -1,4 +1,5 @@
-// What steps need from the control plane. The engine's side implements these over the store; a simulation does too.
+// The interface of the steps to the control plane. The engine's side implements it over the store; a simulation does
+// too.
 
 import type { TunnelOutages } from "./rental/tunnel-outage.ts";
 import type { CheckpointFile, MachineState, Note } from "../schemas/job.ts";
@@ -13,7 +14,7 @@ export interface JobFacts {
   projectDir: string;
 }
 
-/** One order of a machine, from the intent to the proof that nothing of it is left. */
+/** One order of a machine, from the intent to the proof that it is gone. */
 export interface LedgerEntry {
   name: string;
   jobId: string | null;
@@ -22,15 +23,15 @@ export interface LedgerEntry {
   state: MachineState;
   handle: MachineHandle | null;
   createdAt: number;
-  /** Until then a request that was sent for this order may still take effect. */
+  /** Until this time the order's request may still take effect. */
   horizonAt: number;
   emptyLooks: number;
   lastLookAt: number | null;
-  /** Whose account it was ordered on; null where that was not known. */
+  /** The account of the order; null if it was unknown. */
   account: string | null;
 }
 
-/** What is written down of an order before it leaves. */
+/** The record of an order before its request leaves. */
 export type Intent = Pick<LedgerEntry, "name" | "node" | "ordinal" | "horizonAt"> & {
   jobId: string;
   provider: string;
@@ -47,20 +48,20 @@ export interface Ledger {
   givenBack(jobId: string, node: number): number;
   /** Must resolve before the create request leaves. */
   intend(order: Intent): Promise<void>;
-  /** The request has not left yet and the intent grew old: move its horizon. */
+  /** The request has not left yet and the intent has grown old: move its horizon. */
   renew(name: string, horizonAt: number): Promise<void>;
-  /** The machine exists. Reopens an order that was thought released. */
+  /** The machine exists. Reopens an order that was believed released. */
   held(name: string, handle: MachineHandle): Promise<void>;
-  /** What is known by now of a machine that is held: ways in, price. Changes nothing where nothing changed. */
+  /** Updates the known facts of a held machine: endpoints, price. Changes nothing if nothing has changed. */
   known(name: string, handle: MachineHandle): Promise<void>;
-  /** Another key has shown that it opens the account that the machine is on. */
+  /** Another key turned out to open the machine's account. */
   account(name: string, account: string): Promise<void>;
-  /** @param horizonAt where the request may land later than was thought when it was intended. */
+  /** @param horizonAt set if the request may arrive later than expected at the intent. */
   unknown(name: string, note: Note, horizonAt?: number): Promise<void>;
-  /** A listing after the horizon did not show it; resolves with how many such in a row. */
+  /** A listing after the horizon did not show it; resolves with the number of such listings in a row. */
   emptyLook(name: string): Promise<number>;
   releasing(name: string): Promise<void>;
-  /** @param left what is to be known of the machine all the same */
+  /** @param left a remaining note about the released machine */
   released(name: string, proof: string, left?: Note | null): Promise<void>;
   /** Whether the order is known, and proven released. */
   isClosed(name: string): boolean;
@@ -72,7 +73,7 @@ export interface LogCursor {
   samplesOffset: number;
 }
 
-/** Where a run's story is written down: text, metrics, samples and the place in the source, together. */
+/** Stores a run's log: text, metrics, samples and the position in the source, in one transaction. */
 export interface RunLogWriter {
   cursor(jobId: string, node: number, stream: "run" | "install"): LogCursor;
   append(part: {
@@ -82,20 +83,20 @@ export interface RunLogWriter {
     text: Buffer;
     records: LogRecord[];
     samples: RunnerSample[];
-    /** Where this part began in the source: a part that was written before is refused. */
+    /** The start of this part in the source: a part that was stored before is refused. */
     from: LogCursor;
     to: LogCursor;
     times: { offset: number; atMs: number }[];
   }): Promise<void>;
   checkpoints(jobId: string, files: CheckpointFile[], removed?: readonly string[]): Promise<void>;
-  /** Lines of svc's own before anything of the run: nothing is written where the log has begun. */
+  /** Writes svc's own lines before the run's first output; does nothing if the log has begun. */
   preface(jobId: string, lines: readonly string[]): Promise<void>;
   notice(jobId: string, level: "info" | "warning", message: string): Promise<void>;
   /** Sends the idle watchdog's verdict to the machine. */
   idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void>;
 }
 
-/** What giving a machine back needs: no job, only the ledger. */
+/** The ports for releasing a machine: no job, only the ledger. */
 export type OrphanPorts = Omit<StepPorts, "facts" | "provider" | "ways" | "silent">;
 
 export interface StepPorts {
@@ -104,10 +105,10 @@ export interface StepPorts {
   facts(jobId: string): JobFacts;
   provider(name: string): Provider;
   ledger: Ledger;
-  /** Of machines that their provider cannot be asked about. */
+  /** Tracks outages of machines whose provider cannot be asked. */
   ways: TunnelOutages;
-  /** The machine is proven gone: connections and pins of it may be forgotten. */
+  /** The machine is proven gone: its connections and pins may be dropped. */
   gone?: (machine: string) => void;
-  /** No machine of this node is left: nothing more comes from it. */
+  /** Every machine of this node is gone: no more data arrives from it. */
   silent?: (jobId: string, node: number) => Promise<void>;
 }

@@ -1,13 +1,15 @@
-// Renting a machine, never two for one node and never one that nobody knows of.
+// The provision step: rents a machine, never two for one node and never one without a record.
 //
 // R1. The intent is durable before the request leaves. No intent, no request.
-// R2. An order whose answer is missing is looked up until it is found or cannot exist any more; only then is there a next order.
-//     What a refused order made all the same is ended first, and never used.
-// R3. A kill does not abort a create call: its answer is written down even when nobody waits for it.
-// R4. The next offer is tried at once only where the provider said that it made nothing, and a listing does not contradict it.
-// R5. Where other nodes' machines are paid for already, room for this one is looked for a minute at most.
-// R6. A run that asked for no waiting ends about a minute after it first found no machine, also where svc is restarted in that minute.
-// R7. A price counts three times: the offer's, the created machine's, and (in `stream`) what is billed while it runs.
+// R2. An order whose answer is missing is looked up until it is found or cannot exist any more; only then does the next
+//     order follow. A machine that a refused order made anyway is ended first, and never used.
+// R3. A kill does not abort a create call: its answer is recorded even when no caller waits for it.
+// R4. The next offer is tried at once only if the provider said that it made nothing, and a listing does not contradict
+//     it.
+// R5. While other nodes' machines already cost money, the search for this node's machine lasts a minute at most.
+// R6. A run that asked for no waiting ends about a minute after it first found no machine, even if svc is restarted in
+//     that minute.
+// R7. A price counts three times: the offer's, the created machine's, and (in `stream`) the billed price while it runs.
 
 import { SvcError, type ErrorData } from "../errors/index.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
@@ -32,15 +34,15 @@ import { isWithinCap, usdOf } from "../domain/money.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
 const INTENT_FRESH_MS = 5_000;
-/** Between two tries of a provider that cannot be asked as things are set. */
+/** Delay before a provider is asked again that cannot be called with the present settings. */
 const ASK_AGAIN_MS = 5_000;
-/** Offers that one attempt tries, one after the other, while each is gone when it is asked for. */
+/** Maximum of offers in one attempt, tried one after the other while each turns out to be taken. */
 const OFFERS_TRIED_MAX = 8;
-/** How long the machines of other nodes are paid for while there is none for this one. */
+/** How long the machines of other nodes are held while this node has none. */
 const GANG_WAIT_MS = 60_000;
-/** How long a machine is looked for from the first answer that there is none. */
+/** How long to search for a machine after the first answer without one. */
 const CAPACITY_WAIT_MS = 60_000;
-/** Different reasons of refusals that one error tells, and characters of each. */
+/** Maximum of different refusals that one error quotes, and of characters of each. */
 const REASONS_MAX = 4;
 const REASON_CHARACTERS_MAX = 400;
 
@@ -71,7 +73,7 @@ export function provisionStep(ports: StepPorts): StepDefinition {
   };
 }
 
-/** What became of an order that an earlier attempt made. */
+/** Resolves an order that an earlier attempt made. */
 async function resolveOrder(
   ports: StepPorts,
   provider: Provider,
@@ -90,7 +92,10 @@ async function resolveOrder(
   return { is: "absent" };
 }
 
-/** A key that was changed meanwhile says nothing of a machine that may exist: until it is right again, one waits. */
+/**
+ * A key that was changed meanwhile proves nothing about a possible machine: the step waits until the key is right
+ * again.
+ */
 async function orAskLater(asked: Promise<Found>): Promise<Found> {
   try {
     return await asked;
@@ -115,7 +120,7 @@ async function orderOneOf(
       const handle = await order(ports, provider, offer, context, spec);
       return affordably(provider, spec, handle);
     } catch (e) {
-      // What was made all the same is ended before there is a next order.
+      // A machine that was made anyway is ended before the next order.
       if (!(e instanceof SvcError && e.code === "offer_taken") || madeInVain(e) !== null) throw e;
       taken.push(offer.id);
       reasons.push((e.data as ErrorData<"offer_taken">).why);
@@ -127,7 +132,7 @@ async function orderOneOf(
 
 const isNoOffer = (e: unknown): e is SvcError<"no_offer"> => e instanceof SvcError && e.code === "no_offer";
 
-/** Each different reason once, with how often it was given: one line for people. */
+/** Each different reason once, with its count: one line for people. */
 function told(reasons: readonly string[]): string {
   const counts = new Map<string, number>();
   for (const reason of reasons) {
@@ -143,7 +148,7 @@ function told(reasons: readonly string[]): string {
 const noOffer = (provider: Provider, { gpus }: RunSpec, reasons: readonly string[]): SvcError<"no_offer"> =>
   new SvcError("no_offer", { provider: provider.name, gpus, why: told(reasons) });
 
-/** That there is no machine, in the words of a run of several nodes where it is one. `last`: it is not looked for any more. */
+/** The error for a missing machine, worded for several nodes if the run has them. `last`: the search is over. */
 function noRoom(
   ports: StepPorts,
   { jobId, node }: StepContext,
@@ -169,18 +174,21 @@ const done = (handle: MachineHandle): StepDone => ({
   },
 });
 
-/** However the machine was come by, ordered just now or found again: its own price counts, not the offer's. */
+/** The machine's own price counts, not the offer's, for a new machine and for one that was found again. */
 function affordably(provider: Provider, spec: RunSpec, handle: MachineHandle): StepDone {
   checkCap(provider, spec, handle.priceOffered ? null : handle.priceMicro, "svc releases it");
   return done(handle);
 }
 
-/** Prices that differ by less than this much of the lower one count as one price where offers tell what traffic costs. */
+/**
+ * Two prices that differ by less than this share of the lower one count as equal when offers have a price for traffic.
+ */
 const NEARLY_ONE_PRICE = 0.01;
 
 /**
- * How much a run will send and receive is not known before it runs, so a price for traffic cannot be added to the price of an hour: between
- * offers of nearly one price it decides, and one that does not tell it comes last among them. `sorted` is cheapest first.
+ * The amount of traffic is unknown before the run, so a price for traffic cannot be added to the price of an hour: it
+ * decides between offers of nearly equal price, and an offer without it comes last among them. `sorted` is cheapest
+ * first.
  */
 function lessTrafficFirst(sorted: readonly Offer[]): Offer[] {
   const ordered: Offer[] = [];
@@ -195,14 +203,14 @@ function lessTrafficFirst(sorted: readonly Offer[]): Offer[] {
   return ordered;
 }
 
-/** The offers that may be rented, in the order in which they are tried. Throws when there are none, or none within the cap. */
+/** The offers that may be rented, in the order of attempts. Throws when there are none, or none within the cap. */
 export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): Offer[] {
   const priced = offers.filter(
     (o) =>
       !provider.info.capabilities.reports_price ||
       (o.priceMicro !== null && Number.isFinite(o.priceMicro) && o.priceMicro >= 0),
   );
-  // A stable order: where nothing is priced, it is the provider's own.
+  // A stable sort: without prices it keeps the provider's own order.
   const sorted = priced.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0));
   const cheapest = sorted[0];
   if (cheapest === undefined) {
@@ -217,7 +225,7 @@ export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): 
 export const withinCap = (spec: RunSpec, priceMicro: number | null): boolean =>
   spec.price_cap === undefined || priceMicro === null || isWithinCap(priceMicro, spec.price_cap);
 
-/** Throws `price_cap_exceeded`, or `price_unknown` where a cap cannot be held against anything. */
+/** Throws `price_cap_exceeded`, or `price_unknown` if there is a cap but no price to compare. */
 export function checkCap(
   provider: Provider,
   spec: RunSpec,
@@ -242,7 +250,7 @@ async function order(
   const account = await accountFor(provider, signal);
   const ordinal = ports.ledger.nextOrdinal(jobId, node);
   const name = `${nodePrefix(ports.installationId, jobId, node)}${ordinal}`;
-  // The request may leave that long after the stamp, and the provider counts from when it left.
+  // The request may leave this long after the stamp, and the provider counts from when it left.
   const horizon = () => ports.now() + INTENT_FRESH_MS + provider.certainty.horizonMs;
   let stampedAt = ports.now();
   await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon(), account });
@@ -260,7 +268,7 @@ async function order(
   } catch (e) {
     const spoilt = madeInVain(e);
     if (spoilt !== null) {
-      // In this order: also where the process ends in between, nobody takes it for the machine of the run.
+      // The order matters: even if the process ends in between, this machine is never used for the run.
       await ports.ledger.releasing(name);
       await ports.ledger.held(name, spoilt);
       throw e;
@@ -280,7 +288,7 @@ async function order(
         message:
           "The create call failed or its answer was lost; the machine may exist and cost money until svc has looked it up.",
       },
-      // It took longer than any call: the computer slept, and the request may have left only afterwards.
+      // It took longer than any call: the computer slept, and the request may have left only after that.
       ports.now() > stampedAt + provider.certainty.horizonMs ? horizon() : undefined,
     );
     throw e;
@@ -289,7 +297,7 @@ async function order(
   return handle;
 }
 
-/** The provider says that it made nothing. If a listing shows the machine all the same, the machine is the truth. */
+/** The provider says that it made nothing. If a listing shows the machine anyway, the machine counts. */
 async function refused(
   ports: StepPorts,
   provider: Provider,

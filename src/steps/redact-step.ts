@@ -1,13 +1,14 @@
-// What a machine says beside the log: why its runner failed, what it refuses, its last words, what it is made of. It was given the
-// secrets of the run, and may repeat them: in the record, the timeline and the feed they bear the marker in their place.
+// Redacts a machine's messages outside of the log: why its runner failed, its refusals, its last output, its facts. The
+// machine received the secrets of the run, and may repeat them: the record, the timeline and the feed contain the
+// marker instead.
 
 import { asSvcError, SvcError } from "../errors/index.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import type { StepDefinition } from "./step.ts";
 
 /**
- * The step with the secrets of its run taken out of its errors, its progress and what it tells. `output: false` leaves what the
- * machine of states acts on as it is: names and ids of machines, by which they are given back.
+ * The step with the secrets of its run removed from its errors, its progress and its details. `output: false` leaves
+ * the results for the state machine unchanged: they contain names and ids of machines that are needed to release them.
  */
 export function withHiddenWords(
   step: StepDefinition,
@@ -21,7 +22,7 @@ export function withHiddenWords(
       const hidden = <T>(value: T): T => (redactor ??= redactorOf(context.jobId)).redactValue(value);
       try {
         const result = await step.run({ ...context, progress: (detail) => context.progress(hidden(detail)) });
-        // Its run may have been given secrets meanwhile.
+        // Its run may have received secrets meanwhile.
         redactor = null;
         return "done" in result && !output ? { ...hidden(result), done: result.done } : hidden(result);
       } catch (thrown) {

@@ -12,32 +12,32 @@ import type { Resume } from "./checkpoints/resume.ts";
 import type { StoredLeftOut } from "../schemas/job.ts";
 import type { RunPlan } from "./launch/runner-spec.ts";
 
-/** What the steps of a run need beyond the ledger; made in the composition root. */
+/** The services that the steps of a run need in addition to the ledger; created in the composition root. */
 export interface RunServices extends StepPorts {
   sink: RunLogWriter;
   /** The metrics mark of the job and the matcher of all its secrets. */
   secrecy(jobId: string): { mark: string; redactor: Redactor };
-  /** Checks the entrypoint where it lies. Throws `entrypoint_not_found` and its kin. */
+  /** Checks the entrypoint in place. Throws `entrypoint_not_found` and related errors. */
   entry(projectDir: string, entrypoint: string): Promise<Entrypoint>;
   plan(jobId: string, node: number, purpose: "run" | "install"): Promise<RunPlan>;
-  /** What has to be run before the script, or why nothing has. */
+  /** The command to run before the script, or why there is none. */
   installCommand(jobId: string, inPlace: boolean): Promise<Install>;
-  /** The code snapshot of the job, and a folder of this home where it may be laid out to be sent. */
+  /** The code snapshot of the job, and a folder of this home in which it may be prepared for sending. */
   code(jobId: string, node: number): { codeDir: string; id: string; stageDir: string; manifests?: ManifestSeal };
-  /** What of the project is no part of that snapshot; null where that is nothing. */
+  /** The project files that the snapshot excludes; null if there are none. */
   leftOut(jobId: string): StoredLeftOut | null;
-  /** Absolute folder that holds the package `svc`. */
+  /** Absolute path of the folder that contains the package `svc`. */
   packagesDir: string;
-  /** What ends the machine of this handle by itself; null where nothing can. */
+  /** The guard that ends this machine by itself; null if none is possible. */
   guard(jobId: string, handle: MachineHandle): Guard | null;
   checkpointDir(jobId: string, node: number): string;
-  /** The manifests of the run's data as they were at submission. */
+  /** The manifests of the run's data at submission. */
   data(jobId: string): DataManifest[];
-  /** Where the data of a run in place lies. */
+  /** The folder with the data of a run in place. */
   dataDir(jobId: string, node: number): string;
-  /** The checkpoint that the run goes on from, chosen when it is first asked for; null where it begins anew. */
+  /** The checkpoint from which the run resumes, chosen at the first call; null if it starts from the beginning. */
   resume(jobId: string): Promise<Resume | null>;
-  /** Writes down what the script called complete: names in the checkpoint directory. */
+  /** Records files that the script announced as complete: names in the checkpoint directory. */
   announced(jobId: string, node: number, names: readonly { path: string; step: number | null }[]): void;
   /** One per job and node, so that two scans of one run can be compared. */
   collector(jobId: string, node: number): CheckpointCollector;

@@ -1,11 +1,11 @@
-// What a step is. It loads, acts and returns; the engine records. A step may run twice, or once and a half: every one is
-// written so that the second time does no harm.
+// The interface of a step. It loads, acts and returns; the engine records. A step may run twice, or be interrupted and
+// run again: every step is idempotent.
 
 import type { ErrorCode } from "../errors/index.ts";
 import type { StepName } from "../schemas/job.ts";
 
 export interface RetryPolicy {
-  /** Failures after which the step has failed; Infinity for what must never be given up. */
+  /** Maximum of failures; Infinity for a step that must never be given up. */
   attemptsMax: number;
   delayMsMin: number;
   delayMsMax: number;
@@ -15,22 +15,28 @@ export interface StepContext {
   readonly jobId: string;
   readonly node: number;
   readonly attempt: number;
-  /** Stable over attempts and restarts: names this one effect. */
+  /** Stable over attempts and restarts: identifies this effect. */
   readonly effectId: number;
   readonly signal: AbortSignal;
-  /** When an attempt of this effect first failed with this error, in epoch milliseconds, also before a restart; null where none did. */
+  /**
+   * When an attempt of this effect first failed with this error, in epoch milliseconds, even before a restart; null if
+   * none did.
+   */
   firstFailedAt(code: ErrorCode): number | null;
-  /** Words and numbers for the timeline; the last call wins. Not a transition, written within half a second. */
+  /** Details for the timeline; the last call wins. Not a transition, written within half a second. */
   progress(detail: Record<string, unknown>): void;
 }
 
-/** What the step tells the machine, beside its node and the instant. */
+/** The step's result for the state machine, in addition to its node and the instant. */
 export interface StepDone {
   done: Record<string, unknown>;
   detail?: Record<string, unknown>;
 }
 
-/** Not yet: look again then. The wait is a durable row, not a sleeping promise, and no failure. */
+/**
+ * Not ready: run again after the delay. The wait is a durable row, not a sleeping promise, and does not count as a
+ * failure.
+ */
 export interface StepLater {
   later: { afterMs: number; why: string };
 }
@@ -38,7 +44,10 @@ export interface StepLater {
 export interface StepDefinition {
   readonly name: StepName;
   readonly retry: RetryPolicy;
-  /** Longest that one attempt may take, in milliseconds; then it has failed, whatever still becomes of it. None where absent. */
+  /**
+   * The longest time of one attempt, in milliseconds; after it the attempt has failed, whatever its later outcome.
+   * Absent: no limit.
+   */
   readonly attemptMs?: number;
   run(context: StepContext): Promise<StepDone | StepLater>;
 }

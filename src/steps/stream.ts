@@ -55,7 +55,7 @@ export function streamStep(services: RunServices): StepDefinition {
 
 type Spec = ReturnType<RunServices["facts"]>["spec"];
 
-/** @param lacked says which part of the code that was left out the failure may come from. */
+/** @param lacked names the excluded files that may have caused the failure. */
 function outcomeOf(
   status: RunLook & { tail: string },
   spec: Spec,
@@ -72,7 +72,7 @@ function outcomeOf(
   if (missing) return { exit_code, error: describeError("launcher_missing", missing) };
   const failed = failedRank(status.tail);
   const signal = status.oom ? OUT_OF_MEMORY : (failed?.signal ?? status.signal);
-  // Python ends with 1 when an exception was not caught; with another code an earlier one was not the end.
+  // Python exits with 1 after an uncaught exception; with another code an earlier exception was not the end.
   const why = signal === null && exit_code === 1 ? raised(status.tail, failed?.rank ?? null) : null;
   // A launcher's last line summarises all ranks; it is not the last line of one of them.
   const last = signal === null && why === null && failed === null && !hasRanks(spec) ? lastWords(status.tail) : null;
@@ -92,7 +92,7 @@ function outcomeOf(
 function whoOf(failed: FailedRank | null, killed: boolean, spec: Spec, node: number): string {
   if (failed?.who) return `${THE_SCRIPT} on ${failed.who}`;
   const where = spec.nodes > 1 ? ` on node ${node}` : "";
-  // A launcher that survived would have named the rank.
+  // A surviving launcher would have named the rank.
   return killed && failed === null && hasRanks(spec)
     ? `${THE_SCRIPT}${where}, or what held its ranks together,`
     : `${THE_SCRIPT}${where}`;

@@ -1,4 +1,4 @@
-// Bringing the project to the machine: the code that was kept at submission, not what lies in the directory by now.
+// The sync step: sends the code that was kept at submission to the machine, not the directory's current content.
 
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -53,11 +53,11 @@ export function syncStep(services: RunServices): StepDefinition {
   };
 }
 
-/** In the log, and for the timeline: what of the project the run does without. */
+/** Reports, in the log and on the timeline, which project files were excluded from the run. */
 async function tellLeftOut(services: RunServices, { jobId, node }: StepContext, inPlace: boolean) {
   const told = services.leftOut(jobId);
   if (told === null) return {};
-  // A run in place has everything that lies in the directory, whatever its record lacks.
+  // A run in place sees every file of the directory, even those that its record excludes.
   if (node === 0 && !inPlace) await services.sink.preface(jobId, leftOutLines(told));
   const { count, names, ignored } = told;
   return count === 0 ? {} : { left_out: { count, names, ignored } };
@@ -94,7 +94,7 @@ async function pushProject(
   }
 }
 
-/** The package that scripts import, as it lies beside this program. */
+/** The package that scripts import, from this program's own folder. */
 async function packageTree(from: string, to: string): Promise<TreePush> {
   const names = await readdir(from, { recursive: true });
   const files: { path: string; size: number; executable: boolean }[] = [];

@@ -1,4 +1,4 @@
-// Giving the machine back, until the provider proves it gone. Nothing here gives up.
+// The terminate step: releases the machine, and continues until the provider proves it gone. It never gives up.
 
 import { nodePrefix } from "../domain/machine-names.ts";
 import { askAhead, assertSameAccount, learnAccount } from "./rental/account-check.ts";
@@ -12,10 +12,10 @@ import { messageOf, SvcError } from "../errors/index.ts";
 import type { MachineHandle, MachineStatus, Provider } from "../providers/provider.ts";
 import type { Note } from "../schemas/job.ts";
 
-/** Most machines take some seconds. One that is not shown yet, or stays, is looked at less often. */
+/** Most machines take some seconds. A machine that is not listed yet, or stays, is polled less often. */
 const LOOK_AGAIN_MS = 3_000;
 const LOOK_AGAIN_MS_MAX = 10_000;
-/** The first look comes right after the request, and most machines take some seconds. */
+/** The first poll comes right after the request, and most machines take some seconds. */
 const ASKED = "svc has released the machine; the provider has yet to confirm that it is gone.";
 const STILL_THERE =
   "The provider still lists the machine; it may still cost money. svc repeats the release until it is gone.";
@@ -39,7 +39,7 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       });
       const later = waits.filter((wait) => wait !== null).toSorted((a, b) => a.later.afterMs - b.later.afterMs)[0];
       if (later) return slower(effectId, later);
-      // The ledger is clean. The provider has the last word: a create call may have made more than it said.
+      // The ledger is clean. The provider decides: a create call may have made more machines than it reported.
       const prefix = nodePrefix(ports.installationId, jobId, node);
       const left = await listed(ports, provider, { jobId, node, signal }, prefix);
       await each(left, (handle) => provider.terminate(handle, signal));
@@ -51,7 +51,9 @@ export function terminateStep(ports: StepPorts): StepDefinition {
   };
 }
 
-/** All at once: one that resists must keep no other running. Throws the first failure once all have been tried. */
+/**
+ * All at once: a machine that resists must not keep the others running. Throws the first failure once all were tried.
+ */
 async function each<T, R>(all: readonly T[], act: (one: T) => Promise<R>): Promise<R[]> {
   const outcomes = await Promise.allSettled(all.map(act));
   return outcomes.map((outcome) => {
@@ -61,9 +63,9 @@ async function each<T, R>(all: readonly T[], act: (one: T) => Promise<R>): Promi
 }
 
 /**
- * A provider that does not answer keeps nobody waiting who never ordered anything: without an intent no request has left. Nor does a
- * part of it that does not: each order is proven gone by now where it was sent to, and what the rest shows is ended. What that part might
- * hold beyond any order the sweep asks for until it answers.
+ * A silent provider must not block a job that never ordered anything: without an intent no request has left. Nor may a
+ * silent part of it: by now each order is proven gone where it was sent, and machines in the listed rest are ended. The
+ * sweep keeps asking that part for machines without an order until it answers.
  */
 async function listed(
   { ledger }: StepPorts,
@@ -73,7 +75,7 @@ async function listed(
 ): Promise<MachineHandle[]> {
   try {
     const { machines, missing, gap } = await ownedMachines(provider, prefix, signal);
-    // Pages that could not be read may show a second machine of this node. Those that are shown are ended first.
+    // Unreadable pages may contain a second machine of this node. The listed machines are ended first.
     if (machines.length === 0 && gap === "anywhere") throw missing;
     return machines;
   } catch (e) {
@@ -82,7 +84,7 @@ async function listed(
   }
 }
 
-/** Null when the order is proven released. @param left what is to be known of the machine after that */
+/** Null when the order is proven released. @param left a note about the machine that stays on its record */
 export async function release(
   ports: OrphanPorts,
   provider: Provider,
@@ -126,7 +128,7 @@ export async function release(
   return { later: { afterMs: LOOK_AGAIN_MS, why } };
 }
 
-/** Only of what it shows is it said that the provider lists it. */
+/** Only for a machine in the listing does the message say that the provider lists it. */
 const stillThere = (status: MachineStatus): string =>
   "why" in status && status.why !== undefined
     ? `The machine is not proven gone and may still cost money: ${status.why}. svc repeats the release until it is gone.`

@@ -1,22 +1,24 @@
-// Bringing checkpoints home. The machine is not trusted, the script may be writing, and either end may vanish at any moment.
+// Downloads checkpoints. The machine is not trusted, the script may be writing, and either end may vanish at any
+// moment.
 //
-// K1. During a run a file is fetched when size, mtime and inode were the same in two scans at least SETTLE_MS apart, or when the
-//     script announced it as complete. A file whose name says that it is unfinished is never fetched, announced or not.
-//     One that cannot be read is named, and tried again by the next scan.
-// K2. At the end everything that is complete is fetched; what is left behind is named, with the reason.
-// K3. A file is fetched beside its place (`.svc-partial/`), compared with a fresh listing, flushed, and renamed: what stands
-//     under its real name is whole. If it changed meanwhile it is left for a later scan. What a broken link keeps from being
-//     compared, or cuts off, stays beside for as long as the machine lists that very file, and is not fetched again by this process.
-// K4. What is at home carries the original's mtime. Same size and mtime: not fetched again, also not by a new process.
-//     So is what was put into the checkpoint directory for the run to go on from, until the run writes over it. One scan follows
-//     the other: what one has half here, the next does not begin anew, whichever step asked for it.
-// K5. A link to a plain file of the same directory comes home as a file of its own, copied from there where that one is at home. Any other
-//     link is named, as what is left behind is.
-// K7. A file that is written to again and again is downloaded while it does not rest (growing-files.ts), and is marked as in progress: at
-//     home under its name, but complete for nobody until K1 or K2 find it whole.
-// K8. A file for which the disk at home has no room is named with its size, and keeps nothing else from being downloaded. At the end the
-//     scan fails with `disk_full` so that it is tried again, unless the file is larger than the whole disk.
-// K6. Paths are data from a stranger: relative, plain, bounded; no link at home is followed. Files are 0600, folders 0700.
+// K1. During a run a file is downloaded when size, mtime and inode were the same in two scans at least SETTLE_MS apart,
+//     or when the script announced it as complete. A file with a name for unfinished files is never downloaded,
+//     announced or not. An unreadable file is reported, and the next scan tries it again.
+// K2. At the end everything that is complete is downloaded; other files are reported, with the reason.
+// K3. A file is downloaded to `.svc-partial/`, compared with a fresh listing, flushed, and renamed: a file under its
+//     real name is complete. If it changed meanwhile it is left for a later scan. A download that a broken link
+//     interrupts, or keeps from being compared, stays there for as long as the machine lists that very file, and this
+//     process does not download it again.
+// K4. A local copy has the original's mtime. With the same size and mtime it is not downloaded again, not even by a new
+//     process. The same holds for the checkpoint from which the run resumed, until the run overwrites it. Scans run one
+//     after the other: the next scan continues a half-finished download, whichever step started it.
+// K5. A symlink to a plain file of the same directory becomes a separate local file, copied from the target if that was
+//     downloaded. Any other symlink is reported like other skipped files.
+// K7. A file that keeps changing is downloaded anyway (growing-files.ts), and is marked as in progress: it has its name
+//     locally, but does not count as complete until K1 or K2 find it complete.
+// K8. A file that does not fit on the local disk is reported with its size, and does not prevent other downloads. At
+//     the end the scan fails with `disk_full` so that it is tried again, unless the file is larger than the whole disk.
+// K6. Paths are untrusted data: relative, plain, bounded; no local symlink is followed. Files are 0600, folders 0700.
 
 import { lstat, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -53,25 +55,28 @@ import { Retention, type KeepRules } from "./retention.ts";
 import type { CheckpointHost } from "./home-names.ts";
 
 export const SETTLE_MS = 10_000;
-/** What has come is compared and put in its place this often: a process that ends, or a link that breaks, costs no more than that. */
+/**
+ * Downloads are verified and moved into place this often: a process that ends, or a link that breaks, costs no more
+ * than this.
+ */
 const BATCH_MS = 5_000;
-/** How often the last scan tries files that changed under its hands. */
+/** How often the last scan retries files that changed during their download. */
 const FINAL_PASSES_MAX = 3;
 
 export interface ScanOptions {
-  /** The run is over: nothing will settle any more. */
+  /** The run has ended: no file will change any more. */
   final: boolean;
   /**
-   * Files and folders that the script called complete, relative to the checkpoint directory. The collector takes a name
-   * out when everything below it is at home; the caller adds it again when it is announced again.
+   * Files and folders that the script announced as complete, relative to the checkpoint directory. The collector takes
+   * a name out when everything below it was downloaded; the caller adds it again when it is announced again.
    */
   announced: Set<string>;
-  /** None: it goes on until `stop`. */
+  /** Without it, the scan continues until `stop`. */
   signal?: AbortSignal;
   /**
-   * Told of every file that is in its place, whatever becomes of the rest of the scan; also, once per process, of those that
-   * were there before: whoever brought them may have died before it could record them.
-   * @param removed files that are not at home any more.
+   * Called with every file that is in place, whatever the outcome of the scan; also, once per process, with existing
+   * files: the process that downloaded them may have died before it could record them.
+   * @param removed files that no longer exist locally.
    */
   record?: (files: CheckpointFile[], removed: readonly string[]) => Promise<void>;
 }
@@ -79,13 +84,13 @@ export interface ScanOptions {
 type OneScan = ScanOptions & { signal: AbortSignal };
 
 export interface ScanResult {
-  /** Fetched by this scan. */
+  /** Downloaded by this scan. */
   saved: CheckpointFile[];
-  /** Not at home yet and still in motion: a later scan may take them. */
+  /** Not downloaded yet and still changing: a later scan may download them. */
   pending: string[];
-  /** Not taken, and why. */
+  /** Not downloaded, and why. */
   skipped: { path: string; why: string }[];
-  /** Of these, the ones for which the disk at home has no room. */
+  /** Skipped files for which the local disk has no room. */
   noRoom: NoRoom[];
 }
 
@@ -107,21 +112,21 @@ export class CheckpointCollector {
   readonly #growing: GrowingFiles;
   readonly #retention: Retention | null;
   #prepared = false;
-  /** The scan that is under way. */
+  /** The running scan. */
   #scan: { over: Promise<ScanResult>; controller: AbortController } | null = null;
   #stopped = false;
 
   /**
-   * @param options.now milliseconds that never go back.
-   * @param options.given what the run was given to go on from: no checkpoints of its own.
-   * @param options.announced what the script has called complete so far.
+   * @param options.now milliseconds on a clock that never goes back.
+   * @param options.given the checkpoint from which the run resumed: not its own.
+   * @param options.announced the names that the script has announced so far.
    */
   constructor(options: {
     targetDir: string;
     now: () => number;
     given?: readonly { path: string; size: number; mtime_ms: number }[];
     announced?: Announcements;
-    /** Which complete checkpoints stay; all where absent. */
+    /** The rules for keeping complete checkpoints; absent: keep all. */
     keep?: KeepRules | undefined;
     /** How often growing files are read while a large file is downloaded. */
     followEveryMs?: number;
@@ -136,8 +141,8 @@ export class CheckpointCollector {
   }
 
   /**
-   * One look at the checkpoint directory, and the fetching of what is ready. Safe to repeat after any failure: what came
-   * home stays there. Throws what the host throws, and `disk_full`.
+   * Scans the checkpoint directory once and downloads the files that are ready. Safe to repeat after any failure:
+   * downloaded files stay. Throws the host's errors, and `disk_full`.
    */
   async scan(host: CheckpointHost, options: ScanOptions): Promise<ScanResult> {
     const { signal } = options;
@@ -155,7 +160,7 @@ export class CheckpointCollector {
     }
   }
 
-  /** Ends the scan that is under way, and all that are still asked for. */
+  /** Ends the running scan, and all that are still requested. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#scan?.controller.abort(new SvcError("shutting_down", {}));
@@ -175,7 +180,7 @@ export class CheckpointCollector {
         result.skipped = skipped;
         result.pending = pending;
         const moved: string[] = [];
-        // Links last: what they lead to is at home then.
+        // Symlinks last: their targets are downloaded by then.
         const [links, files] = [ready.filter(isLink), ready.filter((file) => !isLink(file))];
         const waiting = [...batches(files), ...batches(links)];
         for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
@@ -191,7 +196,7 @@ export class CheckpointCollector {
         }
         if (ready.length === 0) await this.#keepSets(listing, options);
         if (options.final && moved.length > 0 && pass < FINAL_PASSES_MAX) continue;
-        // K8. Room may still be made for it.
+        // K8. Space may still become free for it.
         const fits = options.final ? result.noRoom.find((lack) => !neverFits(lack)) : undefined;
         if (fits) throw noRoomError(this.#targetDir, fits);
         result.skipped.push(...result.noRoom.map((lack) => ({ path: lack.path, why: whyNoRoom(lack) })));
@@ -220,7 +225,7 @@ export class CheckpointCollector {
     }
   }
 
-  /** A large file may take an hour: what grows is downloaded meanwhile. */
+  /** A large file may take an hour: growing files are downloaded meanwhile. */
   async #whileFollowing<T>(
     host: CheckpointHost,
     options: OneScan,
@@ -239,7 +244,7 @@ export class CheckpointCollector {
     }
   }
 
-  /** Until the signal. Whatever it fails with, the scan meets as well. @param busy paths that the scan downloads itself. */
+  /** Runs until the signal. The scan itself reports any failure. @param busy paths that the scan downloads itself. */
   async #keepFollowing(host: CheckpointHost, options: OneScan, busy: ReadonlySet<string>): Promise<void> {
     let before = new Map([...this.#seen].map(([path, { file }]) => [path, file]));
     for (;;) {
@@ -265,12 +270,12 @@ export class CheckpointCollector {
     await this.#record([], options, [...stale, ...removed]);
   }
 
-  /** What is at home by now, whichever process and scan brought it. */
+  /** The local files, from every process and scan. */
   atHome(): Promise<CheckpointFile[]> {
     return readCheckpoints(this.#targetDir);
   }
 
-  /** Which files are ready, which may become so, which never will. Remembers what was seen, for K1. */
+  /** Sorts files into ready, pending and refused ones. Remembers what it saw, for K1. */
   async #sort(listing: RemoteFile[], { final, announced }: OneScan) {
     const now = this.#now();
     const told = new Set([...announced].map(plainName));
@@ -288,7 +293,7 @@ export class CheckpointCollector {
         skipped.push({ path: printable(file.path), why: bad });
         continue;
       }
-      // Our own bookkeeping: the index of announced checkpoints.
+      // svc's own bookkeeping: the index of announced checkpoints.
       if (file.path.split("/").some(isOurs)) continue;
       if (this.#isGiven(file) || this.#retention?.isDropped(file)) continue;
       const before = this.#seen.get(file.path);
@@ -312,7 +317,7 @@ export class CheckpointCollector {
     return { ready, pending, skipped, found, moving };
   }
 
-  /** Fetches beside, looks again, and lets those into place that did not change meanwhile. */
+  /** Downloads to the staging folder, lists again, and moves files into place that did not change meanwhile. */
   async #fetchAll(host: CheckpointHost, files: RemoteFile[], options: OneScan) {
     const { signal } = options;
     const saved: CheckpointFile[] = [];
@@ -320,7 +325,7 @@ export class CheckpointCollector {
     const refused: ScanResult["skipped"] = [];
     const noRoom: NoRoom[] = [];
     const staged = new Map<RemoteFile, string>();
-    /** What had come while they were being written is all of them. */
+    /** Announcements that arrived during the writing are complete. */
     const verified = new Set<RemoteFile>();
     const began = this.#now();
     let failure: unknown;
@@ -349,7 +354,7 @@ export class CheckpointCollector {
           return;
         }
         failure ??= cause;
-        // A file that cannot be read leaves the others; any other failure would only come again.
+        // An unreadable file does not affect the others; any other failure would only repeat.
         isHopeless ||= !unreadable;
       }
     };
@@ -380,25 +385,25 @@ export class CheckpointCollector {
       await this.#growing.rests(saved.map(({ path }) => path));
       for (const folder of folders) if ((await lstat(folder).catch(nullIfMissing)) !== null) await flushFolder(folder);
       await this.#record(saved, options, removed);
-      // Now, not at the end of the scan: the machine may be lost while the next one comes.
+      // Now, not at the end of the scan: the machine may be lost during the next download.
       await this.#keepSets(after, options);
       if (failure !== undefined) throw failure;
-      // A file that vanished is no loss of ours: rotation removed it.
+      // A file that vanished does not count as lost: rotation removed it.
       return { saved, moved: moved.filter((path) => now.has(path)), refused, noRoom, after, rest: files.slice(begun) };
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
     }
   }
 
-  /** K5. Whether it could be. */
+  /** K5. Returns whether it could be copied. */
   async #copyAtHome({ leadsTo, ...file }: RemoteFile, beside: string): Promise<boolean> {
     if (leadsTo === undefined || !(await this.#isHome({ ...file, path: leadsTo }))) return false;
-    // What is at home is replaced, never written to: a second name of it costs nothing.
+    // Local files are replaced, never modified: a hard link costs nothing.
     await linkOrCopy(join(this.#targetDir, leadsTo), beside);
     return await asListed(file, beside);
   }
 
-  /** Of files that are still listed as they were, whatever has come stays: whole or a part. */
+  /** Partial and complete downloads stay for files that are still listed unchanged. */
   async #clearStaging(listing: readonly RemoteFile[]): Promise<void> {
     const staging = join(this.#targetDir, STAGING);
     const names = await readdir(staging);
@@ -417,7 +422,7 @@ export class CheckpointCollector {
     for (const { path, in_progress } of files) if (!in_progress) this.#recorded.add(path);
   }
 
-  /** K4. Not every way of sending keeps more of a time than its seconds. */
+  /** K4. Not every transport keeps more of a time than its seconds. */
   #isGiven(file: RemoteFile): boolean {
     const given = this.#given.get(file.path);
     return given !== undefined && given.size === file.size && Math.abs(given.mtime_ms - file.mtimeMs) < 1_000;
@@ -428,19 +433,19 @@ export class CheckpointCollector {
     return !this.#growing.has(file.path) && isCopyOf(file, await homeStats(this.#targetDir, file.path));
   }
 
-  /** Names whose files are all at home have done their work. */
+  /** Removes names whose files were all downloaded. */
   #retire(announced: Set<string>, { pending, skipped }: ScanResult): void {
     const left = new Set([...pending, ...skipped.map((s) => s.path)].flatMap(placesOf));
     for (const name of announced) if (!left.has(plainName(name))) announced.delete(name);
   }
 
-  /** Once per process: the folder, and an empty place beside, whatever an earlier process left there. */
+  /** Once per process: creates the folder, and an empty staging folder, whatever an earlier process left there. */
   async #prepare(): Promise<void> {
     if (this.#prepared) return;
     const staging = join(this.#targetDir, STAGING);
     try {
       await mkdir(this.#targetDir, { recursive: true, mode: 0o700 });
-      // A link planted in its place would have strangers' files written, and a folder emptied, wherever it leads.
+      // A symlink planted in its place would write a stranger's files to its target, and empty a folder there.
       if (!(await lstat(this.#targetDir)).isDirectory())
         throw new SvcError("start_failed", { why: `${this.#targetDir} is a link` });
       await rm(staging, { recursive: true, force: true });
@@ -455,7 +460,7 @@ export class CheckpointCollector {
   }
 }
 
-/** What comes of a scan; the signal of whoever waits for it ends it. */
+/** The result of a scan; the waiting caller's signal ends it. */
 async function unlessAborted(
   { over, controller }: { over: Promise<ScanResult>; controller: AbortController },
   signal: AbortSignal | undefined,

@@ -1,4 +1,4 @@
-// Files of checkpoints, from a machine to their place at home.
+// Moves files of checkpoints from a machine to their local place.
 
 import { hash } from "node:crypto";
 import { constants, type Stats } from "node:fs";
@@ -10,20 +10,20 @@ import type { CheckpointFile } from "../../schemas/job.ts";
 import { DEPTH_MAX } from "./names.ts";
 import type { CheckpointHost } from "./home-names.ts";
 
-/** Beside what is at home: what is on its way. */
+/** The folder next to the local files for downloads in progress. */
 export const STAGING = ".svc-partial";
-/** Names that are ours; none of them is a checkpoint. */
+/** Names of svc's own files, which are never checkpoints. */
 export const isOurs = (name: string): boolean => name.startsWith(".svc-");
 export const NAME_CHARS = 24;
 const BATCH_BYTES = 1024 ** 3;
 /**
- * A small file is a question, an answer and a wait for the disk, however little it holds: so many are under way at once. On a slow line
- * the log must not have to wait for more than so many bytes.
+ * Small files are bound by latency, so this many are downloaded in parallel. On a slow line the log must not wait for
+ * more than this many bytes.
  */
 const AT_ONCE = 48;
 const AT_ONCE_BYTES = 1 << 20;
 
-/** In order, many small ones at once. How many were begun. @param fetch never throws */
+/** In order, many small files in parallel. Returns how many were begun. @param fetch never throws */
 export async function fetchMany(
   files: readonly RemoteFile[],
   mayGoOn: () => boolean,
@@ -62,7 +62,7 @@ export function batches(files: RemoteFile[]): RemoteFile[][] {
   return cut;
 }
 
-/** The checkpoints at home, in order of path: plain files only, links not followed. */
+/** The local checkpoints, in order of path: plain files only, symlinks not followed. */
 export async function readCheckpoints(targetDir: string): Promise<CheckpointFile[]> {
   const files: CheckpointFile[] = [];
   const walk = async (path: string, depth: number): Promise<void> => {
@@ -80,8 +80,8 @@ export async function readCheckpoints(targetDir: string): Promise<CheckpointFile
 }
 
 /**
- * Makes the folders of `path`, each of which ends up in `folders`. What stands in the way is older than the file that needs them: it
- * goes, and `removed` gets its path.
+ * Makes the folders of `path`, and adds each to `folders`. A file in the way is older than the file that needs them: it
+ * is deleted, and `removed` gets its path.
  */
 export async function makeFolders(
   targetDir: string,
@@ -104,7 +104,9 @@ export async function makeFolders(
   }
 }
 
-/** Renames a file into its place. A folder of that name is older, and goes; `removed` gets the paths of its files. */
+/**
+ * Renames a file into its place. A folder of that name is older, and is deleted; `removed` gets the paths of its files.
+ */
 export async function placeFile(
   targetDir: string,
   path: string,
@@ -121,7 +123,7 @@ export async function placeFile(
   await rename(beside, target);
 }
 
-/** False where the file is gone or is not as long as it was listed. */
+/** False if the file is gone or differs in length from the listing. */
 export async function fetchOne(
   host: CheckpointHost,
   file: RemoteFile,
@@ -137,7 +139,7 @@ export async function fetchOne(
   return await asListed(file, beside);
 }
 
-/** Gives what has come its mode and time, and puts it onto the disk. False where it is not as long as it was listed. */
+/** Sets the mode and time of a download, and syncs it to the disk. False if its length differs from the listing. */
 export async function asListed(file: Pick<RemoteFile, "size" | "mtimeMs">, beside: string): Promise<boolean> {
   const stats = await lstat(beside).catch(nullIfMissing);
   if (!stats?.isFile() || stats.size !== file.size) return false;
@@ -152,10 +154,10 @@ export async function asListed(file: Pick<RemoteFile, "size" | "mtimeMs">, besid
   return true;
 }
 
-/** What travels of a file: holes do not. */
+/** The bytes of a file that travel: holes do not. */
 const storedBytes = ({ size, stored }: RemoteFile): number => stored ?? size;
 
-/** What is left to download where an earlier attempt was cut off. */
+/** The bytes that are left to download after an interrupted attempt. */
 export async function stillToCome(file: RemoteFile, beside: string): Promise<number> {
   const part = await lstat(`${beside}.part`).catch(nullIfMissing);
   return Math.max(0, storedBytes(file) - (part === null ? 0 : part.blocks * 512));
@@ -163,15 +165,15 @@ export async function stillToCome(file: RemoteFile, beside: string): Promise<num
 
 export const isLink = ({ leadsTo }: RemoteFile): boolean => leadsTo !== undefined;
 
-/** The same for the same content, as far as a listing can tell. */
+/** Equal for equal content, as far as a listing can tell. */
 export const nameBeside = ({ path, size, mtimeMs, inode }: RemoteFile): string =>
   hash("sha256", JSON.stringify([path, size, mtimeMs, inode]), "hex").slice(0, NAME_CHARS);
 
-/** It bears this name only once it was whole and on the disk. */
+/** A file gets this name only once it is complete and synced. */
 export const isBeside = async (beside: string, file: RemoteFile): Promise<boolean> =>
   isCopyOf(file, await lstat(beside).catch(nullIfMissing));
 
-/** Of a file at home; null where it is not there, or is reached through a link. */
+/** Stats of a local file; null if it does not exist, or is behind a symlink. */
 export async function homeStats(targetDir: string, path: string): Promise<Stats | null> {
   const names = path.split("/");
   for (let i = 1; i < names.length; i++) {
@@ -181,7 +183,7 @@ export async function homeStats(targetDir: string, path: string): Promise<Stats 
   return lstat(join(targetDir, path)).catch(nullIfMissing);
 }
 
-/** Half a millisecond is more than what times lose on their way through a double. */
+/** Half a millisecond is more than times lose in the conversion to a double. */
 export const isCopyOf = (file: RemoteFile, stats: Stats | null): boolean =>
   stats?.isFile() === true && stats.size === file.size && Math.abs(stats.mtimeMs - file.mtimeMs) < 0.5;
 

@@ -1,13 +1,14 @@
-// Downloading files that never rest: event files and tables that only grow, and files that are written over again and again.
+// Downloading files that never rest: event files and tables that only grow, and files that are overwritten again and
+// again.
 //
-// G1. A file that grew is read on from where the copy at home ends, in one request for all files. The machine compares hashes of what is
-//     here already (all of it up to CHECK_WHOLE, else its beginning and its end): a file that was truncated and written anew is never
-//     glued to old bytes.
-// G2. Any other file in motion is copied whole once STALE_MS have passed since its last copy, and only as it was at one moment: one that
-//     changes while it is read is left for the next scan.
-// G3. What comes this way is in progress until the whole file has been compared by its hash, and the list of these paths is on the disk
-//     before their bytes are. A complete file is kept as a set before a copy that may be torn takes its name.
-// G4. At most REQUESTS_MAX requests a scan, however many files there are; 500 files that grow slowly cost one.
+// G1. A file that grew is read from the end of the local copy, in one request for all files. The machine compares
+//     hashes of the local part (all of it up to CHECK_WHOLE, else its beginning and its end): a file that was truncated
+//     and rewritten is never appended to old bytes.
+// G2. Any other changing file is copied completely once STALE_MS have passed since its last copy, and only as a
+//     consistent version: a file that changes while it is read is left for the next scan.
+// G3. Such files are in progress until the whole file has been compared by its hash, and the list of their paths is on
+//     the disk before their bytes are. A complete file is kept as a set before a possibly torn copy takes its name.
+// G4. At most REQUESTS_MAX requests per scan, for any number of files; 500 files that grow slowly cost one.
 
 import { copyFile, open, readFile, rm } from "node:fs/promises";
 import { constants } from "node:fs";
@@ -35,28 +36,28 @@ import type { CheckpointHost } from "./home-names.ts";
 import { hadNoRoom, lacksRoom, type NoRoom } from "./room.ts";
 import { isProvenWhole, SINGLE } from "./whole-file.ts";
 
-/** Beside the checkpoints of a node at home: the paths of what may be torn. */
+/** Next to the local checkpoints of a node: the paths of files that may be torn. */
 const IN_PROGRESS = ".svc-in-progress.json";
 export const STALE_MS = 30_000;
-/** Compared with every byte; of a longer file its two ends are. */
+/** Files up to this length are compared completely; longer ones at both ends. */
 const CHECK_WHOLE = 1 << 20;
 const CHECK_ENDS = 64 << 10;
-/** A file may be so much longer by now than it was listed. */
+/** A file may have grown by this much since it was listed. */
 const GROWN_SINCE = 16 << 10;
-/** A file up to this size is copied whole in the common request. */
+/** Files up to this size are copied completely in the common request. */
 const SMALL = 4 << 20;
 const REQUESTS_MAX = 8;
 const FILES_PER_REQUEST = 500;
-/** Bytes of one answer: the log waits behind it on a slow link. */
+/** Bytes of one answer: the log waits for it on a slow link. */
 const ANSWER_FIRST = 1 << 20;
 const ANSWER_MAX = 16 << 20;
 const ANSWER_MS = 300;
-/** For so long a scan asks for more. */
+/** A scan sends further requests for this long. */
 const TAKE_MS = 4_000;
 
 const Paths = z.array(z.string());
 
-/** Files at home that may be torn. */
+/** Local files that may be torn. */
 export async function readInProgress(targetDir: string): Promise<Set<string>> {
   const text = await readFile(join(targetDir, IN_PROGRESS), "utf8").catch(nullIfMissing);
   const paths = text === null ? null : Paths.safeParse(jsonOf(text));
@@ -65,16 +66,16 @@ export async function readInProgress(targetDir: string): Promise<Set<string>> {
 
 interface Followed {
   inode: number;
-  /** When it was last copied whole. */
+  /** When it was last copied completely. */
   copiedAtMs: number;
-  /** It was only ever seen to grow. */
+  /** It has only ever grown. */
   grows: boolean;
 }
 
 interface Taken {
   files: CheckpointFile[];
   removed: string[];
-  /** Files for which the disk has no room. */
+  /** Files that do not fit on the disk. */
   noRoom: NoRoom[];
 }
 
@@ -96,12 +97,12 @@ export class GrowingFiles {
     this.#inProgress = await readInProgress(this.#targetDir);
   }
 
-  /** Whether what is at home of it may be torn. */
+  /** Whether the local copy may be torn. */
   has(path: string): boolean {
     return this.#inProgress.has(path);
   }
 
-  /** Whether a file that does not rest is to be followed: it was seen to change, now or before. */
+  /** Whether to follow a changing file: it was seen to change, now or before. */
   moves(file: RemoteFile, before: RemoteFile | undefined): boolean {
     if (file.leadsTo !== undefined) return false;
     const known = this.#followed.get(file.path);
@@ -114,7 +115,7 @@ export class GrowingFiles {
     return true;
   }
 
-  /** These are whole now. */
+  /** These files are complete now. */
   async rests(paths: readonly string[]): Promise<void> {
     const torn = paths.filter((path) => this.#inProgress.delete(path));
     for (const path of paths) this.#followed.delete(path);
@@ -123,7 +124,7 @@ export class GrowingFiles {
     for (const path of torn) await this.#sets.dropFile(path);
   }
 
-  /** G3. Before the first byte of these that may be torn. */
+  /** G3. Call it before the first byte of files that may be torn. */
   async #mark(files: readonly RemoteFile[]): Promise<void> {
     const fresh = files.filter(({ path }) => !this.#inProgress.has(path));
     for (const file of fresh) {
@@ -139,7 +140,7 @@ export class GrowingFiles {
     replaceFile(join(this.#targetDir, IN_PROGRESS), JSON.stringify([...this.#inProgress].toSorted()));
   }
 
-  /** Downloads what is new of files in motion. Throws what the host and the disk throw. */
+  /** Downloads new bytes of changing files. Throws the errors of the host and the disk. */
   async take(host: CheckpointHost, files: readonly RemoteFile[], signal: AbortSignal): Promise<Taken> {
     const taken: Taken = { files: [], removed: [], noRoom: [] };
     if (host.readPieces === undefined) return taken;
@@ -172,13 +173,13 @@ export class GrowingFiles {
         if (piece) {
           const wrote = await this.#writePiece(request, piece, taken);
           if (!wrote) continue;
-          // There is more of it than one answer had room for.
+          // The file has more bytes than fit into one answer.
           if (!request.whole && piece.bytes.length > 0 && request.offset + piece.bytes.length < piece.size) {
             const next = await this.#readOn(request.file);
             if (next) waiting.push(next);
           }
         } else if (!request.whole && request.offset > 0) {
-          // G1: it is not what it was. A copy of all of it, where one is due.
+          // G1: the file is not the same any more. Copy all of it, if a copy is due.
           const again = this.#copyOf(request.file);
           if (again === "whole") whole.push(request.file);
           else if (again !== null) waiting.push(again);
@@ -194,8 +195,8 @@ export class GrowingFiles {
   }
 
   /**
-   * Whether the copy that came while the file was being written is the listed file, byte for byte. What is missing of it is read first, so
-   * that a large file is not downloaded twice.
+   * Whether the copy that was downloaded during writing equals the listed file, byte for byte. Missing bytes are read
+   * first, so that a large file is not downloaded twice.
    */
   async isWhole(host: CheckpointHost, file: RemoteFile, signal: AbortSignal): Promise<boolean> {
     if (!this.has(file.path) || host.readPieces === undefined || host.hashCheckpoint === undefined) return false;
@@ -225,7 +226,7 @@ export class GrowingFiles {
     return (await this.#readOn(file)) ?? this.#copyOf(file);
   }
 
-  /** G1; null where the copy at home cannot be gone on with. */
+  /** G1; null if the local copy cannot be continued. */
   async #readOn(file: RemoteFile): Promise<PieceRequest | null> {
     const home = await homeStats(this.#targetDir, file.path);
     const known = this.#followed.get(file.path);
@@ -237,7 +238,7 @@ export class GrowingFiles {
     }
     const mayAppend = this.has(file.path) || !SINGLE.test(file.path);
     if (!mayAppend || home.size > file.size || (known && known.inode !== file.inode)) return null;
-    // What has changed of a long file that has not grown is not at its ends.
+    // A change in a long file that has not grown is not at its ends.
     if (home.size === file.size && home.size > CHECK_WHOLE) return null;
     const ends = [
       { start: 0, end: CHECK_ENDS },
@@ -254,14 +255,14 @@ export class GrowingFiles {
     }
   }
 
-  /** G2; null where it is too early. */
+  /** G2; null if it is too early. */
   #copyOf(file: RemoteFile): PieceRequest | "whole" | null {
     const known = this.#followed.get(file.path);
     if (known && this.#now() - known.copiedAtMs < STALE_MS) return null;
     return file.size > SMALL ? "whole" : { file, offset: 0, max: SMALL, checks: [], whole: true };
   }
 
-  /** As many of the waiting as one answer has room for. */
+  /** As many of the waiting requests as one answer has room for. */
   #nextRequest(waiting: PieceRequest[]): PieceRequest[] {
     const asked: PieceRequest[] = [];
     let left = this.#answerBytes;
@@ -269,19 +270,19 @@ export class GrowingFiles {
       const request = waiting.shift();
       if (request === undefined) break;
       const bytes = request.file.size - request.offset;
-      // A copy is whole or nothing; of a file that grows, a part is as good.
+      // A copy must be complete; of a growing file, a part is useful.
       if (request.whole && asked.length > 0 && bytes > left) {
         waiting.unshift(request);
         break;
       }
-      // It may have grown since it was listed.
+      // The file may have grown since it was listed.
       asked.push({ ...request, max: request.whole ? SMALL : Math.min(left, bytes) + GROWN_SINCE });
       left -= bytes;
     }
     return asked;
   }
 
-  /** Writes what was read to its place. */
+  /** Writes the received bytes to their place. */
   async #writePiece(
     { file, offset, whole }: PieceRequest,
     piece: { bytes: Buffer; size: number; mtimeMs: number },
@@ -305,7 +306,8 @@ export class GrowingFiles {
     await makeFolders(this.#targetDir, file.path, folders, taken.removed);
     const home = await homeStats(this.#targetDir, file.path);
     if (home?.isDirectory()) return false;
-    // A second name of this file must keep what it has: it may be part of a set, or what another run goes on from.
+    // Another hard link to this file must keep its content: it may be part of a set, or the checkpoint of a resumed
+    // run.
     if (home && home.nlink > 1) {
       const beside = join(this.#targetDir, STAGING, nameBeside(now));
       await copyFile(path, beside, constants.COPYFILE_FICLONE);
@@ -334,7 +336,7 @@ export class GrowingFiles {
     await this.#replace(file, beside, taken);
   }
 
-  /** A copy takes the file's name. */
+  /** A copy replaces the file. */
   async #replace(file: RemoteFile, beside: string, taken: Taken): Promise<void> {
     await asListed(file, beside);
     const isProven = await isProvenWhole(beside, file.size, file.path);

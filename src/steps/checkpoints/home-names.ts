@@ -1,5 +1,5 @@
-// The names that checkpoint files have at home, in the store and in answers: a secret in a name is replaced by its marker, and characters
-// that a terminal obeys or that are not UTF-8 are escaped. The host is still asked for the file by the name that it has there.
+// Makes the local names of checkpoint files, for the store and for answers: the marker replaces a secret in a name, and
+// characters that a terminal obeys or that are not UTF-8 are escaped. The host still receives the file's original name.
 
 import { safeName } from "../../domain/file-names.ts";
 import type { Redactor } from "../../domain/redaction.ts";
@@ -8,7 +8,7 @@ import type { RemoteFile, RunHost } from "../../providers/host.ts";
 /** The part of a host that serves checkpoint files. */
 export type CheckpointHost = Pick<RunHost, "listCheckpoints" | "fetchCheckpoint" | "readPieces" | "hashCheckpoint">;
 
-/** The host with safe names in its listing. Names that become the same are told apart by a tail. */
+/** The host with safe names in its listing. A suffix distinguishes names that become equal. */
 export function withHomeNames(host: CheckpointHost, redactor: Redactor): CheckpointHost {
   const real = new Map<string, string>();
   const homeName = (path: string): string => safeName(redactor.redactText(path));

@@ -1,4 +1,4 @@
-// Names of checkpoint files, as a machine lists them and a script announces them: data from strangers.
+// Checks names of checkpoint files, as a machine lists them and a script announces them: untrusted data.
 
 import type { RemoteFile } from "../../providers/host.ts";
 
@@ -7,11 +7,11 @@ export const DEPTH_MAX = 32;
 const PATH_BYTES_MAX = 4_096;
 const NAME_BYTES_MAX = 255;
 
-/** Why a file of a stranger's listing is not touched; null when its path and numbers are sound. */
+/** Why a file in an untrusted listing is refused; null if its path and numbers are valid. */
 export function whyRefused(file: RemoteFile): string | null {
   const { path, size, mtimeMs, refused, leadsTo } = file;
   if (refused !== undefined) return refused;
-  // What lies there is asked for by that name, and is looked for at home by it.
+  // The target is requested by that name, and is looked up locally by it.
   if (leadsTo !== undefined) {
     const why = whyRefused({ path: leadsTo, size, mtimeMs, inode: file.inode });
     if (why !== null) return `it is a link, and of what it leads to ${why}`;
@@ -30,7 +30,7 @@ export function whyRefused(file: RemoteFile): string | null {
   return null;
 }
 
-/** Folders that say of themselves that they are not finished. */
+/** Folders whose content marks them as unfinished. */
 export const unfinishedFolders = (listing: readonly RemoteFile[]): Set<string> =>
   new Set(
     listing
@@ -38,10 +38,12 @@ export const unfinishedFolders = (listing: readonly RemoteFile[]): Set<string> =
       .map(({ path }) => path.slice(0, -INCOMPLETE.length - 1)),
   );
 
-/** Also those of Orbax (`300.orbax-checkpoint-tmp-170000`) and of TensorFlow (`ckpt-1_temp`, `ckpt-1.tempstate123`). */
+/**
+ * Includes those of Orbax (`300.orbax-checkpoint-tmp-170000`) and of TensorFlow (`ckpt-1_temp`, `ckpt-1.tempstate123`).
+ */
 export const TEMPORARY = /^tmp-|\.tmp$|\.partial$|\.orbax-checkpoint-tmp|_temp$|\.tempstate[0-9]*$/;
 
-/** The names by which programs call what they have not finished. */
+/** Names that programs use for unfinished files. */
 export function whyTemporary(path: string, unfinished: ReadonlySet<string>): string | null {
   const name = path.split("/").find((n) => TEMPORARY.test(n));
   if (name !== undefined) return `${name} is a temporary name: it was not finished`;
@@ -50,20 +52,20 @@ export function whyTemporary(path: string, unfinished: ReadonlySet<string>): str
     : null;
 }
 
-// Lists and announcements are as long as a machine makes them: a path is looked up by each of its folders, never compared with
-// each name.
+// A machine controls the length of lists and announcements: a path is looked up by each of its folders, never compared
+// with each name.
 
-/** The folders above a path, the top of all (the empty name) first. */
+/** The folders above a path, starting with the top of all (the empty name). */
 export function foldersOf(path: string): string[] {
   const folders = [""];
   for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) folders.push(path.slice(0, at));
   return folders;
 }
 
-/** What an announcement may name so that it means this file. */
+/** The names by which an announcement can refer to this file. */
 export const placesOf = (path: string): string[] => [...foldersOf(path), path];
 
-/** As an announced name is spelled among `placesOf`. */
+/** An announced name in the spelling of `placesOf`. */
 export function plainName(name: string): string {
   const plain = name.replace(/^(\.\/)+/, "");
   let end = plain.length;

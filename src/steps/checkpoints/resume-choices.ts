@@ -1,5 +1,5 @@
-// What a run goes on from: the choice of each job, kept in its run folder, and what scripts called complete, kept beside what
-// they left.
+// Chooses the checkpoint from which a job resumes, and keeps the choice in its run folder; also keeps the announcements
+// of scripts next to their files.
 
 import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import type { RunSpec } from "../../schemas/spec.ts";
 import { chooseResume, pinResume, readAnnounced, Resume, type Announced } from "./resume.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 
-/** More than this many announcements tell nothing new: it bounds what a script can make us keep. */
+/** More announcements add no information: this bounds how much a script can make svc store. */
 const ANNOUNCED_BYTES_MAX = 4 * 1024 * 1024;
 
 export class Resumes {
@@ -16,13 +16,13 @@ export class Resumes {
   readonly #specOf: (jobId: string) => RunSpec | null;
   readonly #chosen = new Map<string, Promise<Resume | null>>();
 
-  /** @param specOf null for a job that this home does not have. */
+  /** @param specOf returns null for a job that this home does not have. */
   constructor(home: string, specOf: (jobId: string) => RunSpec | null) {
     this.#home = home;
     this.#specOf = specOf;
   }
 
-  /** The checkpoint that the job goes on from; null where it begins anew. Throws `resume_unavailable`. */
+  /** The checkpoint from which the job resumes; null if it starts from the beginning. Throws `resume_unavailable`. */
   of(jobId: string): Promise<Resume | null> {
     let chosen = this.#chosen.get(jobId);
     if (!chosen) {
@@ -32,12 +32,12 @@ export class Resumes {
     return chosen;
   }
 
-  /** The files of a choice that was made before. */
+  /** The files of an earlier choice. */
   given(jobId: string): Resume["files"] {
     return this.#read(jobId)?.files ?? [];
   }
 
-  /** Throws `resume_unavailable` where there is nothing to go on from. */
+  /** Throws `resume_unavailable` if there is no checkpoint to resume from. */
   async check(from: string): Promise<Resume> {
     if (this.#specOf(from) === null)
       throw new SvcError("resume_unavailable", { job: from, why: "there is no such job" });
@@ -53,7 +53,7 @@ export class Resumes {
     return found;
   }
 
-  /** By name, how often the script has called it complete. */
+  /** By name, how often the script has announced it. */
   async announcements(jobId: string): Promise<Map<string, number>> {
     return (await readAnnounced(this.#announcedFile(jobId))).times;
   }
@@ -63,7 +63,7 @@ export class Resumes {
     return readAnnounced(this.#announcedFile(jobId));
   }
 
-  /** Names of the other nodes lie below `node<k>/` at home and are not written down: rank 0 announces for all. */
+  /** Names of the other nodes are below `node<k>/` on this computer and are not recorded: rank 0 announces for all. */
   announce(jobId: string, node: number, names: readonly { path: string; step: number | null }[]): void {
     if (names.length === 0 || node !== 0) return;
     const file = this.#announcedFile(jobId);
@@ -88,7 +88,7 @@ export class Resumes {
     mkdirSync(join(this.#home, "runs", jobId), { recursive: true, mode: 0o700 });
     const pin = async (): Promise<Resume> =>
       pinResume(await this.check(from), join(this.#home, "runs", jobId, "resume"));
-    // It may have been saved anew between the choice and now: then that is the last one.
+    // The file may have been saved again between the choice and now: then the new one is the last checkpoint.
     const chosen = await pin().catch((e: unknown) => {
       if (e instanceof SvcError && e.code === "resume_unavailable") return pin();
       throw e;

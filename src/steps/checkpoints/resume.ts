@@ -1,12 +1,12 @@
-// From which checkpoint of another job a run goes on. Looked for among what came home, by the rules that the package `svc` has
-// on the machine (python/svc/_checkpoints.py); docs/reference/training.md tells them.
+// Finds the checkpoint of another job from which a run resumes. Searches the downloaded files, by the rules of the
+// package `svc` on the machine (python/svc/_checkpoints.py); docs/reference/training.md describes them.
 //
-// F1. Only what is complete counts: announced by the script, saved by a framework that writes a last file, or a single file
-//     that is whole as far as its format can tell. Temporary names never count.
-//     A checkpoint of many files counts as it was when it was complete, from what is kept of it (checkpoint-sets.ts): what lies at home by
-//     its name may be on its way, of two versions, or half written when the run ended.
-// F2. The choice is made once, before anything is sent, and written down: the source may be running and go on saving.
-// F3. A job that has none of its own but was itself resumed stands for the one that it was resumed from.
+// F1. Only complete checkpoints count: announced by the script, saved by a framework that writes a last file, or a
+//     single file that is complete as far as its format can tell. Temporary names never count. A checkpoint of many
+//     files counts in its state when it was complete, from its kept set (sets.ts): the files under its name may be
+//     partly downloaded, of two versions, or half written when the run ended.
+// F2. The choice is made once, before anything is sent, and recorded: the source may be running and keep saving.
+// F3. A resumed job without a checkpoint of its own counts as the job that it was resumed from.
 
 import { lstat, mkdir, readFile, rm, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -27,18 +27,18 @@ import { isWhole, SINGLE } from "./whole-file.ts";
 export const Resume = z.object({
   /** The job whose checkpoint it is. */
   job: z.string(),
-  /** Of the file or folder, relative to the checkpoint directory. */
+  /** Path of the file or folder, relative to the checkpoint directory. */
   name: z.string(),
-  /** `root`: where it lies at home, absolute. */
+  /** `root`: the local folder, absolute. */
   files: z.array(z.object({ root: z.string(), path: z.string(), size: z.number(), mtime_ms: z.number() })),
 });
 export type Resume = z.infer<typeof Resume>;
 
-/** What a job left at home. */
+/** The downloaded files of a job. */
 export interface Leavings {
   job: string;
   checkpoints: string;
-  /** Paths that the script called complete. */
+  /** Paths that the script announced as complete. */
   announced: ReadonlySet<string>;
   nodes: number;
 }
@@ -46,12 +46,12 @@ export interface Leavings {
 const CHAIN_MAX = 32;
 const SHARD_INDEX_MAX = 64 << 20;
 const TF_STATE_MAX = 1 << 20;
-/** Who finds one of these beside a file looks at a checkpoint of many files ... */
+/** A folder with one of these files is a checkpoint of many files ... */
 const UNIT =
   /^(?:training_args\.bin|trainer_state\.json|optimizer\.(?:pt|bin)|scheduler\.(?:pt|bin)|scaler\.pt)$|(?:\.distcp|\.index\.json|\.pkl|_states\.pt)$/;
 const UNIT_CONFIG = /^(?:adapter_)?config\.json$/;
 const UNIT_FOLDER = /^(?:checkpoint[-_]|global_step|mp_rank_)/;
-/** ... whose members are called like this, and are no checkpoints by themselves. */
+/** ... whose members have these names, and are not checkpoints on their own. */
 const MEMBER =
   /^(?:model[.-]|model_optim_rng|distrib_optim|pytorch_model|adapter_model|optimizer|scheduler|scaler|rng_state|random_states|sampler|training_args|mp_rank_|(?:bf16_)?zero_pp_rank_|custom_checkpoint_)/;
 
@@ -81,7 +81,7 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
   const all = (await readCheckpoints(checkpoints)).filter(
     (f) => !f.path.split("/").some((n) => n.startsWith(".svc-") || TEMPORARY.test(n)),
   );
-  // Checkpoints of node 0 lie at the top, those of the others below node1, node2, ...
+  // Checkpoints of node 0 are at the top, those of the others below node1, node2, ...
   const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
   const files = all.filter((f) => !ofOthers(f.path));
   const byName = new Map<string, Member[]>();
@@ -89,7 +89,7 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
   for (const [name, members] of membersByName(files, candidates(files, announced, tracked)))
     byName.set(name, members.map(withRoot(checkpoints)));
   if (await knowsSets(checkpoints)) await onlyKept(checkpoints, byName, announced);
-  // A file that was still being written is what it was when it was last complete, where that was kept.
+  // A file that was still being written counts in its last complete version, if that was kept.
   for (const path of await readInProgress(checkpoints)) {
     if (!byName.has(path)) continue;
     const whole = await keptMembers(checkpoints, path);
@@ -106,7 +106,7 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
     if (!(await hasTensorFlowFiles(direct))) continue;
     const chosen = [...members];
     const taken = new Set(members.map((f) => f.path));
-    // Shards of other nodes belong to the same checkpoint; every node is given all of it.
+    // Shards of other nodes belong to the same checkpoint; every node receives all of it.
     for (let node = 1; node < nodes; node++) {
       const top = `node${node}/`;
       const below = join(checkpoints, `node${node}`);
@@ -140,7 +140,10 @@ async function keptMembers(checkpoints: string, name: string): Promise<Member[] 
   return kept === null ? null : kept.files.map((file) => ({ root: rootOf(checkpoints, kept), ...file }));
 }
 
-/** Of checkpoints of many files, what is kept of them; without those of which nothing is, and without single files that belong to one. */
+/**
+ * Replaces checkpoints of many files by their kept sets; drops those without a set, and single files that belong to
+ * one.
+ */
 async function onlyKept(
   checkpoints: string,
   byName: Map<string, Member[]>,
@@ -160,7 +163,7 @@ async function onlyKept(
       else byName.delete(name);
       continue;
     }
-    // A file that is called complete by itself is.
+    // A file that was announced by itself is complete.
     if (announced.has(name)) continue;
     for (const folder of parentsOf(name))
       if ((announced.has(folder) || folders.has(folder)) && !isAsKept(await keptOf(folder), members[0]))
@@ -168,7 +171,7 @@ async function onlyKept(
   }
 }
 
-/** Whether a single file is what it was in the checkpoint that it belongs to, or none of it. */
+/** Whether a single file is unchanged in its checkpoint, or does not belong to one. */
 function isAsKept(kept: readonly Member[] | null, file: Member | undefined): boolean {
   if (kept === null || file === undefined) return false;
   const then = kept.find(({ path }) => path === file.path);
@@ -176,8 +179,8 @@ function isAsKept(kept: readonly Member[] | null, file: Member | undefined): boo
 }
 
 /**
- * Gives the chosen files second names in a folder of the run: the source may be running, and go on saving over them. Throws
- * `resume_unavailable` where it has by now.
+ * Hard-links the chosen files into a folder of the run: the source may be running, and keep overwriting them. Throws
+ * `resume_unavailable` if it already has.
  */
 export async function pinResume(resume: Resume, folder: string): Promise<Resume> {
   const roots = [...new Set(resume.files.map(({ root }) => root))];
@@ -223,7 +226,7 @@ export async function placeResume(
   }
 }
 
-/** What the script called complete, as it was written down: how often, and the step of the last time. */
+/** The script's announcements: how often each was made, and the step of the last one. */
 export interface Announced {
   times: Map<string, number>;
   steps: Map<string, number>;
@@ -231,7 +234,7 @@ export interface Announced {
 
 const AnnouncedLine = z.union([z.string(), z.object({ path: z.string(), step: z.number() })]);
 
-/** Lines that a crash cut short are passed over. */
+/** Lines that a crash cut short are skipped. */
 export async function readAnnounced(file: string): Promise<Announced> {
   const text = await readFile(file, "utf8").catch(() => "");
   const found: Announced = { times: new Map(), steps: new Map() };
@@ -245,7 +248,10 @@ export async function readAnnounced(file: string): Promise<Announced> {
   return found;
 }
 
-/** The files that each name stands for: itself, or all below it. Each path is looked up by its folders: there may be very many of both. */
+/**
+ * The files for each name: the file itself, or all below it. Each path is looked up by its folders: there may be very
+ * many of both.
+ */
 function membersByName(files: CheckpointFile[], names: readonly string[]): Map<string, CheckpointFile[]> {
   const members = new Map<string, CheckpointFile[]>(names.map((name) => [name, []]));
   for (const file of files)
@@ -290,19 +296,19 @@ function candidates(files: CheckpointFile[], announced: ReadonlySet<string>, tra
   return [...found];
 }
 
-/** The folders that hold the path, the top (`""`) first, which none holds. */
+/** The folders above the path, the top (`""`) first, which has none. */
 const parentsOf = (path: string): string[] => (path === "" ? [] : foldersOf(path));
 
 const lastName = (path: string): string => path.split("/").at(-1)!;
 const isDirect = (path: string, name: string): boolean => path === name || !path.slice(name.length + 1).includes("/");
 
-/** Orbax renames each item of a checkpoint into its place: without one there is only the mark. */
+/** Orbax renames each item of a checkpoint into its place: before the first item there is only the mark. */
 const isUnwrittenOrbax = (name: string, members: readonly Member[]): boolean =>
   members.some(({ path }) => path === `${name}/_CHECKPOINT_METADATA`) && members.length === 1;
 
 const ShardIndex = z.object({ weight_map: z.record(z.string(), z.string()) });
 
-/** Whether every shard that an index of weights names is there. */
+/** Whether every shard that an index of weights names exists. */
 async function haveShards(files: readonly Member[]): Promise<boolean> {
   const names = new Set(files.map(({ path }) => lastName(path)));
   for (const { root, path, size } of files) {
@@ -313,7 +319,7 @@ async function haveShards(files: readonly Member[]): Promise<boolean> {
   return true;
 }
 
-/** Whether the prefix that TensorFlow's state file names is there, with its index and every shard. */
+/** Whether the prefix in TensorFlow's state file exists, with its index and every shard. */
 async function hasTensorFlowFiles(files: readonly Member[]): Promise<boolean> {
   const names = new Set(files.map(({ path }) => lastName(path)));
   const state = marksIn(names).includes(TF_STATE) ? files.find(({ path }) => lastName(path) === TF_STATE) : undefined;
@@ -327,7 +333,7 @@ async function hasTensorFlowFiles(files: readonly Member[]): Promise<boolean> {
   return names.has(`${last}.index`) && shards.length === count;
 }
 
-/** One after the other: each is opened, and there may be more of them than a process may have open. */
+/** One after the other: each is opened, and there may be more than a process may have open. */
 async function areWhole(files: readonly Member[]): Promise<boolean> {
   for (const { root, path, size } of files) if (!(await isWhole(join(root, path), size))) return false;
   return true;

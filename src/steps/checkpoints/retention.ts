@@ -1,4 +1,4 @@
-// Which complete checkpoints stay at home (`keep_checkpoints` of a run).
+// Decides which complete checkpoints stay on this computer (`keep_checkpoints` of a run).
 //
 // KC1. The newest complete checkpoint always stays, and so does one that cannot be judged: without a step, or a value of the metric.
 // KC2. Only complete checkpoints are removed: what is still coming, and files that belong to none, stay.
@@ -25,7 +25,7 @@ import { completeOnes, type Announced, type Resume } from "./resume.ts";
 export interface KeepRules {
   keep: KeepCheckpoints;
   announced: () => Promise<Announced>;
-  /** Of a metric, in the order in which they were logged. */
+  /** Points of a metric, in the order in which they were logged. */
   points: (metric: string) => readonly { step: number; value: number }[];
   node: number;
   nodes: number;
@@ -33,7 +33,7 @@ export interface KeepRules {
   home: string;
 }
 
-/** Beside the checkpoints of a node at home. */
+/** Next to the local checkpoints of a node. */
 const DROPPED = ".svc-dropped.json";
 const Dropped = z.array(z.object({ name: z.string(), path: z.string(), size: z.number(), mtime_ms: z.number() }));
 type Dropped = z.infer<typeof Dropped>;
@@ -62,7 +62,7 @@ export class Retention {
     if (this.#rules.node === 0 && this.#rules.nodes > 1) this.#removed = await readRemoved(this.#rules.home);
   }
 
-  /** KC3. One file that is new, or another one, makes the checkpoint a new one, also with files that are the same. */
+  /** KC3. One new or changed file makes the checkpoint a new one, even if its other files are the same. */
   saw(listing: readonly RemoteFile[]): void {
     const names = new Set([...[...this.#dropped.values()].map(({ name }) => name), ...this.#removed]);
     if (names.size === 0) return;
@@ -104,7 +104,7 @@ export class Retention {
     const goes = all.filter((one) => !stays.has(one));
     if (goes.length === 0) return [];
     const used = new Set([...stays].flatMap(({ name, files }) => [name, ...files.map(({ path }) => path)]));
-    // A name within one that stays, or around it, is part of it.
+    // A name inside a kept one, or around it, is part of it.
     const isPart = ({ name }: Resume): boolean =>
       [...foldersOf(name), name].some((place) => place !== "" && used.has(place)) ||
       [...used].some((path) => path.startsWith(`${name}/`));
@@ -226,7 +226,7 @@ export class Retention {
     return removed;
   }
 
-  /** Removes a file, and the folders above it that are empty then. False where there was no file. */
+  /** Removes a file, and folders above it that become empty. False if the file did not exist. */
   async #unlink(path: string): Promise<boolean> {
     const full = join(this.#targetDir, path);
     const stats = await lstat(full).catch(() => null);
@@ -272,7 +272,7 @@ async function isHeld(folder: string, name: string, announced: boolean): Promise
 const isWhole = (listing: readonly RemoteFile[]): boolean =>
   listing.every(({ refused, isLink }) => refused === undefined || isLink === true);
 
-/** The step that was announced, or the last number of the name: `checkpoint-500`, `epoch=3-step=600.ckpt`. */
+/** The announced step, or the last number of the name: `checkpoint-500`, `epoch=3-step=600.ckpt`. */
 function stepOf(name: string, { steps }: Announced): number | null {
   const said = steps.get(name);
   if (said !== undefined) return said;

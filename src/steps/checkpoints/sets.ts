@@ -1,12 +1,12 @@
-// Checkpoints of many files: folders that the script called complete, or that a framework has put its last file into.
+// Checkpoints of many files: folders that the script announced, or into which a framework has written its last file.
 //
-// U1. What belongs to one is what the machine listed in it when it was complete. Once all of that is at home, it is kept a second time, by
-//     second names of its files (which cost nothing), and written down: only what stands there is gone on from, never half of one, nor a
-//     mixture of two that were saved under one name.
-// U2. It is complete anew when it was announced again, or when its last file is another one. Without that its files may be at any stage of
-//     being written over, or of being removed.
-// U3. What is kept changes by one rename: the one before goes when the new one stands. The tree at home has the newest of each file; once a
-//     set is complete, its folder holds the files of that set and no others.
+// U1. A set consists of the files that the machine listed in it when it was complete. Once all of them are downloaded,
+//     the set is kept by hard links to its files (which cost nothing), and recorded: a run resumes only from a kept
+//     set, never from half of one, nor from a mixture of two that were saved under one name.
+// U2. It is complete again when it is announced again, or when its last file has changed. Otherwise its files may be
+//     half overwritten, or half removed.
+// U3. A kept set changes by one rename: the old one is removed once the new one is in place. The local tree has the
+//     newest of each file; once a set is complete, its folder holds the files of that set and no others.
 
 import { hash, randomBytes } from "node:crypto";
 import { lstat, mkdir, readFile, rm } from "node:fs/promises";
@@ -21,16 +21,17 @@ import { isCopyOf, isOurs, readCheckpoints } from "./files.ts";
 import { trackedFolders, TRACKERS } from "./trackers.ts";
 import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 
-/** Beside the checkpoints of a node at home: what is kept of its sets, and a file that tells of each. */
+/** Next to the local checkpoints of a node: the kept sets, and one file that describes each. */
 export const SETS = ".svc-sets";
 /**
- * Files by which frameworks mark a folder as complete: torch DCP and Megatron, the Trainer of Hugging Face, Orbax, TensorFlow's SavedModel.
+ * Frameworks mark a complete folder with these files: torch DCP and Megatron, the Trainer of Hugging Face, Orbax,
+ * TensorFlow's SavedModel.
  */
 export const LAST_WRITTEN = [".metadata", "trainer_state.json", "_CHECKPOINT_METADATA", "saved_model.pb"];
 /** TensorFlow's CheckpointManager replaces this file after each save: it names the last prefix of those in its folder. */
 export const TF_STATE = "checkpoint";
 const TF_INDEX = /\.index$/;
-/** The marks that a folder with files of these names has. */
+/** The marks among these file names. */
 export const marksIn = (names: ReadonlySet<string>): string[] => [
   ...LAST_WRITTEN.filter((mark) => names.has(mark)),
   ...(names.has(TF_STATE) && [...names].some((name) => TF_INDEX.test(name)) ? [TF_STATE] : []),
@@ -38,34 +39,34 @@ export const marksIn = (names: ReadonlySet<string>): string[] => [
 
 const Kept = z.object({
   name: z.string(),
-  /** How often the script had called it complete. */
+  /** How often the script had announced it. */
   announced: z.int(),
-  /** Folder in SETS, whose tree is that of the checkpoint directory. */
+  /** Folder in SETS with the same tree as the checkpoint directory. */
   folder: z.string().regex(/^[0-9a-f]+-[0-9a-f]+$/),
   files: z.array(z.object({ path: z.string(), size: z.number(), mtime_ms: z.number() })),
 });
 export type Kept = z.infer<typeof Kept>;
 
-/** By name, how often the script has called it complete. */
+/** By name, how often the script has announced it. */
 export type Announcements = () => Promise<ReadonlyMap<string, number>>;
 
-/** A set's name may hold what no file's may. */
+/** A set's name may contain characters that a file's may not. */
 const idOf = (name: string): string => hash("sha256", name, "hex").slice(0, 24);
 
 const fileOf = (targetDir: string, name: string): string => join(targetDir, SETS, `${idOf(name)}.json`);
 
-/** What is kept of a set; null where nothing is. */
+/** The kept set of this name; null if there is none. */
 export async function keptSet(targetDir: string, name: string): Promise<Kept | null> {
   const text = await readFile(fileOf(targetDir, name), "utf8").catch(nullIfMissing);
   const kept = text === null ? null : Kept.safeParse(jsonOf(text));
   return kept?.success && kept.data.name === name ? kept.data : null;
 }
 
-/** Whether whoever brought the checkpoints home knew of sets: an older program kept none. */
+/** Whether the program that downloaded the checkpoints kept sets: an older program did not. */
 export const knowsSets = async (targetDir: string): Promise<boolean> =>
   (await lstat(join(targetDir, SETS)).catch(nullIfMissing))?.isDirectory() === true;
 
-/** Where the files of what is kept lie, by their paths. */
+/** The folder of a kept set's files, by their paths. */
 export const rootOf = (targetDir: string, { folder }: Kept): string => join(targetDir, SETS, folder);
 
 /** Keeps the sets of one node. */
@@ -84,8 +85,8 @@ export class CheckpointSets {
   }
 
   /**
-   * Keeps every set of the listing that is complete (U2) and wholly at home. Throws `disk_full`.
-   * @returns paths of files that an earlier save under the same name had and this one has not: they are not at home any more.
+   * Keeps every set of the listing that is complete (U2) and fully downloaded. Throws `disk_full`.
+   * @returns paths of files that only an earlier save under the same name had: they no longer exist locally.
    */
   async keep(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<string[]> {
     const stale: string[] = [];
@@ -116,18 +117,18 @@ export class CheckpointSets {
     return stale;
   }
 
-  /** Whether the script has called it complete. */
+  /** Whether the script has announced it. */
   async isAnnounced(path: string): Promise<boolean> {
     return (await this.#announced()).has(path);
   }
 
-  /** Keeps a complete file under its name before a version of it that may be torn takes its place. */
+  /** Keeps a complete file under its name before a possibly torn version replaces it. */
   async keepFile(file: RemoteFile): Promise<void> {
     await this.#keptOf(file.path);
     await this.#keep(file.path, 0, [file]);
   }
 
-  /** Drops what `keepFile` kept: the file itself is complete again. */
+  /** Drops the copy of `keepFile`: the file itself is complete again. */
   async dropFile(path: string): Promise<void> {
     const kept = await this.#keptOf(path);
     if (kept === null) return;
@@ -154,7 +155,7 @@ export class CheckpointSets {
     const before = this.#known.get(name) ?? null;
     for (const file of files) {
       if (await secondName(join(this.#targetDir, file.path), join(root, file.path), file)) continue;
-      // It was taken away here: the next look may find all of it.
+      // A file was removed here: the next scan may find all of it.
       await rm(root, { recursive: true, force: true });
       return;
     }
@@ -164,7 +165,7 @@ export class CheckpointSets {
   }
 }
 
-/** Tracker files of the listing that are at home. */
+/** Tracker files of the listing that were downloaded. */
 async function trackersAtHome(
   listing: readonly RemoteFile[],
   isHome: (file: RemoteFile) => Promise<boolean>,
@@ -175,7 +176,7 @@ async function trackersAtHome(
   return found;
 }
 
-/** The folders of a listing that are sets, with all that belongs to them. */
+/** The folders of a listing that are sets, with all their files. */
 function setsIn(
   listing: readonly RemoteFile[],
   announced: ReadonlyMap<string, number>,
@@ -215,15 +216,17 @@ function isAnew(kept: Kept | null, announced: number, name: string, files: reado
 }
 
 /**
- * A file that cannot be downloaded belongs to the checkpoint, too: without it, it is not whole. Nor is it with a file that has another name
- * here, since the framework would look for it under its own.
+ * A file that cannot be downloaded belongs to the checkpoint, too: without it the checkpoint is incomplete. So it is
+ * with a file under another local name, since the framework would search it under its own.
  */
 async function areAll(files: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<boolean> {
   for (const file of files) if (file.renamed || whyRefused(file) !== null || !(await isHome(file))) return false;
   return true;
 }
 
-/** False where the file is not what it was listed as. A file at home is replaced, never written to: a second name keeps it. */
+/**
+ * False if the file differs from the listing. A local file is replaced, never modified: a hard link keeps its content.
+ */
 async function secondName(file: string, name: string, listed: RemoteFile): Promise<boolean> {
   await mkdir(dirname(name), { recursive: true, mode: 0o700 });
   try {

@@ -1,11 +1,11 @@
-// Files beside checkpoints that name the last complete one: DeepSpeed's `latest`, Megatron's `latest_checkpointed_iteration.txt`. Both are
-// written after every process has saved.
+// Files next to checkpoints that name the last complete one: DeepSpeed's `latest`, Megatron's
+// `latest_checkpointed_iteration.txt`. Both are written after every process has saved.
 
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 
-/** By the tracker's name, the folder that its text means; null where it means none. */
+/** By the tracker's name, the folder that its text names; null if it names none. */
 export const TRACKERS: ReadonlyMap<string, (text: string) => string | null> = new Map([
   ["latest", (text) => (/^[\w.=-]{1,128}$/.test(text) && !/^\.+$/.test(text) ? text : null)],
   [
@@ -15,7 +15,7 @@ export const TRACKERS: ReadonlyMap<string, (text: string) => string | null> = ne
 ]);
 const TRACKER_BYTES = 256;
 
-/** The folders that trackers among these files at home name. */
+/** The folders that local tracker files name. */
 export async function trackedFolders(targetDir: string, files: readonly { path: string }[]): Promise<Set<string>> {
   const found = new Set<string>();
   for (const { path } of files) {

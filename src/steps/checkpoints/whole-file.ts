@@ -1,4 +1,4 @@
-// Whether a checkpoint file is whole, as far as its format tells.
+// Checks whether a checkpoint file is complete, as far as its format tells.
 
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
@@ -10,7 +10,7 @@ const HEADER_MAX = 100_000_000;
 /** Files that are a checkpoint by themselves. */
 export const SINGLE = /\.(?:ckpt|pt|pth|keras|safetensors|npz|h5|hdf5)$/;
 
-/** False for a file that was cut short, where its format says so: by the end of a ZIP or the lengths of its header. */
+/** False for a truncated file, if its format shows that: by the end of a ZIP or the lengths of its header. */
 export async function isWhole(path: string, size: number, name = path): Promise<boolean> {
   if (LAST_WRITTEN.includes(name.slice(name.lastIndexOf("/") + 1))) return size > 0;
   if (!SINGLE.test(name)) return true;
@@ -36,7 +36,7 @@ export async function isWhole(path: string, size: number, name = path): Promise<
       return size === 8 + length + Math.max(0, ...ends);
     }
     if (/\.(?:h5|hdf5)$/.test(name)) return size >= endOfHdf5(await read(0, 48));
-    // These are ZIPs; the old formats of torch.save cannot tell.
+    // These are ZIPs; the old formats of torch.save cannot show it.
     return size > 0 && !/\.(?:keras|npz)$/.test(name);
   } catch {
     return false;
@@ -46,8 +46,9 @@ export async function isWhole(path: string, size: number, name = path): Promise<
 }
 
 /**
- * Whether the format proves that the file is whole: a ZIP whose list of contents is there, or tensors that fill it exactly.
- * @param name of which the ending tells the format.
+ * Whether the format proves that the file is complete: a ZIP with its list of contents, or tensors that fill it
+ * exactly.
+ * @param name its ending determines the format.
  */
 export async function isProvenWhole(path: string, size: number, name: string): Promise<boolean> {
   if (!SINGLE.test(name)) return false;
@@ -64,7 +65,7 @@ export async function isProvenWhole(path: string, size: number, name: string): P
 
 const HDF5 = Buffer.from("\x89HDF\r\n\x1a\n", "latin1");
 
-/** Where an HDF5 file ends by its superblock; never where it has none. */
+/** The end of an HDF5 file by its superblock; infinity if it has none. */
 function endOfHdf5(start: Buffer): number {
   if (!start.subarray(0, 8).equals(HDF5) || start.length < 48) return Infinity;
   const version = start[8] ?? 0;

@@ -1,18 +1,19 @@
-// A rented machine whose disk is full while the script runs. What the script logs is taken from the machine in portions, each
-// acknowledged at once, so that the runner can write the next one; files that it writes fail, as on any full disk.
+// Watches for a full disk on a rented machine while the script runs. The log is then downloaded in portions, each
+// acknowledged at once, so that the runner can write the next one; the script's file writes fail, as on any full disk.
 //
-// F1. It is said when it is seen: a warning, the job's note, the step's detail. It is taken back when there is room again.
-// F2. A run that goes on all the same is left alone. One of which nothing comes any more is ended, with the disk as the reason.
+// F1. A full disk is reported at once: by a warning, the job's note and the step's detail. The report is withdrawn when
+//     there is room again.
+// F2. A run that makes progress anyway is left alone. A run without any output is ended, with the disk as the reason.
 
 import { SvcError } from "../../errors/index.ts";
 import type { RunLook } from "../../providers/host.ts";
 import type { RunServices } from "../run-services.ts";
 import type { StepContext } from "../step.ts";
 
-/** Less than this is no room for anybody. */
+/** With less free space than this, no program can work. */
 const FULL_BYTES = 256 * 1024;
 const MINUTE_MS = 60_000;
-/** From the last sign of the run until it is given up. */
+/** A run is given up this long after its last sign of life. */
 const STUCK_MS = 10 * MINUTE_MS;
 const WORDS =
   "The disk of the machine is full: what the script writes to files fails, and its log comes home in small portions. Make room there (`svc ssh`), or the run ends when nothing comes of it for 10 minutes.";
@@ -24,7 +25,7 @@ export class FullDisk {
   readonly #services: RunServices;
   readonly #context: StepContext;
   readonly #machine: string;
-  /** Null: not known yet. */
+  /** Null: unknown. */
   #full: boolean | null = null;
   #movedAt = 0;
 
@@ -34,7 +35,10 @@ export class FullDisk {
     this.#machine = machine;
   }
 
-  /** Throws `machine_disk_full` where the run is stuck for it. @param moved whether anything of the run came home just now. */
+  /**
+   * Throws `machine_disk_full` if the run is stuck because of it. @param moved whether any data of the run was
+   * downloaded just now.
+   */
   async saw(look: RunLook, moved: boolean): Promise<void> {
     if (typeof look.disk_free !== "number") return;
     const now = this.#services.now();
@@ -43,7 +47,7 @@ export class FullDisk {
     if (full !== this.#full) {
       const before = this.#full;
       this.#full = full;
-      // An earlier control plane may have said that it is full.
+      // An earlier control plane may have reported it as full.
       await this.#services.ledger.note(this.#machine, full ? { kind: "disk_full", message: WORDS } : null);
       if (full) await this.#say("warning", WORDS);
       else if (before === true) await this.#say("info", "The disk of the machine has room again.");

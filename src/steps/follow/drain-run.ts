@@ -10,7 +10,7 @@ import type { StepContext } from "../step.ts";
 import { followedRun } from "./follow-to-end.ts";
 import { Follower } from "./log-follower.ts";
 
-/** Polls of a run that has no processes any more and whose end is not written down yet. */
+/** Polls of a run without processes whose end is not recorded yet. */
 const LAST_LOOKS = 40;
 const LAST_LOOK_MS = 250;
 

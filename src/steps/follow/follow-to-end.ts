@@ -10,7 +10,7 @@ import { FullDisk, isFull } from "./disk-watch.ts";
 import { announced, Follower, type FollowedRun } from "./log-follower.ts";
 import { checkpointsOf, RunWatch } from "./run-watch.ts";
 
-/** Losing sight of a run is no reason to end it: only an error that says "never" stops the retries. */
+/** Losing contact with a run is not a reason to end it: only an error marked "never" stops the retries. */
 export const RETRY_FOR_EVER = { attemptsMax: Number.MAX_SAFE_INTEGER, delayMsMin: 500, delayMsMax: 30_000 };
 /** Least time between two pulls of a chatty run, so that each pull takes a larger piece. */
 const PULL_GAP_MS = 15;
@@ -56,7 +56,7 @@ export async function followToEnd(
   }
 }
 
-/** What a follower needs to know of one run of a node. */
+/** The parameters of a follower for one run of a node. */
 export function followedRun(
   services: RunServices,
   { jobId, node, signal }: StepContext,

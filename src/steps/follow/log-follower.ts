@@ -1,5 +1,5 @@
-// Bringing a run's story home while it lasts: log, metrics, samples, checkpoints. Whatever is interrupted goes on from the
-// recorded offset; nothing is kept in memory that the next control plane could miss.
+// Downloads a run's data while it runs: log, metrics, samples, checkpoints. After any interruption it resumes from the
+// recorded offset; no state is only in memory, so the next control plane misses nothing.
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { CheckpointCollector, ScanOptions } from "../checkpoints/collector.ts";
@@ -12,12 +12,12 @@ import type { LogSlice, RunHost, RunLook } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import type { RunnerSample, RunnerStatus } from "../../schemas/runner.ts";
 
-/** Bytes asked for at once: bounds the memory of a flood, and is large enough to keep up with one. */
+/** Bytes per request: limits the memory for a flood, and is large enough to keep up with one. */
 const PULL_BYTES = 4 * 1024 * 1024;
-/** Kept of the log's end, for last words: ranks fail in each other's wake, with a traceback each. */
+/** The part of the log's end that is kept for error messages: ranks fail one after another, with a traceback each. */
 const TAIL_BYTES = 32_768;
 const ACK_EVERY_BYTES = 8 * 1024 * 1024;
-/** How often bytes that the runner counted are looked for before they are given up. */
+/** How often missing bytes that the runner counted are searched before they are given up. */
 const LOOKS_FOR_MISSING = 5;
 const MISSING_PAUSE_MS = 200;
 
@@ -25,30 +25,32 @@ export interface FollowedRun {
   jobId: string;
   node: number;
   stream: "run" | "install";
-  /** Where several nodes write one log: what each of this node's lines begins with. */
+  /** The prefix of this node's lines, if several nodes write one log. */
   tag: string | null;
   host: RunHost;
   sink: RunLogWriter;
   mark: string;
   redactor: Redactor;
   signal: AbortSignal;
-  /** Told of records before they are written down, and so perhaps more than once: a crash in between must not cost them. */
+  /**
+   * Called with records before they are stored, and so perhaps more than once: a crash in between must not lose them.
+   */
   hears?: (records: LogRecord[]) => void;
-  /** Where what was seen and not taken is kept, for when no more comes. */
+  /** Keeps bytes that were read but not committed, for when no more arrive. */
   undecided?: Undecided;
 }
 
-/** What one pull saw. */
+/** The result of one pull. */
 export interface Pulled {
-  /** Taken. What may still become a secret, a record or a line is left for later. */
+  /** Committed bytes. Bytes that may still become a secret, a record or a line are left for later. */
   bytes: number;
   records: LogRecord[];
   samples: RunnerSample[];
 }
 
 /**
- * The ends of logs that were seen and not taken: what may still become a secret, a record, or a whole line. A machine that is lost
- * gives no more of them, and they are all that is left of its last words.
+ * The ends of logs that were read but not committed, because they may still become a secret, a record, or a whole line.
+ * A lost machine sends no more, and these bytes are its last output.
  */
 export class Undecided {
   readonly #kept = new Map<
@@ -56,7 +58,7 @@ export class Undecided {
     { run: FollowedRun; offset: number; bytes: Buffer; slice: Omit<LogSlice, "bytes"> }
   >();
 
-  /** @param offset of the first of `bytes` in the stream. */
+  /** @param offset position of the first of `bytes` in the stream. */
   keep(run: FollowedRun, offset: number, bytes: Buffer, slice: Omit<LogSlice, "bytes">): void {
     const name = nameOf(run.jobId, run.node, run.stream);
     // A copy: the bytes are the end of a part that may be megabytes.
@@ -64,7 +66,7 @@ export class Undecided {
     else this.#kept.set(name, { run, offset, bytes: Buffer.from(bytes), slice });
   }
 
-  /** No more comes from this node: what is kept of it becomes text. May be called again, also after a failure. */
+  /** No more arrives from this node: its kept bytes become text. May be called again, also after a failure. */
   async settle(jobId: string, node: number): Promise<void> {
     for (const stream of ["install", "run"] as const) {
       const name = nameOf(jobId, node, stream);
@@ -73,7 +75,7 @@ export class Undecided {
       const { run, offset, bytes, slice } = kept;
       const { sink, tag, mark, redactor } = run;
       const from = sink.cursor(jobId, node, stream);
-      // Somebody has taken it since.
+      // Another process has committed these bytes since.
       if (from.sourceOffset === offset) {
         const { text, records } = parseLog(bytes, { mark, redactor, final: true, cut: true, wholeLines: tag !== null });
         byOurClock(records, slice.clockAheadMs ?? 0);
@@ -86,7 +88,7 @@ export class Undecided {
     }
   }
 
-  /** Once a job is over. */
+  /** Call it once a job has ended. */
   forget(jobId: string): void {
     for (const name of this.#kept.keys()) if (name.startsWith(`${jobId} `)) this.#kept.delete(name);
   }
@@ -99,7 +101,7 @@ export class Follower {
   readonly #run: FollowedRun;
   #at: LogCursor;
   #acked: number;
-  /** The log's end, as far as it was seen: what is held back is no news. */
+  /** The end of the log as far as it was read: held-back bytes do not count as new. */
   #seen: number;
   #tail = "";
 
@@ -110,7 +112,7 @@ export class Follower {
     this.#seen = this.#at.sourceOffset;
   }
 
-  /** The end of the log, as far as this follower has taken it: without records and secrets. */
+  /** The end of the log as far as this follower has committed it: without records and secrets. */
   get tail(): string {
     return this.#tail;
   }
@@ -119,7 +121,7 @@ export class Follower {
     return this.#at.sourceOffset;
   }
 
-  /** Waits for news for so long, looks at the run, and takes what there is. */
+  /** Waits up to `waitMs` for new data, polls the run, and commits what has arrived. */
   async next(waitMs: number, samplesDue: () => boolean): Promise<{ look: RunLook | null; pulled: Pulled }> {
     const { host, signal } = this.#run;
     const from = this.#at;
@@ -130,8 +132,8 @@ export class Follower {
   }
 
   /**
-   * Takes what there is, up to `PULL_BYTES`.
-   * @param endsAt length of the log where the run is over: then its last bytes are decided, whatever they look like.
+   * Commits available bytes, up to `PULL_BYTES`.
+   * @param endsAt length of the log if the run has ended: then its last bytes are final, whatever they look like.
    */
   async pull(endsAt: number | null, withSamples: boolean): Promise<Pulled> {
     const from = this.#at;
@@ -164,7 +166,7 @@ export class Follower {
         );
       } catch (e) {
         if (!(e instanceof SvcError && e.code === "log_moved_on")) throw e;
-        // A step that was cancelled while it wrote has brought this part home: on from where it got to.
+        // A step that was cancelled during its write has stored this part: continue from its cursor.
         this.#at = sink.cursor(jobId, node, stream);
         this.#seen = this.#at.sourceOffset;
         return { bytes: parsed.consumed, records: [], samples: [] };
@@ -182,7 +184,7 @@ export class Follower {
     return { bytes: parsed.consumed, records: parsed.records, samples: sampled.samples };
   }
 
-  /** Tells the machine at once how far the log is safe: on a full disk only that makes room for more of it. */
+  /** Tells the machine at once how much of the log is stored: on a full disk only that makes room for more. */
   async acknowledge(): Promise<void> {
     const { sourceOffset } = this.#at;
     if (sourceOffset <= this.#acked) return;
@@ -191,8 +193,8 @@ export class Follower {
   }
 
   /**
-   * Everything up to the end of a run that is over.
-   * @returns bytes that the runner counted and that could not be found, however often they were looked for.
+   * Downloads everything up to the end of an ended run.
+   * @returns the number of bytes that the runner counted but that could not be found.
    */
   async drain(status: RunnerStatus): Promise<number> {
     const end = status.log_bytes;
@@ -214,7 +216,7 @@ function byOurClock(records: LogRecord[], aheadMs: number): void {
   for (const record of records) if (record.kind === "metrics") record.time = Math.max(0, record.time - aheadMs / 1_000);
 }
 
-/** Each line with the tag before it, where there is one: so the lines of several nodes lie one after the other in one log. */
+/** Each line with the node's tag in front, if there is one: so one log can hold the lines of several nodes. */
 function tagged(text: Buffer, tag: string | null): Buffer {
   if (text.length === 0 || tag === null) return text;
   const mark = Buffer.from(tag);
@@ -228,7 +230,7 @@ function tagged(text: Buffer, tag: string | null): Buffer {
   return Buffer.concat(pieces);
 }
 
-/** Paths, relative to the checkpoint directory, that the script itself called complete. */
+/** Paths, relative to the checkpoint directory, that the script itself announced as complete. */
 export function announced(records: LogRecord[], checkpointDir: string): { path: string; step: number | null }[] {
   const root = checkpointDir.endsWith("/") ? checkpointDir : `${checkpointDir}/`;
   return records.flatMap((r) =>
@@ -238,10 +240,13 @@ export function announced(records: LogRecord[], checkpointDir: string): { path: 
   );
 }
 
-/** Where the checkpoints of a node lie below those of the run: each node's are its own, and go back to it on resuming. */
+/**
+ * The local folder of a node's checkpoints below those of the run: each node has its own, and gets them back on
+ * resuming.
+ */
 export const nodeFolder = (node: number): string => (node === 0 ? "" : `node${node}/`);
 
-/** One scan; what came home is recorded at once. */
+/** One scan; downloaded files are recorded at once. */
 export function collectNow(
   run: FollowedRun,
   collector: CheckpointCollector,

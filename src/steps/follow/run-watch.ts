@@ -1,11 +1,11 @@
-// What is looked after beside the log of a run: its checkpoints, its machine, and whether it does anything at all.
+// Supervises a run apart from its log: its checkpoints, its machine, and whether it is idle.
 //
-// W1. Nobody waits for a checkpoint: log, metrics and the machine are looked after while it comes home, however large it is. A scan
-//     that outlives the run, or this step, goes on, and what collects at the end takes over from it.
-// W2. Nobody waits for the provider either: one that hangs, or wants to be asked later, must hold up neither the log nor the end of
-//     a run, whose machine is paid for meanwhile.
-// W3. A machine that answers over SSH is there, whatever a listing leaves out for a while. When it is gone, SSH ends, and who meets
-//     that asks again.
+// W1. No other work waits for a checkpoint: log, metrics and the machine are supervised during its download, however
+//     large it is. A scan that outlives the run, or this step, continues, and the collect step takes over from it.
+// W2. Nothing waits for the provider either: a hanging or throttling provider must delay neither the log nor the end of
+//     a run, whose machine costs money meanwhile.
+// W3. A machine that answers over SSH exists, even if a listing omits it for a while. When it is gone, SSH fails, and
+//     that failure triggers another question to the provider.
 
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../../domain/idleness.ts";
 import { describeError, SvcError, type ErrorData } from "../../errors/index.ts";
@@ -18,21 +18,21 @@ import type { RunServices } from "../run-services.ts";
 import type { StepContext } from "../step.ts";
 
 const MINUTE_MS = 60_000;
-/** For how long GPUs may be busy without a word where the idle watchdog is off. */
+/** How long GPUs may be busy without any output if the idle watchdog is off. */
 const STALL_WINDOW_MS = 30 * MINUTE_MS;
 const SCAN_EVERY_MS = 10_000;
 const SAMPLES_EVERY_MS = 5_000;
-/** Between two questions to the provider whether the machine is still there, and what it costs now. */
+/** Interval of questions to the provider whether the machine still exists, and what it costs now. */
 const LOOK_EVERY_MS = 30_000;
 
-/** Where the script writes its checkpoints, on its machine. */
+/** The script's checkpoint directory on its machine. */
 export const checkpointsOf = (
   services: RunServices,
   { jobId, node }: Pick<StepContext, "jobId" | "node">,
   { access }: HeldMachine,
 ): string => (access.inPlace ? services.checkpointDir(jobId, node) : access.layout().checkpoints);
 
-/** A script may write any number of files that do not fit. */
+/** A script may write any number of oversized files. */
 const WARNINGS_MAX = 50;
 
 /** W3 */
@@ -41,7 +41,7 @@ const saysGone = (verdict: unknown): boolean =>
   (verdict.code === "machine_lost" || (verdict.code === "machine_preempted" && isGone(verdict)));
 const isGone = ({ data }: SvcError): boolean => (data as ErrorData<"machine_preempted">).gone === true;
 
-/** Of one attempt to follow a run. */
+/** The state of one attempt to follow a run. */
 export class RunWatch {
   readonly #services: RunServices;
   readonly #context: StepContext;
@@ -51,7 +51,7 @@ export class RunWatch {
   readonly #warned = new Set<string>();
   readonly #idleMs: number;
   readonly #sampleMs: number;
-  // Wall time of this computer throughout; the samples' own clock may be another one, see `#judge`.
+  // Wall time of this computer throughout; the samples' own clock may differ, see `#judge`.
   readonly #launchedAtMs = Date.now();
   #scanDueAt: number;
   #scanning = false;
@@ -86,19 +86,21 @@ export class RunWatch {
   }
 
   quietMs(): number {
-    // Of what installs nothing is scanned.
+    // An installation has no checkpoints to scan.
     const scanAt = this.#scanning || this.#run.stream !== "run" ? Infinity : this.#scanDueAt;
     const lookAt = this.#looking ? Infinity : this.#lookDueAt;
     return Math.max(20, Math.min(scanAt, this.#samplesDueAt, lookAt) - this.#services.now());
   }
 
-  /** Whether the machine still serves, at a price within the cap; throws what an earlier look found against that. */
+  /**
+   * Whether the machine still serves, at a price within the cap; throws the finding of an earlier poll against that.
+   */
   look(): void {
     if (this.#verdict) throw this.#verdict.cause;
     if (!this.#looking && this.#services.now() >= this.#lookDueAt) void this.#look();
   }
 
-  /** Never rejects. That the provider cannot be asked ends nothing. */
+  /** Never rejects. An unreachable provider ends nothing. */
   async #look(): Promise<void> {
     this.#looking = true;
     this.#lookDueAt = this.#services.now() + LOOK_EVERY_MS;
@@ -123,11 +125,11 @@ export class RunWatch {
     if (pulled.samples.length > 0) await this.#judge(pulled.samples);
   }
 
-  /** Never rejects: the next look at the run tells of what it came to. */
+  /** Never rejects: the next poll of the run reports its result. */
   async #scan(): Promise<void> {
     this.#scanning = true;
     this.#scanDueAt = this.#services.now() + SCAN_EVERY_MS;
-    // Those that are announced meanwhile are not of this scan, which takes out of its own what it has brought home.
+    // Later announcements do not belong to this scan, which removes downloaded names from its own list.
     const names = new Set(this.#names);
     this.#names.clear();
     try {
@@ -153,13 +155,13 @@ export class RunWatch {
   }
 
   async #judge(fresh: RunnerSample[]): Promise<void> {
-    // All instants by the clock that stamped the samples; on a rented machine it may be off by hours.
+    // All instants are by the clock that stamped the samples; on a rented machine it may be off by hours.
     const nowMs = this.#held.access.inPlace ? Date.now() : (fresh.at(-1)?.at_ms ?? Date.now());
     const ahead = nowMs - Date.now();
     const there = (atMs: number | null): number | null => (atMs === null ? null : atMs + ahead);
     const windowMs = this.#idleMs > 0 ? this.#idleMs : STALL_WINDOW_MS;
     const keptMs = HEARTBEAT_WINDOWS * windowMs + 2 * MINUTE_MS;
-    // What is typed on this computer, and what its network moves, need not be the run's.
+    // Keystrokes and network traffic on this computer need not belong to the run.
     const others = { terminal_idle_seconds: null, net_bytes_per_s: null };
     const seen = this.#held.access.inPlace ? fresh.map((s) => ({ ...s, ...others })) : fresh;
     this.#samples = [...this.#samples, ...seen].filter((s) => s.at_ms >= nowMs - keptMs);
@@ -171,7 +173,7 @@ export class RunWatch {
       samples: this.#samples,
       lastLogAtMs: there(this.#last.log),
       lastMetricAtMs: there(this.#last.metric),
-      // A file that is on its way home was written a moment ago, or is.
+      // A file that is being downloaded was written a moment ago, or still is.
       lastCheckpointAtMs: there(this.#scanning ? Date.now() : this.#last.checkpoint),
     };
     const stall = judgeStall(input);

@@ -1,18 +1,18 @@
-// The last words on the log of a node: of the launcher (python/svc/_launch.py), of Python, of pip or uv. A script could print
-// them, too: they decide nothing, and only make a failure's message plainer.
+// Finds the reason of a failure at the end of a node's log: from the launcher (python/svc/_launch.py), Python, pip or
+// uv. A script could print the same text: it decides nothing, and only makes a failure's message plainer.
 
 import { oneLine } from "../../domain/terminal-text.ts";
 
 const WORDS_MAX = 300;
 
 export interface FailedRank {
-  /** `rank 3`, with its node where there are several; null where it was the one process of the run. */
+  /** `rank 3`, with its node if there are several; null if it was the only process of the run. */
   who: string | null;
   rank: number | null;
   signal: string | null;
 }
 
-/** Who failed first, and the signal that ended it; null where the launcher said nothing. */
+/** The rank that failed first, and the signal that ended it; null if the launcher did not report it. */
 export function failedRank(tail: string): FailedRank | null {
   const said = [
     ...tail.matchAll(/^svc: (?:(rank ([0-9]{1,6})(?: \(local rank [0-9]+ of node [0-9]+\))?)|the script) (.*)$/gm),
@@ -24,12 +24,13 @@ export function failedRank(tail: string): FailedRank | null {
 }
 
 /**
- * The exception that ended the script: the line below the last traceback, or what the launcher says of Ray. Where torch has put
- * ranks before the lines (`[rank3]: `), those of the rank that failed first: the others' are echoes. Null where nothing is sure.
+ * The exception that ended the script: the line below the last traceback, or the launcher's report on Ray. If torch has
+ * prefixed the lines with ranks (`[rank3]: `), only those of the first failed rank count: the others only follow. Null
+ * if it is uncertain.
  */
 export function raised(tail: string, rank: number | null): string | null {
   const lines = tail.split("\n").map((line) => {
-    // Before the lines that torch has marked by itself svc puts no rank (`[rank3] `).
+    // svc adds no rank (`[rank3] `) before lines that torch has marked itself.
     const [, of, text] = /^\[rank([0-9]{1,6})\](?::[ ]?| )(.*)$/s.exec(line) ?? [];
     return { rank: of === undefined ? null : Number(of), text: text ?? line };
   });
@@ -51,11 +52,11 @@ function lastException(lines: string[]): string | null {
   return said !== undefined && /^[A-Za-z_][\w.]*(: |$)/.test(said.trimEnd()) ? plain(said) : null;
 }
 
-/** Why installing failed, from what pip, uv or conda said last. */
+/** Why the installation failed, from the last output of pip, uv or conda. */
 export function failingLine(tail: string): string {
   const lines = tail.split("\n").map((line) => line.slice(line.lastIndexOf("\r") + 1).trimEnd());
   const said = lines.filter((line) => line !== "" && !/^\s*(note|hint|\[notice\]|\[end of output\])/i.test(line));
-  // uv and pip draw a box around what they could not solve.
+  // uv and pip draw a box around requirements that they could not resolve.
   const box = said.findLastIndex((line) => /^\s*×/.test(line));
   const error = said.findLastIndex((line) => /^(ERROR|error|svc):? /.test(line));
   if (error > box) {
@@ -72,12 +73,14 @@ export function failingLine(tail: string): string {
   return plain(said.at(-1) ?? "it printed nothing");
 }
 
-/** Words that a line says when it tells of a failure. */
+/** Words in a line that reports a failure. */
 const TROUBLE =
   /error|exception|fatal|fail|cannot|can't|could not|unable|not found|no such|denied|refused|invalid|unrecognized|unknown|missing|required|abort|killed|panic|exceeded|traceback/i;
 const LAST_LINES = 12;
 
-/** What a script that failed said last: the last line that tells of a failure, else the last line; null where it said nothing. */
+/**
+ * The last output of a failed script: the last line that reports a failure, else the last line; null without output.
+ */
 export function lastWords(tail: string): { words: string; isTrouble: boolean } | null {
   const lines = tail
     .split("\n")
@@ -89,22 +92,22 @@ export function lastWords(tail: string): { words: string; isTrouble: boolean } |
   return words === undefined ? null : { words, isTrouble: trouble !== undefined };
 }
 
-/** What the installer warns of, in whole sentences. */
+/** The installer's warnings, in whole sentences. */
 export const installWarnings = (tail: string): string[] =>
-  // They are printed when they arise, and once more at the end, where the log's tail holds them.
+  // They are printed at once, and again at the end, so that the log's tail contains them.
   [...new Set([...tail.matchAll(/^svc: warning: (.+)$/gm)].map(([, words = ""]) => plain(words)))].slice(-10);
 
-/** One line without control characters, and not longer than a message may be. */
+/** One line without control characters, no longer than a message may be. */
 function plain(words: string): string {
   const line = oneLine(words).replaceAll(/\s+/g, " ");
   return line.length > WORDS_MAX ? `${line.slice(0, WORDS_MAX - 1)}…` : line;
 }
 
-/** Whether the launcher said that it starts one process where it was asked for several. */
+/** Whether the launcher reported that it starts one process although several were requested. */
 export const startedAlone = (tail: string): boolean =>
   /^svc: torch is not installed for .*: one plain process is started instead of one for each GPU/m.test(tail);
 
-/** What the launcher could not find. */
+/** The program that the launcher could not find. */
 export function missingLauncher(tail: string): { launcher: string; why: string } | null {
   const said = [...tail.matchAll(/^svc: launcher_missing: (torchrun|ray): (.{1,300})$/gm)].at(-1);
   return said ? { launcher: said[1]!, why: said[2]!.trim() } : null;

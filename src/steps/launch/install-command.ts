@@ -1,5 +1,5 @@
-// What has to be run on a machine before the script. Asked of the code that was kept at submission: the directory may have changed
-// since. The same decision is told before anything is rented.
+// Decides what to install on a machine before the script starts. Reads the code that was kept at submission: the
+// directory may have changed since. The preview before renting shows the same decision.
 
 import { DESCRIPTORS } from "../../providers/descriptors.ts";
 import { commandLine } from "../../domain/shell-words.ts";
@@ -11,16 +11,16 @@ import { snapshotReader, type ProjectReader } from "../../files/install/project-
 import type { InstallPlan, InstallRecipe, InstallStep } from "../../schemas/install.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 
-/** What the install step starts: a shell command, or the script that makes the environment in which the run then has its Python. */
+/** The work of the install step: a shell command, or the script that creates the environment with the run's Python. */
 export type Install = { command: string } | { environment: InstallRecipe; notes: string[] } | { skipped: string };
 
 type SpecPart = Pick<RunSpec, "install" | "provider" | "image" | "entrypoint">;
 const PACKAGES_SHOWN = 50;
-/** Stands for a version that only git could tell. */
+/** Replaces a version that only git could tell. */
 const NO_VERSION = "0.0.0";
 /**
- * @param code where the run's code is kept; null for a run that works in place, with this computer's packages.
- * Throws `install_refused` for what could not be installed on any machine.
+ * @param code the place of the run's code; null for a run that works in place, with this computer's packages. Throws
+ * `install_refused` for a dependency that cannot be installed on any machine.
  */
 export async function installCommand(spec: SpecPart, code: SnapshotPlace | null, projectDir: string): Promise<Install> {
   const given = givenInstall(spec, code === null);
@@ -51,7 +51,10 @@ export async function installOf(
   return { environment: { steps: recipe.steps, files: recipe.files }, notes: recipe.notes };
 }
 
-/** A version as a build would make it of `git describe --tags --long`: the tag itself, or the next one's development version. */
+/**
+ * The version that a build would derive from `git describe --tags --long`: the tag itself, or the next one's
+ * development version.
+ */
 export function versionOf(describe: string | null): string {
   const [, tag = "", distance = "", hash = ""] = /^(.*)-([0-9]+)-g([0-9a-f]+)(?:-dirty)?$/.exec(describe ?? "") ?? [];
   const version = /[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc)[0-9]+)?$/.exec(tag)?.[0];
@@ -61,7 +64,7 @@ export function versionOf(describe: string | null): string {
   return `${next}.dev${distance}+g${hash}`;
 }
 
-/** The same in words, for who asks before anything is rented. */
+/** The same as text, for a preview before anything is rented. */
 export function installPlan(install: Install): InstallPlan {
   const nothing = { steps: [], packages: [], notes: [] };
   if ("skipped" in install) return { does: "nothing", words: `Nothing is installed: ${install.skipped}.`, ...nothing };

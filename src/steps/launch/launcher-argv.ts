@@ -1,8 +1,9 @@
-// How the processes of a run are started on one node. docs/reference/training.md has the table.
+// Builds the command that starts the processes of a run on one node. docs/reference/training.md has the table.
 //
-// L1. One process is the script itself: no launcher, no RANK, for scripts take its presence to mean that there are several.
+// L1. One process is the script itself: no launcher, no RANK, because scripts take its presence to mean that there are
+//     several.
 // L2. Several are started by `torch.distributed.run` of the run's own Python. Ranks are static: rank 0 is on node 0.
-// L3. An option that the job gives as PET_NAME is left out here: on the command line it would win.
+// L3. An option that the job sets as PET_NAME is omitted here: on the command line it would win.
 // L4. Restarts belong to the control plane: --max_restarts=0.
 
 import { gpuCount, processCount } from "../../domain/gpus.ts";
@@ -17,35 +18,35 @@ export interface LaunchInput {
   /** Holds `svc/_launch.py`. */
   packageDir: string;
   node: number;
-  /** Where ranks meet. */
+  /** The address at which ranks meet. */
   masterAddress: string;
-  /** A run in place, on the user's own computer: starts as little as it can. */
+  /** A run in place, on the user's own computer: the launcher starts as little as it can. */
   inPlace: boolean;
-  /** Whether the install step made an environment of which `python` is: then its programs come first on PATH. */
+  /** Whether the install step created an environment with `python`: then its programs come first on PATH. */
   installed: boolean;
 }
 
 export type LaunchMode = "plain" | "auto" | "torchrun" | "ray";
 
-/** Where ranks of several nodes meet. */
+/** The port at which ranks of several nodes meet. */
 const MASTER_PORT = 29_500;
-/** torchrun gives its ranks 30 seconds unless it is told otherwise; whoever stops it must wait a little longer. */
+/** By default torchrun gives its ranks 30 seconds; stopping it must wait a little longer. */
 const RANKS_GRACE_SECONDS = 40;
 
-/** Grace between TERM and KILL: long enough to write a last checkpoint. Ranks that were given the default have a longer one. */
+/** Seconds between TERM and KILL: long enough to write a last checkpoint. With the default, ranks get longer. */
 export function stopGraceSeconds(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes"> & StopGrace): number {
-  // A run that an earlier version stored names none.
+  // A run that an earlier version stored has no value.
   const given = spec.stop_grace_seconds ?? STOP_GRACE_SECONDS;
   return given === STOP_GRACE_SECONDS && hasRanks(spec) ? RANKS_GRACE_SECONDS : given;
 }
 
 type StopGrace = Partial<Pick<RunSpec, "stop_grace_seconds">>;
 
-/** By how much limits of the end of a run grow for its grace: they are made for the defaults. */
+/** The time by which limits at the end of a run grow with its grace: they are sized for the defaults. */
 export const extraGraceMs = ({ stop_grace_seconds }: StopGrace): number =>
   Math.max(0, (stop_grace_seconds ?? 0) - RANKS_GRACE_SECONDS) * 1_000;
 
-/** The launcher that `auto` means for this many processes, whatever the entrypoint. */
+/** The launcher that `auto` means for this many processes, for any entrypoint. */
 function launcherOf(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): "single" | "torchrun" | "ray" {
   if (spec.launcher !== "auto") return spec.launcher;
   return processCount(spec.gpus) > 1 || spec.nodes > 1 ? "torchrun" : "single";
@@ -58,14 +59,14 @@ export function hasRanks(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): bo
 
 export function launchMode({ spec, entry, inPlace }: Pick<LaunchInput, "spec" | "entry" | "inPlace">): LaunchMode {
   const launcher = launcherOf(spec);
-  // On the user's own computer a script starts Ray for itself; `ray start` could meddle with one that runs there.
+  // On the user's own computer a script starts Ray by itself; `ray start` could disturb one that runs there.
   if (launcher === "single" || (launcher === "ray" && inPlace)) return "plain";
   if (spec.launcher !== "auto") return launcher;
   // A shell script or a program starts its processes itself.
   return entry.kind === "python" || entry.kind === "module" ? "auto" : "plain";
 }
 
-/** The ranks that torchrun starts on one node; null where another program decides that. */
+/** The ranks that torchrun starts on one node; null if another program decides that. */
 export function ranksOf(
   input: Pick<LaunchInput, "spec" | "entry" | "inPlace" | "node">,
 ): { first: number; count: number } | null {
@@ -81,7 +82,7 @@ export function launchArgv(input: LaunchInput): string[] {
   const { spec, entry, python } = input;
   const mode = launchMode(input);
   const plain = [...plainCommand(entry, python), ...spec.args];
-  // One process on a CPU needs nothing found out before it starts.
+  // One process on a CPU requires no check before it starts.
   const bare = !input.installed && spec.nodes === 1 && gpuCount(spec.gpus) === 0;
   if (mode === "plain" && (input.inPlace || bare)) return plain;
   const command = mode === "auto" || mode === "torchrun" ? [...torchrun(input), ...spec.args] : plain;
@@ -124,10 +125,10 @@ function torchrun({
   ];
 }
 
-/** A script without a first line `#!…` is run by bash, as a login shell would; by sh where there is no bash. */
+/** bash runs a script without a first line `#!…`, as a login shell would; sh does without bash. */
 const BASH_OR_SH = 'command -v bash >/dev/null 2>&1 && exec bash "$@"; exec sh "$@"';
 
-/** torchrun runs Python by itself and is told where it is none. */
+/** torchrun runs Python by itself and needs an option for other programs. */
 function torchrunEntry(entry: LaunchInput["entry"], python: string): string[] {
   if (entry.kind === "python" && entry.words === undefined) return [entry.path];
   if (entry.kind === "module") return ["-m", entry.path];

@@ -1,7 +1,7 @@
 // The Python of a run on this computer, and the variables that make its subprocesses use the same one.
 //
 // Y1. The Python that the script's first line names comes first, as by hand; then `python` of the spec; then the one of svc.
-// Y2. The path is used as it was given: the real file behind a virtual environment's link would not see its packages.
+// Y2. The path is used unresolved: the real file behind a virtual environment's symlink would not see its packages.
 
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
@@ -12,7 +12,7 @@ import { isProgram, programOnPath, type Entrypoint } from "../../files/entrypoin
 import { askPython } from "../../providers/local/python.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 
-/** What `python` has to be at least: `svc` itself needs it. */
+/** The minimum version of `python`: `svc` itself needs it. */
 const MINOR_MIN = 10;
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -25,7 +25,7 @@ export interface PythonPlace {
   otherwise: () => Promise<string>;
 }
 
-/** Where programs of the run are looked for. */
+/** The folders in which programs of the run are searched. */
 export const pathOf = (spec: Pick<RunSpec, "env">, env: Env): string => {
   const given = spec.env["PATH"];
   return given === undefined || isReference(given) ? (env["PATH"] ?? "") : given;
@@ -71,9 +71,10 @@ async function located(python: string, projectDir: string, path: string): Promis
 }
 
 /**
- * What makes `python`, `pip` and `torchrun` of a run's subprocesses those of this interpreter's environment. Null removes a variable.
+ * Variables that make `python`, `pip` and `torchrun` in a run's subprocesses belong to this interpreter's environment.
+ * Null removes a variable.
  *
- * @param env what the run would inherit.
+ * @param env the environment that the run would inherit.
  */
 export async function pythonVariables(python: string, env: Env): Promise<Record<string, string | null>> {
   const bin = dirname(python);

@@ -1,10 +1,11 @@
-// Having the data of a run where it runs: below SVC_DATA_DIR, one folder a name.
+// Places the data of a run where it runs: below SVC_DATA_DIR, one folder per name.
 //
-// D1. On a machine: only what is missing travels, and every file is compared with its digest there before the run begins.
-// D2. In place: links to the files where they lie. Nothing is copied, and nothing is compared but size, times and inode.
-// D3. Repeatable: what is there from a cut attempt, or from before a restart, is not sent again. What is there and is not what it
-//     must be is removed there, and sent anew by the next attempt.
-// D4. What has changed here since the submission ends the run before it begins: it is not the data that was asked for.
+// D1. On a machine: only missing files are sent, and every file is compared with its digest there before the run
+//     begins.
+// D2. In place: symlinks to the original files. Nothing is copied, and only size, times and inode are compared.
+// D3. Idempotent: files from an interrupted attempt, or from before a restart, are not sent again. A wrong file there
+//     is removed, and the next attempt sends it again.
+// D4. A local change since the submission ends the run before it begins: it is not the requested data any more.
 
 import { mkdir, rm, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -17,12 +18,12 @@ import type { MachineAccess, TreeFile, TreePush } from "../../providers/host.ts"
 import type { DataManifest } from "../../schemas/data.ts";
 import type { StepContext } from "../step.ts";
 
-/** Of the files that are wrong on the machine, how many are read here to find out whose fault it is. */
+/** How many of the files that are wrong on the machine are read locally, to find out which side is at fault. */
 const SUSPECTS_MAX = 100;
-/** Room that is left to the run itself. */
+/** Disk space that is left for the run itself. */
 const SPARE_BYTES = 32 * 1024 ** 2;
 
-/** For the timeline: what the data was, whatever becomes of its name. */
+/** For the timeline: the data's identity, whatever happens to its name later. */
 const told = (all: readonly DataManifest[]) =>
   all.length === 0
     ? {}
@@ -48,7 +49,10 @@ export async function linkData(all: readonly DataManifest[], dir: string): Promi
   return told(all);
 }
 
-/** Brings the data to the machine. Throws `data_changed`, `data_too_large`, `sync_failed` and what reaching a machine throws. */
+/**
+ * Sends the data to the machine. Throws `data_changed`, `data_too_large`, `sync_failed` and the errors of reaching a
+ * machine.
+ */
 export async function sendData(
   all: readonly DataManifest[],
   access: MachineAccess,
@@ -83,7 +87,7 @@ async function checkUnchanged(data: DataManifest): Promise<void> {
   if (why !== null) throw new SvcError("data_changed", { name: data.name, why });
 }
 
-/** A file may be another one though size and times are as recorded: to send it again would be of no use, and costs money. */
+/** A file may differ although size and times are as recorded: sending it again would be useless, and cost money. */
 async function checkContents(data: DataManifest, paths: readonly string[], signal: AbortSignal): Promise<void> {
   const suspects = new Set(paths.slice(0, SUSPECTS_MAX));
   const records = data.files.filter(([path]) => suspects.has(path));
@@ -113,7 +117,7 @@ async function checkRoom(
 ): Promise<void> {
   const { disk_free_bytes: free } = await access.greet(signal);
   if (free === null || data.bytes + SPARE_BYTES < free) return;
-  // What is there already takes no more room.
+  // Existing files need no more space.
   const sizes = new Map(data.files.map(([path, size]) => [path, size]));
   const missing = await access.compare({ root, files: filesOf(data), digests: false, drop: false }, signal);
   const need = missing.reduce((sum, { path }) => sum + (sizes.get(path) ?? 0), 0);
@@ -121,14 +125,14 @@ async function checkRoom(
     throw new SvcError("data_too_large", { machine, need: bytes(need), free: bytes(free) });
 }
 
-/** One tree for each root; several lie side by side under their own names. */
+/** One tree for each root; several are next to each other under their own names. */
 function treesOf(data: DataManifest, to: string): Omit<TreePush, "progress">[] {
   return data.roots.map((root) => {
     const from = root.folder && root.into === "" ? root.path : dirname(root.path);
     const own = data.files.filter(
       ([path]) => root.into === "" || path === root.into || path.startsWith(`${root.into}/`),
     );
-    // The name within the data is that of the root itself, so paths are the same on both sides.
+    // The name within the data is that of the root itself, so paths are equal on both sides.
     const files = own.map(([path, size, , mtimeMs]) => ({ path, size, executable: false, mtimeMs }));
     return { from, to, files, mirror: false, followLinks: true, inPieces: true };
   });

@@ -1,4 +1,5 @@
-// Where a run lies: in place on this computer, or below one folder of its machine; and what ends that machine by itself.
+// Decides the folder of a run: in place on this computer, or below one folder of its machine; and the guard that ends
+// that machine by itself.
 
 import { join } from "node:path";
 import { givenUmask } from "../../platform/own-umask.ts";
@@ -28,7 +29,7 @@ export interface PlaceParts {
   python: () => Promise<string>;
 }
 
-/** The folder of a node on this computer, whether the run lies there or only its files. */
+/** The local folder of a node, whether the run works there or only its files are stored there. */
 export const nodeDir = (home: string, jobId: string, node: number): string => join(home, "runs", jobId, `node${node}`);
 
 export async function placeOf(
@@ -87,7 +88,7 @@ export async function placeOf(
   };
 }
 
-/** What the runner writes for the guard, where there is one. */
+/** The guard's file that the runner updates, if the machine has a guard. */
 function keepOf(spec: RunSpec, guard: Guard | null, handle: MachineHandle, purpose: "run" | "install") {
   if (guard === null) return undefined;
   return {
@@ -104,7 +105,9 @@ export function guardOf(spec: RunSpec, provider: Provider | undefined, handle: M
     : { graceSeconds: spec.orphan_grace_minutes * 60, selfEnd, stopSeconds: stopGraceSeconds(spec) };
 }
 
-/** A guard that lives keeps the text it was started with; one that is started while the address is wrong can only wait. */
+/**
+ * A living guard keeps the text with which it was started; one that starts while the address is wrong can only wait.
+ */
 function selfEndOf(provider: Provider | undefined, machine: string): string | null {
   try {
     return provider?.selfEnd(machine) ?? null;

@@ -1,4 +1,4 @@
-// What a run is given in confidence, and what its output must therefore not show.
+// The secrets that a run receives, and that its output must therefore not show.
 
 import { createHmac } from "node:crypto";
 import { join } from "node:path";
@@ -17,9 +17,9 @@ export interface RunSecretsParts {
   /** The installation's. */
   key: Buffer;
   spec: (jobId: string) => RunSpec;
-  /** What svc knows beside the secrets of the run: its script may have read them elsewhere. */
+  /** Further secrets that svc knows: the run's script may have read them elsewhere. */
   known: KnownSecrets;
-  /** What the sinks of a run were given. */
+  /** The secrets of a run's sinks. */
   ofSinks: (jobId: string, spec: RunSpec) => readonly string[];
 }
 
@@ -30,23 +30,27 @@ export class RunSecrets {
     this.#parts = parts;
   }
 
-  /** What the records of a run's log begin with. */
+  /** The prefix of the records in a run's log. */
   mark = (jobId: string): string => this.#derive("mark", jobId).slice(0, 24);
 
   rayToken = (jobId: string): string => this.#derive("ray", jobId);
 
-  /** Tells one start of a runner from another. */
+  /** Distinguishes one start of a runner from another. */
   nonce = (jobId: string, node: number, purpose: "run" | "install"): string =>
     this.#derive("nonce", jobId, String(node), purpose);
 
-  /** For all that the run prints: what it was given when it was launched, what the same names say now, and all that svc knows. */
+  /**
+   * For all output of the run: masks the secrets from its launch, the current values of the same names, and every
+   * secret that svc knows.
+   */
   redactor(jobId: string): Redactor {
     return new Redactor([...this.#values(jobId), this.mark(jobId), this.rayToken(jobId)]);
   }
 
   /**
-   * Variables of hub and tracker, and the values of references. `seal` writes down what was given; it comes before the launch, for what
-   * was given can be printed. A launch that is repeated after a restart finds that, though the environment may have changed.
+   * Variables of hub and tracker, and the values of references. `seal` stores the values; it comes before the launch,
+   * because the run can print them. A launch that is repeated after a restart finds them, even if the environment has
+   * changed.
    */
   give(
     jobId: string,
@@ -76,13 +80,13 @@ export class RunSecrets {
       ...unseal(this.#file(jobId), key).map(([, value]) => value),
       ...ofSinks(jobId, spec),
     ].flatMap(secretParts);
-    // What a reference names now may be gone: then it is sealed, if the run was given it.
+    // A reference may have lost its value: then the sealed value counts, if the run received one.
     const values = [...own, ...secretsOfSpec(spec, { home, env })];
     known.remember(values);
     return [...values, ...known.all()];
   }
 
-  /** Nothing where the store cannot be read (any more): that was said when the run was submitted. */
+  /** Empty if the store cannot be read (any more): the submission reported that. */
   #injected(inPlace: boolean): Injected {
     const { home, env } = this.#parts;
     try {

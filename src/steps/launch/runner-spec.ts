@@ -1,4 +1,4 @@
-// What exactly is started for a job: argument vector, environment, secrets. Pure but for the secrets' lookup.
+// Builds the exact start of a job: argument vector, environment, secrets. Pure, except for the lookup of secrets.
 
 import { DESCRIPTORS } from "../../providers/descriptors.ts";
 import type { Entrypoint } from "../../files/entrypoint.ts";
@@ -10,11 +10,11 @@ import { launchArgv, launchMode, ranksOf, stopGraceSeconds } from "./launcher-ar
 import { holdsSecret, isReference } from "../../domain/secret-names.ts";
 
 /**
- * Names that must not leak from the control plane's own environment into a run: options of its launcher, and the keys that
- * rent machines or open stores, which a script could print and has no use for.
+ * Names that must not leak from the control plane's own environment into a run: options of its launcher, and the keys
+ * that rent machines or open stores, which a script does not need and could print.
  */
 const OURS: ReadonlySet<string> = new Set(
-  // The hub's and the tracker's are for the run.
+  // The run needs those of the hub and the tracker.
   CREDENTIAL_NAMES.filter((name) => name !== "hub" && name !== "tracker")
     .flatMap((name) => CREDENTIAL_FIELDS[name])
     .flatMap((field) => (field.secret ? field.variables : [])),
@@ -27,7 +27,7 @@ export interface PlanInput {
   spec: RunSpec;
   entry: Entrypoint;
   python: string;
-  /** Variables that make subprocesses use the same Python; null removes one. What the job gives wins. */
+  /** Variables that make subprocesses use the same Python; null removes one. The job's own values win. */
   pythonEnv?: Record<string, string | null>;
   projectDir: string;
   checkpointDir: string;
@@ -35,17 +35,17 @@ export interface PlanInput {
   packageDir: string;
   /** Whether the run works in place, on the user's own computer. */
   inPlace: boolean;
-  /** The user's own, where the script runs on this computer. */
+  /** The user's own umask, if the script runs on this computer. */
   umask?: number;
-  /** Whether the install step made an environment of which `python` is. */
+  /** Whether the install step created an environment with `python`. */
   installed: boolean;
-  /** Where the checkpoint lies that the run goes on from. */
+  /** The path of the checkpoint from which the run resumes. */
   resumeFrom: string | null;
-  /** Lets the nodes of one Ray know each other. */
+  /** Lets the nodes of one Ray recognise each other. */
   rayToken: string;
-  /** Where each node reaches node k, by its number; the first is where ranks meet. */
+  /** The address of each node k, by its number; ranks meet at the first. */
   addresses: readonly string[];
-  /** Where the machine is guarded: see `RunnerSpec`. */
+  /** Set if the machine is guarded: see `RunnerSpec`. */
   keep?: RunnerSpec["keep"];
   mark: string;
   nonce: string;
@@ -62,9 +62,9 @@ export interface RunPlan {
   secretEnv: Record<string, string>;
 }
 
-/** Bytes of log that a run may be ahead of the control plane before its writes wait. */
+/** Bytes of log by which a run may be ahead of the control plane before its writes block. */
 export const SPOOL_CAP_BYTES = 8 * 1024 ** 3;
-/** Between two looks at CPU, memory and GPU. */
+/** Interval of samples of CPU, memory and GPU. */
 const SAMPLE_SECONDS_MAX = 10;
 
 /** The window of the idle watchdog, in milliseconds; 0 turns it off. */
@@ -72,7 +72,7 @@ export function idleWindowMs(spec: RunSpec): number {
   return (spec.idle_timeout_minutes ?? DESCRIPTORS[spec.provider].idleTimeoutMinutes) * 60_000;
 }
 
-/** A short window needs samples that are closer together: without any, nothing is known of it. */
+/** A short window needs samples that are closer together: without samples, nothing is known about it. */
 export function sampleSeconds(spec: RunSpec): number {
   const window = idleWindowMs(spec);
   return window === 0 ? SAMPLE_SECONDS_MAX : Math.min(SAMPLE_SECONDS_MAX, Math.max(1, window / 4_000));
@@ -96,7 +96,7 @@ export function planRun(input: PlanInput): RunPlan {
     defaults["RAY_AUTH_MODE"] = "token";
     if (given("RAY_AUTH_TOKEN") === undefined) secretEnv["RAY_AUTH_TOKEN"] = input.rayToken;
   }
-  // Where the job gave it as a secret, it stays one.
+  // If the job set it as a secret, it stays secret.
   const secretPath = secretEnv["PYTHONPATH"] !== undefined;
   if (secretPath) secretEnv["PYTHONPATH"] = pythonPath;
   const env: Record<string, string | null> = {
@@ -122,7 +122,7 @@ export function planRun(input: PlanInput): RunPlan {
     SVC_MASTER_ADDR: input.addresses[0] ?? "127.0.0.1",
     SVC_STOP_GRACE_SECONDS: String(stopGraceSeconds(spec)),
     SVC_GPUS_PER_NODE: String(gpuCount(spec.gpus)),
-    // Null: one that this computer has is of another run.
+    // Null: a value from this computer would belong to another run.
     SVC_RESUME_FROM: input.resumeFrom,
   };
   const ranks = ranksOf(input);

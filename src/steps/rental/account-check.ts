@@ -1,11 +1,11 @@
-// Whose account is asked. That a machine is not there, on another account than the one that rented it, says nothing: no row closes
-// by it, and no run is given up for it.
+// Checks which account the key opens. A machine's absence from another account than the one that rented it proves
+// nothing: no row is closed by it, and no run is given up for it.
 
 import { SvcError } from "../../errors/index.ts";
 import type { MachineHandle, Provider } from "../../providers/provider.ts";
 import type { Ledger, LedgerEntry } from "../ports.ts";
 
-/** The account that an order will be on; null where the provider does not tell just now. Throws where the key is refused. */
+/** The account for an order; null if the provider cannot tell at the moment. Throws if the key is refused. */
 export async function accountFor(provider: Provider, signal: AbortSignal): Promise<string | null> {
   try {
     return (await provider.accountId?.(signal)) ?? null;
@@ -16,9 +16,9 @@ export async function accountFor(provider: Provider, signal: AbortSignal): Promi
 }
 
 /**
- * Where no account was known, or only the fingerprint of a key that is another by now: if this key lists the machine, it opens the account
- * that the machine is on, and its word counts from now on. Gives the account that counts. Throws nothing of the provider's: that none can
- * be learned just now keeps nobody from ending the machine.
+ * For an order without a known account, or with only the fingerprint of a key that has changed since: if this key lists
+ * the machine, it opens the machine's account, and its answers count from now on. Returns the account that counts.
+ * Throws no error of the provider: an unknown account must not prevent the end of the machine.
  */
 export async function learnAccount(
   ledger: Pick<Ledger, "account">,
@@ -32,7 +32,7 @@ export async function learnAccount(
   try {
     now = (await provider.accountId?.(signal, handle)) ?? null;
     if (now === null || now === account || (account !== null && !isPrint(now))) return account;
-    // A look would not do: of one that is young it says "starting" also where it does not find it.
+    // `inspect` would not do: for a young machine it says "starting" even if it does not find it.
     const listed = await provider.listOwned(name, signal);
     if (!listed.some((machine) => machine.name === name && machine.id === handle.id)) return account;
   } catch {
@@ -44,20 +44,20 @@ export async function learnAccount(
 }
 
 /**
- * Asks whose account it is while the machine is being ended, and waits for nothing: the provider remembers it for as long as the key is the
- * same. That it cannot be learned right after the machine was seen to be gone would undo that proof.
+ * Asks for the account while the machine is being ended, without waiting: the provider caches it while the key is the
+ * same. Failing to learn it right after the machine was seen to be gone would undo that proof.
  */
 export async function askAhead(provider: Provider, signal: AbortSignal, handle: MachineHandle): Promise<void> {
   try {
     await provider.accountId?.(signal, handle);
   } catch {
-    // It is asked again where it is needed.
+    // It is requested again when it is needed.
   }
 }
 
 const isPrint = (account: string): boolean => account.startsWith("key:");
 
-/** Throws `credential_refused` where the key opens another account by now than the one that an order was made on. */
+/** Throws `credential_refused` if the key now opens another account than the one of the order. */
 export async function assertSameAccount(
   provider: Provider,
   { name, account }: Pick<LedgerEntry, "name" | "account">,
@@ -66,7 +66,7 @@ export async function assertSameAccount(
 ): Promise<void> {
   if (account === null) return;
   const now = (await provider.accountId?.(signal, handle)) ?? null;
-  // What the provider calls an account, and a key's fingerprint, cannot be compared.
+  // A provider's account name cannot be compared with a key's fingerprint.
   if (now === null || now === account || isPrint(now) !== isPrint(account)) return;
   throw new SvcError("credential_refused", {
     provider: provider.name,

@@ -1,4 +1,4 @@
-// The machine that a node holds, and what the provider says of it when it cannot be reached.
+// The machine that a node holds, and the provider's statement about it when it cannot be reached.
 
 import { SvcError } from "../../errors/index.ts";
 import type { Guard, MachineAccess } from "../../providers/host.ts";
@@ -15,11 +15,11 @@ export interface HeldMachine {
   access: MachineAccess;
 }
 
-/** What the ledger knows of the machine that a node holds; null where it holds none. */
+/** The ledger's handle of the machine that a node holds; null if it holds none. */
 export const heldHandle = (ledger: Pick<Ledger, "open">, jobId: string, node: number): MachineHandle | null =>
   ledger.open(jobId, node).find((entry) => entry.handle !== null)?.handle ?? null;
 
-/** Throws `machine_lost` where the ledger knows of none. */
+/** Throws `machine_lost` if the ledger has none. */
 export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext, "jobId" | "node">): HeldMachine {
   const provider = ports.provider(ports.facts(jobId).spec.provider);
   const handle = heldHandle(ports.ledger, jobId, node);
@@ -28,8 +28,8 @@ export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext,
 }
 
 /**
- * One look at the provider. What it knows of ways in and of the price goes into the ledger. Throws `machine_lost`,
- * `machine_broken`, `machine_preempted`, and `price_cap_exceeded` where the price has risen above the cap.
+ * Asks the provider once. Its endpoints and price go into the ledger. Throws `machine_lost`, `machine_broken`,
+ * `machine_preempted`, and `price_cap_exceeded` if the price has risen above the cap.
  */
 export async function lookAtMachine(ports: StepPorts, context: StepContext, held: HeldMachine): Promise<MachineStatus> {
   const { provider, handle } = held;
@@ -44,7 +44,7 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
     throw new SvcError("machine_lost", { ...about, why: status.why });
   }
   if (status.phase === "broken") {
-    // One that never came up is replaced by another one of the same order.
+    // A machine that never came up is replaced by another one of the same order.
     if (status.preempted && status.elsewhere !== true)
       throw new SvcError("machine_preempted", { ...about, why: status.why });
     const elsewhere = status.elsewhere === true ? ({ elsewhere: true } as const) : {};
@@ -70,7 +70,7 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   return status;
 }
 
-/** From now on its whole price counts for the cost. */
+/** From now on its full price counts for the cost. */
 function billedWhole({ billedMicro: _, ...handle }: MachineHandle): MachineHandle {
   return handle;
 }
@@ -84,14 +84,14 @@ const VERDICTS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether what a look threw ends a run. That the provider cannot be asked ends none, also where the key is missing or was changed:
- * it says nothing of the machine.
+ * Whether a poll's error ends a run. An unreachable provider ends none, even if the key is missing or was changed: that
+ * says nothing about the machine.
  */
 export const isVerdict = (thrown: unknown): boolean => thrown instanceof SvcError && VERDICTS.has(thrown.code);
 
 /**
- * Moves the machine's own deadline forward, and sees to it that its guard runs. False where nothing guards it: that costs no run,
- * as the control plane and the provider's own limit are left.
+ * Extends the machine's own deadline, and makes sure that its guard runs. False without a guard: the run continues,
+ * because the control plane and the provider's own limit remain.
  */
 export async function holdMachine(
   ports: StepPorts & { guard: (jobId: string, handle: MachineHandle) => Guard | null },
@@ -109,7 +109,7 @@ export async function holdMachine(
   }
 }
 
-/** Throws `runtime_gone` where the way to a machine that nobody can be asked about has been closed for long enough. */
+/** Throws `runtime_gone` if the tunnel of a machine without a provider API has refused logins for long enough. */
 function judgeWay(ports: StepPorts, machine: string, e: unknown): void {
   if (!(e instanceof SvcError) || e.code !== "ssh_unreachable") return;
   const { why, closed } = e.data as { why: string; closed?: boolean };
@@ -119,8 +119,8 @@ function judgeWay(ports: StepPorts, machine: string, e: unknown): void {
 }
 
 /**
- * Carries `act` out. A machine that cannot be reached is no verdict: the provider is asked, and only what it says counts; else
- * the step is tried again.
+ * Runs `act`. An unreachable machine is not a verdict: the provider is asked, and only its answer counts; otherwise the
+ * step is retried.
  */
 export async function reaching<T>(
   ports: StepPorts,

@@ -1,15 +1,18 @@
 import { shownInPart, type MachineHandle, type PartialListing, type Provider } from "../../providers/provider.ts";
 
-/** Machines of ours, as a provider lists them. */
+/** The machines of this installation in a provider's listing. */
 export interface Owned {
   machines: MachineHandle[];
   /** Why there may be more of them; null for a complete listing. Only a complete listing proves that a machine does not exist. */
   missing: unknown;
-  /** Where the others may be; null for a complete listing. */
+  /** The possible place of missing machines; null for a complete listing. */
   gap: PartialListing["gap"] | null;
 }
 
-/** The contract asks for ours alone; a listing that shows more must not cost somebody else's machine. Throws where nothing is told. */
+/**
+ * Filters by prefix again: a provider that returns foreign machines must not cause their end. Throws if the listing
+ * fails entirely.
+ */
 export async function ownedMachines(provider: Provider, prefix: string, signal: AbortSignal): Promise<Owned> {
   const ours = (all: MachineHandle[]) => all.filter((machine) => machine.name.startsWith(prefix));
   try {

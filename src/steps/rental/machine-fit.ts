@@ -1,9 +1,9 @@
-// Whether the machine that was delivered is the one that was ordered, from what it told when it was greeted: no call of its own.
+// Checks whether the delivered machine is the ordered one, from the facts in its greeting: without a further call.
 //
-// D1. A tool of the GPU driver that is there and fails is a machine that does not work, not a machine without GPUs.
-// D2. One failed look proves nothing: the driver may be starting. The verdict takes several looks, and on a machine whose image
-//     installs its driver after the first boot, minutes.
-// D3. Of a machine that svc does not own, which was not ordered, only warnings are told.
+// D1. An existing but failing GPU driver tool means a broken machine, not a machine without GPUs.
+// D2. One failed poll proves nothing: the driver may be starting. The verdict takes several polls, and minutes on a
+//     machine whose image installs its driver after the first boot.
+// D3. A machine that svc does not own was not ordered, so it only gets warnings.
 
 import { DESCRIPTORS } from "../../providers/descriptors.ts";
 import { compareGpus, type Fit, type GpuOrder } from "../../domain/gpu-fit.ts";
@@ -14,18 +14,20 @@ import type { MachineFacts } from "../../providers/host.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { costOver, usdOf } from "../../domain/money.ts";
 
-/** Looks that see the driver's tool fail until the machine counts as unfit. */
+/** Failing polls of the driver's tool after which the machine counts as unfit. */
 const FAULTS_MAX = 2;
-/** A tool that hangs gets one more: each of its looks takes long already. */
+/** A hanging tool gets one more: each of its polls already takes long. */
 const HANGS_MAX = 3;
 /** How long a driver that is installed after the first boot may take. */
 const DRIVER_MS = 10 * 60_000;
-/** A failure that an unfinished installation does not explain is believed sooner there, too. */
+/** There, too, a failure that an unfinished installation does not explain is accepted sooner. */
 const BROKEN_MS = 60_000;
-/** `nvidia-smi` ends with 9 where the driver is not loaded, 12 where its library is missing (source: `man nvidia-smi`, 2026). */
+/**
+ * `nvidia-smi` exits with 9 if the driver is not loaded, 12 if its library is missing (source: `man nvidia-smi`, 2026).
+ */
 const NOT_LOADED: ReadonlySet<number | null> = new Set([9, 12]);
 
-/** By effect: when a look first saw the driver's tool fail, and how many looks in a row did. */
+/** By effect: when a poll first saw the driver's tool fail, and how many polls in a row did. */
 export type Faults = Map<number, { since: number; looks: number }>;
 
 export function orderOf(spec: RunSpec): GpuOrder | null {
@@ -42,7 +44,7 @@ export function orderOf(spec: RunSpec): GpuOrder | null {
   };
 }
 
-/** `wait`: why the machine is looked at again. */
+/** `wait`: why the machine is polled again. */
 export function judgeMachine(
   spec: RunSpec,
   facts: MachineFacts,
@@ -76,7 +78,7 @@ export function judgeMachine(
   return { ...none, warnings: [words] };
 }
 
-/** What a machine has cost so far, for the end of a sentence. */
+/** The cost of a machine so far, for the end of a sentence. */
 export function costSoFar(priceMicro: number | null, heldMs: number): string {
   if (priceMicro === null || priceMicro === 0) return "";
   return `; it has cost about ${dollars(costOver(priceMicro, heldMs))} so far, at ${hourly(usdOf(priceMicro))}`;

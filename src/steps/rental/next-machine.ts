@@ -1,7 +1,7 @@
-// Another machine of the same order, where the one that was rented cannot start and the fault is its host's.
+// Rents another machine for the same node if the rented one cannot start because of its host.
 //
 // N1. The next order leaves only after the one before is proven gone: never two machines of one node.
-// N2. The machine that is given up is written down as `releasing` first, so that a control plane that starts anew goes on here.
+// N2. The abandoned machine is recorded as `releasing` first, so that a restarted control plane continues here.
 
 import { SvcError, type ErrorData } from "../../errors/index.ts";
 import { provisionStep } from "../provision.ts";
@@ -9,7 +9,7 @@ import type { RunServices } from "../run-services.ts";
 import type { StepContext, StepDefinition, StepLater } from "../step.ts";
 import { release } from "../terminate.ts";
 
-/** Machines that are given up for one run's node until its run ends with what the last one said. */
+/** Maximum of abandoned machines for one run's node; after that its run ends with the last one's error. */
 const NEXT_MAX = 2;
 
 export class NextMachine {
@@ -21,7 +21,7 @@ export class NextMachine {
     this.#provision = provisionStep(services);
   }
 
-  /** Gives the machine up that threw `e`; throws it again where another one would not do better, or enough were tried. */
+  /** Gives up the machine that threw `e`; rethrows it if another machine would not do better, or enough were tried. */
   async giveUp(context: StepContext, e: unknown): Promise<StepLater> {
     if (!(e instanceof SvcError) || e.code !== "machine_broken") throw e;
     const { elsewhere, machine, why } = e.data as ErrorData<"machine_broken">;
@@ -36,7 +36,7 @@ export class NextMachine {
     return { later: { afterMs: 0, why: words } };
   }
 
-  /** What is to be done before a machine can be looked at; null where the node holds one. */
+  /** Work before a machine can be polled; null if the node holds one. */
   async pending(context: StepContext): Promise<StepLater | null> {
     const open = this.#services.ledger.open(context.jobId, context.node);
     const leaving = open.find(({ state }) => state === "releasing");
@@ -46,7 +46,7 @@ export class NextMachine {
       return wait ?? { later: { afterMs: 0, why: "the machine that could not start is gone; another one is ordered" } };
     }
     if (open.some(({ handle }) => handle !== null)) return null;
-    // Also where an answer was lost meanwhile: the step that rents knows what to do with every state of an order.
+    // Also if an answer was lost meanwhile: the provision step handles every state of an order.
     const result = await this.#provision.run(context);
     return "later" in result ? result : { later: { afterMs: 0, why: "another machine was ordered" } };
   }

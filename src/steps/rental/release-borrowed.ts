@@ -1,5 +1,5 @@
-// A machine that stays with its owner is left as it was found. Where it cannot be reached at the end, that is said, and what was left
-// there is ended by the next run that meets it.
+// A machine that its owner keeps is cleaned up. If it cannot be reached at the end, that is reported, and the next run
+// on it ends the leftovers.
 
 import type { MachineFacts } from "../../providers/host.ts";
 import type { MachineHandle, Provider } from "../../providers/provider.ts";
@@ -17,7 +17,10 @@ export const NOT_LEFT: Note = {
 /** Less than an attempt of the step that waits for it. */
 const LEFTOVERS_MS = 45_000;
 
-/** Ends what runs there, and takes the run's files with it. Whether that is done: it is also where nothing was put there. */
+/**
+ * Ends the run's processes there and removes its files. Returns whether that is done; also true if nothing was put
+ * there.
+ */
 export async function leave(provider: Provider, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
   if (handle.extra?.["home"] === undefined) return true;
   const access = provider.access(handle);
@@ -32,8 +35,8 @@ export async function leave(provider: Provider, handle: MachineHandle, signal: A
 }
 
 /**
- * Ends what jobs that are over have left on a machine, which one of them could not reach at its end. Gives the names; what cannot be
- * ended within LEFTOVERS_MS keeps nobody from using the machine.
+ * Ends leftovers of ended jobs on a machine that one of them could not reach at its end. Returns the names; leftovers
+ * that do not end within LEFTOVERS_MS do not prevent the use of the machine.
  */
 export async function endLeftovers(
   { ledger, installationId, gone }: Pick<StepPorts, "ledger" | "installationId" | "gone">,

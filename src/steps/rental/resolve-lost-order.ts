@@ -1,4 +1,4 @@
-// An order whose outcome is unknown is a state of its own. Here is the only way out of it.
+// Resolves an order whose outcome is unknown. Only this file leads out of that state.
 
 import type { MachineHandle, Provider } from "../../providers/provider.ts";
 import { nodePrefix } from "../../domain/machine-names.ts";
@@ -11,7 +11,7 @@ const LOOK_AGAIN_MS = 5_000;
 export type Found =
   { is: "held"; handle: MachineHandle } | { is: "open"; afterMs: number; why: string } | { is: "absent" };
 
-/** Ends machines beside the one that is kept. One whose end fails is left to the next sweep. */
+/** Ends duplicates of the machine that is kept. A failed end is left to the next sweep. */
 export async function endTwins(
   provider: Provider,
   twins: readonly MachineHandle[],
@@ -22,8 +22,8 @@ export async function endTwins(
 }
 
 /**
- * Looks an order up by its name. Found, it is held. Not found, it stays open until no request can land and no listing can lag
- * any more, and then until enough listings in a row were empty.
+ * Looks an order up by its name. A found machine is held. Otherwise the order stays open until no request can land and
+ * no listing can lag any more, and then until enough listings in a row were empty.
  */
 export async function lookUp(
   ports: OrphanPorts,
@@ -32,7 +32,7 @@ export async function lookUp(
   signal: AbortSignal,
 ): Promise<Found> {
   const { certainty } = provider;
-  // A listing says nothing of what came after it was asked for, however long its answer takes.
+  // A listing says nothing about events after its request, however long its answer takes.
   const askedAt = ports.now();
   const prefix = nodePrefix(ports.installationId, entry.jobId ?? "", entry.node);
   const { machines, missing } = await ownedMachines(provider, prefix, signal);
@@ -43,7 +43,7 @@ export async function lookUp(
     await endTwins(provider, twins, signal);
     return { is: "held", handle };
   }
-  // An incomplete listing may show a machine; it never proves that there is none.
+  // An incomplete listing may show a machine; it never proves that the machine does not exist.
   if (missing !== null) throw missing;
   await assertSameAccount(provider, entry, signal);
   const certainAt = entry.horizonAt + certainty.listingLagMs;
@@ -54,7 +54,7 @@ export async function lookUp(
       afterMs: Math.min(wait, LOOK_AGAIN_MS),
       why: "the answer to the create call was lost; looking for the machine by its name",
     };
-  // Somebody may have looked a moment ago: a retry, or the release that follows a kill.
+  // Another step may have listed a moment ago: a retry, or the release that follows a kill.
   const gap = entry.lastLookAt === null ? 0 : entry.lastLookAt + certainty.lookGapMs - askedAt;
   const sure = "making sure that the lost create call made no machine";
   if (gap > 0) return { is: "open", afterMs: gap, why: sure };

@@ -1,11 +1,11 @@
-// Machines that nobody can be asked about: a notebook's runtime is only known by its tunnel. A tunnel that answers and lets nobody
-// through, for minutes, has no runtime behind it any more. One that does not answer proves nothing: this computer may have no
-// network, or have slept.
+// Declares a notebook's runtime gone. It is only known by its tunnel, and has no provider to ask. A tunnel that answers
+// but refuses every login for minutes has no runtime behind it any more. A silent tunnel proves nothing: this computer
+// may have no network, or have slept.
 
 const MINUTE_MS = 60_000;
-/** For so long the way has to have been closed. */
+/** The tunnel must have refused logins for this long. */
 export const CLOSED_MINUTES = 5;
-/** A longer pause between two tries begins the count anew. */
+/** A longer pause between two tries restarts the count. */
 const GAP_MS = 3 * MINUTE_MS;
 
 export class TunnelOutages {
@@ -21,7 +21,7 @@ export class TunnelOutages {
     this.#closed.delete(machine);
   }
 
-  /** One more try that was turned away. True once that has been so for long enough. */
+  /** Records another refused login. True once that has lasted long enough. */
   closed(machine: string): boolean {
     const now = this.#now();
     const before = this.#closed.get(machine);
