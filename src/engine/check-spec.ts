@@ -1,4 +1,5 @@
-// Whether a provider can serve a spec at all, by its capabilities, its credential and its own rules. Nothing is asked for.
+// Checks whether a provider can serve a spec at all, by its capabilities, its credential and its own rules. Sends no
+// request.
 
 import { isCpu } from "../domain/gpus.ts";
 import { SvcError } from "../errors/index.ts";
@@ -7,13 +8,13 @@ import type { ProviderInfo } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 
 export interface SpecChecks {
-  /** That of the spec; undefined where it cannot be used here. */
+  /** The provider that the spec names; undefined if it cannot be used here. */
   provider: Provider | undefined;
   describeProviders: () => ProviderInfo[];
   checkCredential: (provider: RunSpec["provider"]) => void;
 }
 
-/** Throws the first objection, with the field of the spec that it is about. */
+/** Throws the first objection, with the field of the spec that it concerns. */
 export function checkSpec(spec: RunSpec, { provider, describeProviders, checkCredential }: SpecChecks): void {
   const refuse = (field: string, error: SvcError): never => {
     throw new SvcError(error.code, error.data, { errors: [{ field: `spec.${field}`, message: error.message }] });

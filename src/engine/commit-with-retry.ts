@@ -1,15 +1,18 @@
-// What has happened in the world must be written down: a disk that is full or fails for a while only delays it.
+// Retries writes that record external effects: a full or failing disk may only delay them.
 
 import { pause, type Clock } from "../domain/clock.ts";
 import { asSvcError, type ErrorCode, type SvcError } from "../errors/index.ts";
 
-/** The first wait between two tries, and the longest. */
+/** The first delay between two tries, and the longest. */
 const REWRITE_MS = 1_000;
 const REWRITE_MS_MAX = 30_000;
-/** What may pass by itself or by a person's hand. A stale writer's refusal never does. */
+/** Failures that may pass, by themselves or by a user's action. A stale writer's refusal never does. */
 const PASSING: ReadonlySet<ErrorCode> = new Set(["disk_full", "store_failing", "home_unusable", "internal_error"]);
 
-/** Writes until it is written. What cannot pass is thrown; of the rest `failed` hears, and says whether to go on. */
+/**
+ * Retries the write until it succeeds. Throws failures that cannot pass; reports the others to `failed`, which decides
+ * whether to continue.
+ */
 export async function surely<T>(
   write: () => Promise<T>,
   clock: Clock,
@@ -21,7 +24,7 @@ export async function surely<T>(
     } catch (e) {
       const error = asSvcError(e);
       if (!PASSING.has(error.code) || !failed(error)) throw e;
-      if (error.code === "disk_full") wait = REWRITE_MS; // room is made by a person, who then waits
+      if (error.code === "disk_full") wait = REWRITE_MS; // a user makes room, and then waits for the result
       await pause(clock, wait);
     }
   }

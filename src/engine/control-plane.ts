@@ -1,5 +1,5 @@
-// What a running control plane offers to the API. Everything it does is an event into a machine of states; everything it
-// tells is read from the store.
+// The interface of a running control plane for the API. Every action is an event into a state machine; every answer is
+// read from the store.
 
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../schemas/credentials.ts";
 import type { RegistryBody, RegistryInUse } from "../schemas/registry.ts";
@@ -14,37 +14,37 @@ import type { Reads } from "../store/reads.ts";
 export interface SubmitOptions {
   /** Same key, same body: the job that the first call made. Same key, other body: `idempotency_conflict`. */
   idempotencyKey?: string;
-  /** Directory that stands in for a missing project_dir. */
+  /** The default for a missing project_dir. */
   defaultProjectDir: string;
 }
 
-/** Where credentials are seen, set and taken away. No answer holds a secret. */
+/** Shows, sets and removes credentials. No answer contains a secret. */
 export interface CredentialsOf {
   list(): Credentials;
-  /** With `check` the other side is asked first, and what it refuses is not saved. */
+  /** With `check` the provider or service verifies the credential first, and a refused one is not saved. */
   save(name: string, body: CredentialBody, options: { check: boolean }): Promise<SavedCredential>;
   remove(name: string): SavedCredential;
-  /** Takes the place of what an earlier `configure()` of an SDK named. */
+  /** Replaces the registry of an earlier `configure()`. */
   configure(body: RegistryBody): RegistryInUse;
-  /** Asks the other side about what is set now. */
+  /** Verifies the stored credential with the provider or service. */
   check(name: string): Promise<CredentialCheck>;
 }
 
 /** Models of the hub. Errors are those of the catalogue. */
 export interface ModelsOfHub {
-  /** Starts a pull, or joins the one that is the same. */
+  /** Starts a pull, or joins an identical one. */
   pull(body: HubPullBody): HubPull;
-  /** Resolves when the pull has ended well; throws its error otherwise. */
+  /** Resolves when the pull has succeeded; throws its error otherwise. */
   wait(id: string): Promise<HubPulled>;
   /** Newest first. */
   list(): HubPull[];
   get(id: string): HubPull;
-  /** Resolves when it has ended. One that had ended before stays as it is. */
+  /** Resolves when it has ended. A pull that had ended before stays unchanged. */
   cancel(id: string): Promise<HubPull>;
   models(): Promise<HubModel[]>;
-  /** Removes what svc keeps of a model; resolves with the folders that are gone. */
+  /** Removes svc's copies of a model; resolves with the removed folders. */
   remove(modelId: string): Promise<string[]>;
-  /** Checks a model on the disk and lists it from then on. */
+  /** Checks a model on the disk and lists it from now on. */
   adopt(path: string): Promise<HubAdopted>;
 }
 
@@ -55,32 +55,38 @@ export interface ControlPlane {
   readonly reads: Reads;
   /** Durable before it resolves. Throws a catalogue error that names the field; then nothing was changed. */
   submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }>;
-  /** What the run would rent, send and cost. Rents, starts and keeps nothing; what would be refused is in the answer. */
+  /** Previews what the run would rent, send and cost. Rents, starts and keeps nothing; refusals are in the answer. */
   plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan>;
-  /** Finds every secret that svc knows, for whatever it shows. */
+  /** Masks every secret that svc knows, for all output. */
   secrets(): Redactor;
-  /** A ready body for a first run on this computer; null where the example is not installed. */
+  /** A ready body for a first run on this computer; null if the example is not installed. */
   example(): Summary["example"];
   /** The kill is durable before it resolves; the job then goes through `terminating`. A second kill changes nothing. */
   kill(jobId: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }>;
-  /** The run and all that is kept of it are gone when it resolves. Throws `job_not_found`, `job_not_removable`. */
+  /** Resolves when the run and all its files are gone. Throws `job_not_found`, `job_not_removable`. */
   remove(jobId: string): Promise<Removed>;
-  /** Ids of the jobs that were told to end. */
+  /** Resolves with the ids of the jobs that received a kill. */
   killAll(): Promise<string[]>;
-  /** Tries at once what a sink of the job failed to copy, also what was given up. Throws `sinks_none`. */
+  /** Retries at once what a sink of the job failed to copy, including files that were given up. Throws `sinks_none`. */
   retrySinks(jobId: string): Promise<void>;
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>;
   providers(): ProviderInfo[];
   readonly credentials: CredentialsOf;
   readonly hub: ModelsOfHub;
-  /** What a user runs in a notebook so that svc can reach it: the cell alone, and a whole notebook. Throws `ssh_key_unusable`. */
+  /**
+   * The code that a user runs in a notebook so that svc can reach it: the cell alone, and a whole notebook. Throws
+   * `ssh_key_unusable`.
+   */
   notebookBootstrap?(): Promise<{ cell: string; notebook: object }>;
-  /** Called with each durable event after its commit, in order of seq, and with hints; returns the way to stop. */
+  /**
+   * Calls the listener with each durable event after its commit, in order of seq, and with hints; returns a function
+   * that unsubscribes.
+   */
   subscribe(listener: (event: FeedEvent | FeedHint | HubPullHint) => void): () => void;
   /**
-   * Graceful end: jobs with terminate_on_exit go through `terminating`; resolves when they are terminal or the deadline is
-   * over, with the ids of jobs that still are not.
-   * @param collectingMs how long those may take whose logs and checkpoints are coming home; the deadline where absent
+   * Graceful shutdown: jobs with terminate_on_exit go through `terminating`; resolves when they are terminal, or after
+   * the deadline with the ids of the others.
+   * @param collectingMs the limit for jobs that are downloading logs and checkpoints; by default the deadline
    */
   shutdown(deadlineMs: number, collectingMs?: number): Promise<{ unfinished: string[] }>;
 }

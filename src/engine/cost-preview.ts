@@ -1,5 +1,5 @@
-// What a run would rent, send and cost, found out without renting, starting or keeping anything. What a submission checks is
-// checked by the same functions, and every refusal is gathered instead of the first one thrown.
+// Previews what a run would rent, send and cost, without renting, starting or keeping anything. Uses the checks of a
+// submission, and gathers every refusal instead of throwing the first.
 
 import { DESCRIPTORS, runsHere } from "../providers/descriptors.ts";
 import type { SvcError } from "../errors/index.ts";
@@ -16,31 +16,31 @@ import { usdOf, usdOrNull } from "../domain/money.ts";
 const ASK_MS = 20_000;
 const OFFERS_SHOWN = 12;
 const LARGEST_SHOWN = 5;
-/** Above this a tree takes long enough to send that a person should know. */
+/** Larger trees take long enough to send that a person should know. */
 const MUCH_BYTES = 500_000_000;
 
 export interface ProjectMeasure {
   files: { path: string; size: number }[];
   bytes: number;
   leftOut: LeftOut | null;
-  /** How many of those that are left out a person might miss. */
+  /** How many excluded files a person might miss. */
   missed: number;
 }
 
 export interface PlanParts {
-  /** Checks of the submission, in its order; each throws what it refuses. */
+  /** The checks of the submission, in order; each throws its refusal. */
   checks: readonly (() => void | Promise<void>)[];
-  /** Undefined for a provider that cannot be used here. */
+  /** Undefined if the provider cannot be used here. */
   provider: Provider | undefined;
   connected: boolean;
   projectDir: string;
   /** Throws `project_dir_refused`. */
   measure: () => Promise<ProjectMeasure>;
-  /** Throws what a submission would refuse of what is installed and started. */
+  /** Throws a submission's refusals about installation and start. */
   preview: (files: ProjectMeasure["files"]) => Promise<Pick<Plan, "install" | "start">>;
 }
 
-/** Asks for at most `ASK_MS`; every problem becomes a refusal or a warning. */
+/** Waits for providers for at most `ASK_MS`; every problem becomes a refusal or a warning. */
 export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
   const refusals: Plan["refusals"] = [];
   const refuse = (thrown: unknown): null => {
@@ -107,10 +107,10 @@ function missedWords({ provider }: RunSpec, { missed, leftOut }: ProjectMeasure)
   return `${what} ${where}${first ? `, ${missed > 1 ? "the first of them " : ""}${first.path}: ${first.why}` : ""}.`;
 }
 
-/** A refusal of these makes asking the provider pointless. */
+/** With one of these refusals, asking the provider is pointless. */
 const ABOUT_MACHINE = new Set<string | null>(["spec.provider", "spec.gpus", "spec.nodes", "spec.region", "spec.image"]);
 
-/** What a check refuses, what is measured may refuse once more, without a name of the field. */
+/** The measurement may repeat a check's refusal without its field. */
 const isSame = (one: Plan["refusals"][number], other: Plan["refusals"][number]): boolean =>
   one.code === other.code && (one.field === other.field || one.message === other.message);
 
@@ -191,7 +191,7 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
   ];
 }
 
-/** One argument that looks like several was mostly typed as a line of a shell. */
+/** A single argument that looks like several was probably typed as a shell command line. */
 function argumentWarnings(args: readonly string[]): string[] {
   const joined = args.filter((arg) => /^-{1,2}[A-Za-z][^\s=]*\s|\s--?[A-Za-z]/.test(arg));
   if (joined.length === 0) return [];

@@ -9,7 +9,9 @@ export const pathsOf = (home: string, jobId: string): string[] => [
   join(home, "sinks", `${jobId}.sealed`),
 ];
 
-/** What the files of a run take on the disk: a file with several names counts once, and holes of a sparse file do not count. */
+/**
+ * The disk usage of a run's files: a file with several hard links counts once, and holes of a sparse file do not count.
+ */
 export async function diskUsage(home: string, jobId: string): Promise<number> {
   const seen = new Set<string>();
   let bytes = 0;
@@ -20,7 +22,7 @@ export async function diskUsage(home: string, jobId: string): Promise<number> {
     if (!seen.has(inode)) bytes += stats.blocks * 512;
     if (stats.nlink > 1 && !stats.isDirectory()) seen.add(inode);
     if (!stats.isDirectory()) return;
-    // What cannot be read, or goes meanwhile, is left out of the sum.
+    // Unreadable and vanished files are left out of the sum.
     const names = await readdir(path).catch(() => []);
     for (const name of names) await measure(join(path, name));
   };

@@ -1,4 +1,5 @@
-// Carrying effects out: one attempt of one step at a time, with its signal, its retries and its words for the timeline.
+// Carries out effects: one attempt of one step at a time, with its signal, its retries and its details for the
+// timeline.
 
 import type { Clock } from "../domain/clock.ts";
 import { asSvcError, SvcError, type ErrorCode } from "../errors/index.ts";
@@ -7,17 +8,17 @@ import type { EffectRow } from "../store/tables.ts";
 import type { RetryPolicy, StepDefinition, StepRegistry } from "../steps/step.ts";
 
 const PROGRESS_MS = 500;
-/** How long steps get to let go when the process ends. */
+/** How long steps get to finish when the process ends. */
 const STOP_PATIENCE_MS = 5_000;
 
-/** What became of one attempt. */
+/** The result of one attempt. */
 export type EffectVerdict =
   | { kind: "done"; output: Record<string, unknown>; detail: Record<string, unknown> | undefined }
   | { kind: "later"; afterMs: number; why: string }
   | { kind: "error"; error: SvcError; detail: Record<string, unknown> | undefined };
 
 interface Running {
-  /** Set by the transition that cancelled the effect, which has settled it, too. */
+  /** Set by the transition that cancelled the effect, which has also settled it. */
   cancelled: boolean;
   controller: AbortController;
   settled: Promise<void>;
@@ -40,7 +41,7 @@ export function jitter(effectId: number, attempt: number): number {
   return ((h ^ (h >>> 15)) >>> 0) / 0x1_0000_0000;
 }
 
-/** Exponential with full jitter above the least delay. */
+/** Exponential with full jitter above the minimum delay. */
 export function retryDelayMs(policy: RetryPolicy, effectId: number, attempt: number): number {
   const ceiling = Math.min(policy.delayMsMax, policy.delayMsMin * 2 ** Math.min(attempt, 30));
   return Math.round(policy.delayMsMin + jitter(effectId, attempt) * (ceiling - policy.delayMsMin));
@@ -58,7 +59,8 @@ export class EffectRunner {
     this.#o.probe("effect.before");
     const running: Running = { cancelled: false, controller: new AbortController(), settled: Promise.resolve() };
     this.#running.set(effect.id, running);
-    // Not before the whole group's consequences are known: the same commit may hold the transition that cancels this effect.
+    // Not before the whole group's consequences are known: the same commit may contain the transition that cancels this
+    // effect.
     running.settled = Promise.resolve()
       .then(() => this.#run(effect, running))
       .finally(() => {
@@ -79,7 +81,8 @@ export class EffectRunner {
       running.cancelled = true;
       running.controller.abort(new Error("the control plane is shutting down"));
     }
-    // A step that does not listen (a create call on its way) is not waited for: what it says is written at the next start.
+    // The shutdown does not wait for a step that ignores its signal (a create call in flight): the next start records
+    // its result.
     const patience = Promise.withResolvers<void>();
     const timer = this.#o.clock.setTimer(STOP_PATIENCE_MS, patience.resolve);
     await Promise.race([Promise.allSettled(all.map((r) => r.settled)), patience.promise]);
@@ -118,7 +121,9 @@ export class EffectRunner {
     await this.#o.settle(effect, verdict);
   }
 
-  /** Rejects when an attempt takes longer than its step allows: a call that never answers must not hold up a machine's end. */
+  /**
+   * Rejects when an attempt exceeds the limit of its step: a call that never answers must not delay a machine's end.
+   */
   #limit(definition: StepDefinition, controller: AbortController): { passed: Promise<never>; clear(): void } {
     const ms = definition.attemptMs;
     const { promise, reject } = Promise.withResolvers<never>();

@@ -1,4 +1,4 @@
-// What an engine is made of, and what it is told.
+// The parts and parameters of an engine.
 
 import type { Clock } from "../domain/clock.ts";
 import type { JobEvent, JobInput } from "../machines/job-context.ts";
@@ -17,9 +17,9 @@ export interface EngineOptions {
   /** Called at every boundary where a crash may be simulated. */
   probe?: (point: string) => void;
   publish?: (events: FeedEvent[]) => void;
-  /** The disk is full: whoever keeps a reserve gives it up now. */
+  /** The disk is full: an owner of a reserve should release it now. */
   onDiskFull?: () => void;
-  /** What went wrong inside, in words, for the control plane's own log. */
+  /** Reports an internal problem, as text for the control plane's own log. */
   report?: (message: string) => void;
 }
 
@@ -30,7 +30,7 @@ export interface NewJob {
     JobRow,
     "label" | "provider" | "gpus" | "nodes" | "spec" | "code_snapshot" | "left_out" | "idem_key" | "idem_hash"
   >;
-  /** Rows of others that stand or fall with the job's own. */
+  /** Further rows that are committed or rolled back together with the job's own. */
   also?: () => void;
 }
 
@@ -38,7 +38,7 @@ export interface NewJob {
 export type EventBody = JobEvent extends infer E ? (E extends JobEvent ? Omit<E, "at"> : never) : never;
 export type SendResult = { accepted: boolean; state: string };
 
-/** The journal entry of a snapshot that no event led to. */
+/** The journal entry of a snapshot that did not come from an event. */
 export interface Rebased {
   type: "machine.rebased";
   snapshot: StoredSnapshot;

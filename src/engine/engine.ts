@@ -1,11 +1,12 @@
-// The durable engine. It folds events through the pure job machine, commits event, snapshot and wanted effects together, and
-// only then acts. What it holds in memory can be lost at any moment; what is committed is enough to go on.
+// The durable engine. It folds events through the pure job machine, commits event, snapshot and requested effects
+// together, and only then acts. Its memory can be lost at any moment; the committed rows are enough to continue.
 //
-// E1. An effect starts strictly after the commit that asked for it, and is asked for again after a crash: at least once.
-// E2. A result is taken once: only from the attempt that is under way, in one transaction with what it changes.
-// E3. Effects and timers belong to the state that asked for them; the transition that leaves it cancels them.
-// E4. Deadlines and retries are rows. The process only remembers when to look.
-// E5. A stored snapshot that cannot be loaded parks its job. It is never guessed at, and a kill still releases its machine.
+// E1. An effect starts strictly after the commit that requested it, and starts again after a crash: at least once.
+// E2. A result is accepted once: only from the current attempt, in one transaction with its changes.
+// E3. Effects and timers belong to the state that requested them; the transition that leaves it cancels them.
+// E4. Deadlines and retries are rows. The process only remembers when to check them.
+// E5. A stored snapshot that cannot be loaded parks its job. The engine never guesses, and a kill still releases its
+//     machine.
 
 import { asSvcError, describeError, SvcError } from "../errors/index.ts";
 import type { Clock } from "../domain/clock.ts";
@@ -26,11 +27,11 @@ import { surely } from "./commit-with-retry.ts";
 import { Committer, type Transaction } from "./transaction.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 
-/** Even a wait of years is looked at again after this long: clocks jump and laptops sleep. */
+/** Even a wait of years is checked again after this long: clocks jump and laptops sleep. */
 const TICK_MS = 30_000;
 /** Longest wait for a retry, whatever its row says. */
 const RETRY_WAIT_MS_MAX = 15 * 60_000;
-/** A job as its last commit left it, of those that are neither over nor parked. Its row changes by compare-and-set on `seq`. */
+/** A job in the state of its last commit, neither ended nor parked. Its row changes by compare-and-set on `seq`. */
 interface Live {
   id: string;
   seq: number;
@@ -80,12 +81,12 @@ export class Engine {
     return this.#committer.commit(fn);
   }
 
-  /** Durable when it resolves, and perhaps a moment later: for what many runs bring at once. See `Committer`. */
+  /** Durable when it resolves, and perhaps a moment later: for commits that many runs make at once. See `Committer`. */
   commitTogether<T>(fn: (tx: Transaction) => T): Promise<T> {
     return this.#committer.commitTogether(fn);
   }
 
-  /** As `commit`, for what has happened in the world and must be written down: while that cannot be done it tries again. */
+  /** Like `commit`, for external effects that must be recorded: retries until it succeeds. */
   commitWithRetry<T>(fn: (tx: Transaction) => T): Promise<T> {
     return surely(
       () => this.commit(fn),
@@ -141,7 +142,7 @@ export class Engine {
     });
   }
 
-  /** Folds one event. Resolves once it is durable; an event that means nothing in this state changes nothing. */
+  /** Folds one event. Resolves once it is durable; an event without meaning in this state changes nothing. */
   send(jobId: string, event: EventBody): Promise<SendResult> {
     return this.commit((tx) => this.apply(tx, jobId, event));
   }
@@ -155,7 +156,7 @@ export class Engine {
       if (row.parked !== null)
         return body.type === "job.kill" ? this.#rescue(tx, row, body) : { accepted: false, state: row.state };
       const loaded = this.#load(tx, row);
-      // Found out only now: this process was not asked to take the job up.
+      // Discovered only now: this process was not started to resume the job.
       if (typeof loaded === "string") {
         if (body.type === "job.kill") return this.#rescue(tx, row, body);
         throw new SvcError("needs_attention", { why: loaded });
@@ -220,7 +221,7 @@ export class Engine {
 
   #act(tx: Transaction, { id: jobId, seq, snapshot }: Live, actions: Folded["actions"]): void {
     for (const action of actions) {
-      // The machine's own types name these params; xstate hands actions back untyped.
+      // The machine's own types name these params; xstate returns actions untyped.
       if (action.type === "startSteps") {
         const { step, nodes } = action.params as StartSteps;
         for (const node of nodes) this.#start(tx, jobId, seq, step, node);
@@ -245,7 +246,7 @@ export class Engine {
     }
   }
 
-  /** The first attempt counts as begun with the commit that asks for it: one fsync a step, not two. */
+  /** The first attempt counts as begun with the commit that requests it: one fsync per step, not two. */
   #start(tx: Transaction, jobId: string, seq: number, step: StepName, node: number): void {
     const effect = {
       job_id: jobId,
@@ -277,7 +278,7 @@ export class Engine {
 
   #cancel(tx: Transaction, effect: EffectRow): void {
     tx.store.cancelEffect(effect.id);
-    // An attempt that has failed and waits for the next stays what it was.
+    // A failed attempt that waits for the next one keeps its state.
     tx.store.leaveAttempt(effect.id, tx.at);
     tx.feed(effect.job_id, "step.cancelled", { step: effect.step, node: effect.node, attempt: effect.attempt });
     tx.after(() => this.#effects.abort(effect.id));
@@ -304,7 +305,7 @@ export class Engine {
 
     if (verdict.kind === "later") {
       const nextAt = tx.at + Math.max(0, Math.round(verdict.afterMs));
-      if (!close("retrying", nextAt)) return; // E2: too late, or told twice
+      if (!close("retrying", nextAt)) return; // E2: too late, or reported twice
       tx.store.detailAttempt(effect.id, effect.attempt, JSON.stringify({ waiting_for: verdict.why }));
       tx.after(() => this.#awaitRetry({ ...effect, state: "retrying", next_at: nextAt }, "same attempt"));
       return;
@@ -313,7 +314,7 @@ export class Engine {
       if (!close("done", null)) return;
       tx.store.endAttempt({ ...end, status: "succeeded", detail: detail(verdict.detail) });
       tx.feed(effect.job_id, "step.succeeded", about);
-      // Each step's result carries what its own event needs; the machine's types hold the steps to that.
+      // Each step's result contains the fields that its own event needs; the machine's types enforce that.
       this.apply(tx, effect.job_id, {
         type: `${step}.done`,
         node: effect.node,
@@ -359,7 +360,7 @@ export class Engine {
 
   #awaitRetry(effect: EffectRow, as: "same attempt" | "next attempt"): void {
     const now = this.clock.now();
-    // A clock that was set back while nobody ran must not put off the next try by as much.
+    // A clock that was set back while no control plane ran must not delay the next try by as much.
     const at = Math.min(effect.next_at ?? now, now + RETRY_WAIT_MS_MAX);
     const fire = () => this.#surely((tx) => this.#retry(tx, effect, as));
     this.#agenda.add({ at, key: `retry ${String(effect.id).padStart(12, "0")}`, fire });
@@ -397,7 +398,10 @@ export class Engine {
 
   // Recovery
 
-  /** One pass over what is open, without a call to any provider: loads, parks what it cannot load, starts effects again, arms timers. */
+  /**
+   * One pass over the open jobs, without a call to any provider: loads them, parks unloadable ones, starts effects
+   * again, arms timers.
+   */
   async recover(what: "all" | "ending only" | "nothing" = "all"): Promise<{ resumed: string[]; parked: string[] }> {
     if (what === "nothing") return { resumed: [], parked: [] };
     return await this.commit((tx) => {
@@ -405,7 +409,7 @@ export class Engine {
       const parked: string[] = [];
       const alive = new Set<string>();
       for (const row of tx.store.liveJobs()) {
-        // To end some jobs, the others need not be followed: their rows wait as they are.
+        // A process that ends some jobs need not follow the others: their rows wait unchanged.
         if (what === "ending only" && row.state !== "terminating") continue;
         if (this.#takeUp(tx, row)) {
           alive.add(row.id);
@@ -422,7 +426,8 @@ export class Engine {
 
   #resume(tx: Transaction, effect: EffectRow): void {
     if (effect.state === "retrying") {
-      // Whether it failed or only waited is not worth a column: after a crash it counts as a new attempt either way.
+      // The store does not record whether it failed or only waited: after a crash it counts as a new attempt either
+      // way.
       tx.after(() => this.#awaitRetry(effect, "next attempt"));
       return;
     }
@@ -439,7 +444,7 @@ export class Engine {
     this.#beginAttempt(tx, next);
   }
 
-  /** False when the job is parked. What an older program could not continue may be known to this one. */
+  /** False when the job is parked. This program may know a snapshot that an older one could not continue. */
   #takeUp(tx: Transaction, row: JobRow): boolean {
     const loaded = this.#load(tx, row);
     const why = typeof loaded === "string" ? loaded : null;
@@ -449,7 +454,7 @@ export class Engine {
     return why === null;
   }
 
-  /** The job as its row has it, brought to today's version; or why it cannot be continued. */
+  /** The job of its row, migrated to today's version; or why it cannot be continued. */
   #load(tx: Transaction, row: JobRow): Live | string {
     const loaded = loadStored(row.version, row.snapshot);
     if (!loaded.ok) return loaded.why;
@@ -458,7 +463,9 @@ export class Engine {
     return { id: row.id, seq: this.#rebase(tx, row, loaded.snapshot).seq, snapshot };
   }
 
-  /** A snapshot that no event led to (a migration, a rescue) enters the journal whole: folds start from it. */
+  /**
+   * A snapshot that did not come from an event (a migration, a rescue) enters the journal whole: folds start from it.
+   */
   #rebase(tx: Transaction, row: JobRow, stored: StoredSnapshot): JobRow {
     const snapshot = jobMachine.resolveState(stored);
     this.#advance(
@@ -470,7 +477,9 @@ export class Engine {
     return { ...row, seq: row.seq + 1, version: JOB_MACHINE_VERSION, state: stored.value };
   }
 
-  /** A kill of a parked job: a fresh machine takes its place and goes straight to giving back what the ledger says it holds. */
+  /**
+   * A kill of a parked job: a fresh machine replaces it and goes straight to releasing what the ledger says it holds.
+   */
   #rescue(tx: Transaction, row: JobRow, body: EventBody): SendResult {
     const fresh = firstFold({ job_id: row.id, nodes: row.nodes, max_runtime_ms: null, at: tx.at }).snapshot;
     const context: JobContext = { ...fresh.context, occupied: true };
@@ -489,7 +498,7 @@ export class Engine {
     if (!this.#stopped) this.#o.report?.(asSvcError(e).message);
   }
 
-  /** Ends all activity in this process and leaves every row as it is: what is open goes on at the next start. */
+  /** Ends all activity in this process and leaves every row unchanged: the next start resumes open jobs. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#alarm?.cancel();

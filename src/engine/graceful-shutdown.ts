@@ -1,9 +1,9 @@
-// Waiting for jobs to be over when the control plane ends.
+// Waits for jobs to end when the control plane shuts down.
 //
-// O1. A machine is not left rented for want of an answer from it: where it cannot be collected from, and its provider can be asked,
-//     collecting gives way to giving it back, while there is time for that.
-// O2. Where the provider does not answer either, nothing would be gained: the next start collects.
-// O3. A collection that goes on may last longer than everything else: what it brings exists nowhere else.
+// O1. A machine does not stay rented because it is silent: if nothing can be collected from it, and its provider can be
+//     asked, the machine is released without collecting, while there is time for that.
+// O2. If the provider does not answer either, this would gain nothing: the next start collects.
+// O3. A running collection may last longer than everything else: its files exist nowhere else.
 
 import { asSvcError } from "../errors/index.ts";
 import type { EffectRow } from "../store/tables.ts";
@@ -12,24 +12,24 @@ import { entryOf } from "./ledger.ts";
 import type { EventBody } from "./engine-options.ts";
 import type { ReconcileParts } from "./reconcile.ts";
 
-/** So long a machine may fail to answer before it is given back unheard. */
+/** Release a machine without collecting if it has not answered for this long. */
 const UNANSWERED_MS = 45_000;
 const LOOK_MS = 1_000;
 const ASK_MS = 10_000;
 
 export interface EndingParts extends Pick<ReconcileParts, "engine" | "ledger" | "providers"> {
-  /** Calls after each transition of a job. @returns the way to hear no more. */
+  /** Calls the listener after each transition of a job. @returns a function that removes it. */
   onTransition: (heard: () => void) => () => void;
   report: (message: string) => void;
 }
 
 export interface EndingLimits {
   deadlineMs: number;
-  /** For jobs whose collection goes on. */
+  /** The limit for jobs that are still collecting. */
   collectingMs: number;
 }
 
-/** Resolves when the jobs are terminal, or after the limits with those that are not. */
+/** Resolves when the jobs are terminal, or after the limits with the ids of the others. */
 export async function untilOver(parts: EndingParts, ids: string[], limits: EndingLimits): Promise<string[]> {
   const { clock, store } = parts.engine;
   const open = (): string[] => ids.filter((id) => store.job(id)?.state !== "terminal");

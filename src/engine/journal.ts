@@ -1,4 +1,4 @@
-// What stands in a journal: events of timers, and the proof that the stored snapshot is what the recorded events lead to.
+// The content of a journal: events of timers, and the check that the recorded events lead to the stored snapshot.
 
 import { describeError } from "../errors/index.ts";
 import { jobMachine } from "../machines/job-machine.ts";
@@ -11,7 +11,7 @@ import type { EventBody } from "./engine-options.ts";
 import { hash as digest } from "node:crypto";
 import { firstFold, fold, type Snapshot } from "./fold.ts";
 
-/** Of the words of a provider or of SSH, in the error of a deadline. */
+/** Maximum length of a quoted message from a provider or SSH in the error of a deadline. */
 const WORDS_MAX = 600;
 
 /** The stored text of a snapshot and its hash. */
@@ -20,7 +20,7 @@ export function fingerprint(snapshot: { value: unknown; context: unknown }): { t
   return { text, hash: digest("sha256", text, "hex").slice(0, 32) };
 }
 
-/** The event that a timer will send, complete when it is set: what it says does not depend on when it fires. */
+/** The event that a timer will send, complete when it is set: its content does not depend on when it fires. */
 export function timerEvent(timer: TimerName, afterMs: number, state: string): object {
   const error =
     timer === "max_runtime"
@@ -32,7 +32,7 @@ export function timerEvent(timer: TimerName, afterMs: number, state: string): ob
   return { type: `timer.${timer}`, error };
 }
 
-/** The event, whose `step_timed_out` tells of the last wait or failure of a step that is still open. */
+/** The event; a `step_timed_out` includes the last wait or failure of a step that is still open. */
 export function withLastSeen(store: EngineStore, jobId: string, event: EventBody): EventBody {
   if (!("error" in event) || event.error?.code !== "step_timed_out") return event;
   const words = lastSeen(store, jobId);
@@ -42,7 +42,7 @@ export function withLastSeen(store: EngineStore, jobId: string, event: EventBody
 }
 
 function lastSeen(store: EngineStore, jobId: string): string | null {
-  // Newest attempt first: one that has just begun has nothing to say yet.
+  // Newest attempt first: one that has just begun has no details yet.
   for (const { detail, error } of store.openAttempts(jobId)) {
     const waited = detail === null ? undefined : (JSON.parse(detail) as { waiting_for?: string }).waiting_for;
     const failed = error === null ? undefined : (JSON.parse(error) as JobError).message;
@@ -59,7 +59,7 @@ function lastSeen(store: EngineStore, jobId: string): string | null {
 export function refold(rows: readonly JournalRow[]): { text: string | null; differsAt: number | null } {
   let snapshot: Snapshot | null = null;
   let text: string | null = null;
-  // What came before the last base was folded by another version of the machine.
+  // Another version of the machine folded the rows before the last base.
   for (const row of rows.slice(
     Math.max(
       0,
@@ -69,7 +69,7 @@ export function refold(rows: readonly JournalRow[]): { text: string | null; diff
     try {
       snapshot = next(snapshot, JSON.parse(row.event) as object);
     } catch {
-      // The engine wrote what can be read and folded: this is something else.
+      // The engine writes only rows that can be read and folded: this row is damaged.
       snapshot = null;
     }
     if (snapshot === null) return { text: null, differsAt: row.seq };
@@ -80,7 +80,7 @@ export function refold(rows: readonly JournalRow[]): { text: string | null; diff
   return { text, differsAt: null };
 }
 
-/** Journal rows hold what the engine wrote; one that does not is caught by its hash, or by what it throws here. */
+/** Journal rows contain what the engine wrote; a damaged row fails its hash, or throws here. */
 function next(
   before: Snapshot | null,
   event: { type?: string; input?: JobInput; snapshot?: StoredSnapshot },

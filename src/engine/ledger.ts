@@ -1,4 +1,4 @@
-// The machine ledger: what is owed to providers, written before it can be owed and closed only by proof.
+// The machine ledger: debts to providers, recorded before they can arise and closed only by proof.
 
 import type { Intent, Ledger, LedgerEntry } from "../steps/ports.ts";
 import type { MachineHandle } from "../providers/provider.ts";
@@ -40,7 +40,7 @@ export class DurableLedger implements Ledger {
     return this.#rows.openOf(jobId, node).map(entryOf);
   }
 
-  /** Everything that is owed, by whatever job. */
+  /** Every machine that may cost money, for any job. */
   owed(): MachineRow[] {
     return this.#rows.open();
   }
@@ -121,7 +121,7 @@ export class DurableLedger implements Ledger {
     return this.#rows.get(name)?.state === "released";
   }
 
-  /** What is known of a machine that is held: its ways in, what it bills. The money owed so far keeps the old price. */
+  /** Updates the known facts of a held machine: its endpoints, its price. Money owed so far keeps the old price. */
   async known(name: string, handle: MachineHandle): Promise<void> {
     const text = JSON.stringify(handle);
     const before = this.#rows.get(name);
@@ -132,7 +132,7 @@ export class DurableLedger implements Ledger {
       this.#rows.handle(name, text, handle.address);
       const price = priceOf(handle);
       if (price === null || price === row.price_micro) return;
-      // A price that was not known counts for all of the time.
+      // A price that was unknown applies to the whole time.
       const priced_at = row.price_micro === null ? row.priced_at : tx.at;
       this.#rows.reprice(name, {
         price_micro: price,
@@ -147,7 +147,7 @@ export class DurableLedger implements Ledger {
     await this.#surely(name, () => this.#rows.note(name, note));
   }
 
-  /** A machine with our mark that no row explains: it gets one, so that it is owed like any other. */
+  /** Gives a row to a machine with our mark that has none, so that it is owed like any other. */
   async adopt(handle: MachineHandle, note: Note): Promise<void> {
     await this.#surely(handle.name, (tx) => {
       if (!this.#rows.get(handle.name)) this.#rows.insert(blank(handle.name, handle.provider, tx.at));
@@ -182,7 +182,7 @@ export class DurableLedger implements Ledger {
   }
 }
 
-/** A machine is owed whatever is said of its price: what is no price is unknown, and must not keep the row from being written. */
+/** A machine is recorded as owed whatever its price: an invalid price is unknown, and must not prevent the row. */
 function priceOf({ priceMicro: whole, billedMicro }: MachineHandle): number | null {
   const priceMicro = whole === null ? null : (billedMicro ?? whole);
   return Number.isFinite(priceMicro) && priceMicro !== null && priceMicro >= 0 ? Math.round(priceMicro) : null;

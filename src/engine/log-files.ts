@@ -1,16 +1,16 @@
-// The files that logs lie in, kept open between two parts: to open one costs more than to write a line.
+// Keeps the files of logs open between two parts: opening one costs more than writing a line.
 
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Descriptors held at most while nothing is written: a thousand live runs must not hold a thousand. */
+/** Maximum of open descriptors while nothing is written: a thousand live runs must not hold a thousand. */
 const OPEN_MAX = 256;
 
 interface OpenFile {
   handle: Promise<FileHandle>;
   writers: number;
-  /** To be closed by its last writer. */
+  /** Its last writer must close it. */
   leaves: boolean;
 }
 
@@ -25,7 +25,7 @@ export class LogFiles {
     this.#openMax = openMax;
   }
 
-  /** Resolves when `text` stands at `offset` of the job's log and is on the disk. */
+  /** Resolves when `text` is at `offset` of the job's log and synced to the disk. */
   async write(jobId: string, offset: number, text: Buffer): Promise<void> {
     const file = this.#take(jobId);
     try {
@@ -34,7 +34,7 @@ export class LogFiles {
         done += (await handle.write(text, done, text.length - done, offset + done)).bytesWritten;
       await handle.datasync();
     } catch (e) {
-      // Whatever is wrong with this descriptor, the next try gets another.
+      // Whatever the problem of this descriptor, the next try gets another one.
       this.#drop(jobId, file);
       throw e;
     } finally {
@@ -43,7 +43,7 @@ export class LogFiles {
     }
   }
 
-  /** Once nothing more will be written of this job. */
+  /** Call it once nothing more will be written for this job. */
   async close(jobId: string): Promise<void> {
     const file = this.#open.get(jobId);
     if (file === undefined) return;
@@ -57,7 +57,7 @@ export class LogFiles {
 
   #take(jobId: string): OpenFile {
     let file = this.#open.get(jobId);
-    // What was used last stands last.
+    // Moves the most recently used file to the end.
     if (file) this.#open.delete(jobId);
     else {
       const path = join(this.#home, "logs", `${jobId}.log`);
@@ -84,7 +84,7 @@ export class LogFiles {
   }
 }
 
-/** Closes what is to be closed and has no writer. What was written is on the disk: its failure changes nothing. */
+/** Closes a file that should be closed and has no writer. Its bytes are on the disk: a failure changes nothing. */
 async function settle(file: OpenFile): Promise<void> {
   if (!file.leaves || file.writers > 0) return;
   file.leaves = false;

@@ -1,6 +1,6 @@
 import { SvcError } from "../errors/index.ts";
 
-/** The error with the field that it is about, for whoever filled in a form. */
+/** The error together with the field that it concerns, for a person who fills in a form. */
 export function namingField(e: unknown): unknown {
   if (!(e instanceof SvcError) || e.errors !== undefined) return e;
   const field = e.code.startsWith("entrypoint_")

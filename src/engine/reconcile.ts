@@ -1,5 +1,5 @@
-// Comparing what is recorded with what providers list, and with what journals say. Only what bears this installation's mark is
-// ever touched.
+// Compares the records with the providers' listings and with the journals. Touches only machines with this
+// installation's mark.
 
 import { pause } from "../domain/clock.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
@@ -15,7 +15,7 @@ import type { Engine } from "./engine.ts";
 import { refold } from "./journal.ts";
 import { entryOf, type DurableLedger } from "./ledger.ts";
 
-/** Looks at one orphan before the report leaves it to the next sweep. */
+/** Number of checks of one orphan before the report leaves it to the next sweep. */
 const LOOKS_MAX = 5;
 const LOOK_GAP_MS = 500;
 
@@ -23,7 +23,7 @@ export interface ReconcileParts {
   engine: Engine;
   ledger: DurableLedger;
   providers: Map<string, Provider>;
-  /** Whether there is a credential to ask this provider with. */
+  /** Whether there is a credential for this provider. */
   connected: (provider: string) => boolean;
 }
 
@@ -53,7 +53,7 @@ function endingMachines({ ledger }: ReconcileParts, jobs: ReadonlySet<string>): 
     );
 }
 
-/** For the report alone: that a provider does not tell is said by the sweep already. */
+/** Only for the report: the sweep already reports a provider that does not answer. */
 async function foreignMachines({ engine, providers, connected }: ReconcileParts): Promise<ReconcileReport["foreign"]> {
   const prefix = installationPrefix(engine.store.installationId);
   const lists = [...providers.values()]
@@ -68,18 +68,20 @@ async function foreignMachines({ engine, providers, connected }: ReconcileParts)
 /** Finds and releases machines of ours that no live job owns. */
 export async function sweep(parts: ReconcileParts, options: { dryRun: boolean }): Promise<Swept> {
   const report: Swept = { terminated: [], failed: [], unreachable_providers: [] };
-  // Those that are not connected are asked only where something is owed to them: then that they cannot be is worth a word.
+  // Providers without a credential are asked only if the ledger owes them something: then their refusal must be
+  // reported.
   const owing = new Set(parts.ledger.owed().map((row) => row.provider));
   for (const provider of parts.providers.values()) {
     if (!parts.connected(provider.name) && !owing.has(provider.name)) continue;
     const prefix = installationPrefix(parts.engine.store.installationId);
     const listing = await ownedMachines(provider, prefix, AbortSignal.timeout(60_000)).catch(() => null);
-    // One that fails, or is short, proves nothing of what it leaves out: the provider is named, its rows stay open. What it shows is there.
+    // A failed or incomplete listing does not prove that anything is absent: the report names the provider, its rows
+    // stay open. Listed machines exist.
     if (listing === null || listing.missing !== null) report.unreachable_providers.push(provider.name);
     if (listing === null) continue;
     const owned = listing.machines;
     for (const handle of owned) if (isOrphan(parts, handle)) await end(parts, provider, handle, options, report);
-    // Owed by a job that is over: a late answer reopened it.
+    // Owed by an ended job: a late answer reopened it.
     for (const row of parts.ledger.owed()) {
       const handle = entryOf(row).handle;
       if (row.provider !== provider.name || handle === null || owned.some((m) => m.name === row.name)) continue;
@@ -101,9 +103,9 @@ function isOrphan({ ledger, ...parts }: ReconcileParts, handle: MachineHandle): 
 }
 
 /**
- * Of an order of a live job, and not what the job has of it: a second machine under the name (the row says which one is the job's own),
- * or one that turned up after the order was closed. What the job holds is known by its id: a provider whose machines have no names of
- * their own, like this computer, lists it under the name of the first order.
+ * A machine of a live job's order that is not the job's own: a second machine under the name (the row says which one is
+ * the job's), or one that appeared after the order was closed. The job's machine is recognised by its id: a provider
+ * whose machines have no names of their own, like this computer, lists it under the name of the first order.
  */
 function isStray(ledger: DurableLedger, row: MachineRow, handle: MachineHandle): boolean {
   const held = ledger.open(row.job_id ?? "", row.node).some((entry) => entry.handle?.id === handle.id);
@@ -125,7 +127,7 @@ async function end(
   }
   try {
     const row = parts.ledger.row(handle.name);
-    // No row of its own: the job would take it for the machine that it holds.
+    // It gets no row of its own: the job would take it for its own machine.
     if (row && ownerLives(parts, row.job_id) && isStray(parts.ledger, row, handle)) {
       await provider.terminate(handle, AbortSignal.timeout(60_000));
       report.terminated.push(name);

@@ -2,7 +2,10 @@ import { REDACTED } from "../domain/redaction.ts";
 import { SvcError } from "../errors/index.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
 
-/** A body that was copied from a record bears a marker where a secret stood: running it so would fail, after the machine was paid for. */
+/**
+ * Refuses a body that was copied from a record and contains the mask of a secret: such a run would fail after the
+ * machine was paid for.
+ */
 export function refuseMasked({ label: _, spec }: SubmitBody): void {
   const errors = Object.entries(spec).flatMap(([name, value]) =>
     JSON.stringify(value)?.includes(REDACTED)

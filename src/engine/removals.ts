@@ -1,11 +1,11 @@
-// Removing runs: rows, logs, metrics, checkpoints, sealed secrets, and code that no other run uses.
+// Removes runs: rows, logs, metrics, checkpoints, sealed secrets, and code that no other run uses.
 //
-// RM3. Only a run that is over is removed, and only when every machine of it is proven gone and no other live run may still go on from its
-//      checkpoints.
-// RM4. The removal is durable before the first file goes: from then on the run is unknown. Whatever interrupts it, the next start goes on.
-//      Every part of it may be repeated.
-// RM6. What could not be deleted is tried again every RETRY_EVERY_MS, and by the next start. It is reported once.
-// RM5. Code goes last, and once for all removals that are under way: finding out what is unused reads every manifest.
+// RM3. Only an ended run is removed, and only when each of its machines is proven gone and no other live run may still
+//      resume from its checkpoints.
+// RM4. The removal is durable before the first file is deleted: from then on the run is unknown. After any
+//      interruption, the next start continues. Every part of it is idempotent.
+// RM6. A failed deletion is retried every RETRY_EVERY_MS, and by the next start. It is reported once.
+// RM5. Code is deleted last, and once for all running removals: finding unused code reads every manifest.
 
 import { rm } from "node:fs/promises";
 import { asSvcError, messageOf, SvcError } from "../errors/index.ts";
@@ -22,7 +22,7 @@ const MEASURE_EVERY_MS = 5_000;
 const RETRY_EVERY_MS = 15_000;
 const ROWS_AT_ONCE = 5_000;
 const MEASURED_AT_ONCE = 20;
-/** A chain of runs that go on from each other is followed so far. */
+/** Maximum length of a chain of resumed runs. */
 const CHAIN_MAX = 1_000;
 
 export interface RemovalParts {
@@ -30,7 +30,7 @@ export interface RemovalParts {
   engine: Engine;
   ledger: DurableLedger;
   reads: Reads;
-  /** Closes what this process holds open of the run. */
+  /** Closes this process's open files of the run. */
   forget: (jobId: string) => void;
   /** Deletes code that no run uses. */
   collectCode: () => Promise<void>;
@@ -40,10 +40,10 @@ export interface RemovalParts {
 export class Removals {
   readonly #o: RemovalParts;
   readonly #rows: RemovalStore;
-  /** What of removals goes on behind their answers. */
+  /** The part of removals that continues after their answers. */
   #rest: Promise<void> = Promise.resolve();
   readonly #waiting = new Set<string>();
-  /** Removals of which something could not be deleted. */
+  /** Removals with failed deletions. */
   readonly #failed = new Set<string>();
   readonly #reported = new Set<string>();
   #measuring = false;
@@ -53,13 +53,13 @@ export class Removals {
     this.#rows = new RemovalStore(parts.engine.store.db);
   }
 
-  /** The run is gone for good when it resolves. Throws `job_not_found`, `job_not_removable`. */
+  /** Resolves when the run is gone for good. Throws `job_not_found`, `job_not_removable`. */
   async remove(jobId: string): Promise<Removed> {
     const { engine, home } = this.#o;
     this.#check(jobId);
     const bytes = await diskUsage(home, jobId);
     await engine.commit((tx) => {
-      // It may have become what another run goes on from.
+      // Another run may have started to resume from it.
       this.#check(jobId);
       this.#rows.begin(jobId, tx.at);
       tx.feed(jobId, "job.removed", {});
@@ -82,18 +82,18 @@ export class Removals {
     for (const jobId of again) await this.#finish(jobId);
   }
 
-  /** Resolves when nothing of a removal is under way. */
+  /** Resolves when no removal is running. */
   async settle(): Promise<void> {
     await this.#rest;
   }
 
-  /** Measures what the files of a run take, once it is over and whenever something of it was deleted. */
+  /** Measures the disk usage of a run, once it has ended and whenever some of its files were deleted. */
   async measure(jobId: string): Promise<void> {
     const bytes = await diskUsage(this.#o.home, jobId);
     await this.#o.engine.commit(() => this.#rows.measured(jobId, bytes));
   }
 
-  /** Measures a few runs that are over and were not measured yet. Never rejects: a size that is not known is shown as unknown. */
+  /** Measures a few ended runs that were not measured yet. Never rejects: an unknown size is shown as unknown. */
   async measureSome(): Promise<void> {
     if (this.#measuring) return;
     this.#measuring = true;
@@ -125,7 +125,7 @@ export class Removals {
     if (sink) refuse(`${sink.waiting.files} of its files are still being copied to ${sink.url}`);
   }
 
-  /** A run that lives and resumes from this one, perhaps by way of others. */
+  /** A live run that resumes from this one, perhaps through others. */
   #liveHeirOf(jobId: string): string | null {
     const { store } = this.#o.engine;
     for (const live of store.liveJobs()) {

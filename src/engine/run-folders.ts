@@ -1,4 +1,4 @@
-// Run directories hold raw output, secrets in it included. Once the story is home they go.
+// Run directories contain raw output, secrets included. They are removed once everything was downloaded.
 
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -6,8 +6,9 @@ import { messageOf } from "../errors/index.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 
 /**
- * Removes the run directory of a job that is over and of which everything came home; else leaves all of it. What a script left
- * may resist (a folder without permissions, a mount): that is told, and never a reason for the control plane to fail.
+ * Removes the run directory of an ended job if everything was downloaded; otherwise leaves all of it. A script's
+ * leftovers may resist (a folder without permissions, a mount): that is reported, and never makes the control plane
+ * fail.
  */
 export function removeRunFolder(store: EngineStore, home: string, jobId: string, report: (line: string) => void): void {
   const folder = join(home, "runs", jobId);
@@ -19,7 +20,7 @@ export function removeRunFolder(store: EngineStore, home: string, jobId: string,
   }
 }
 
-/** The same for all, at start: a crash may have come between the end of a job and the removal. */
+/** The same for all runs, at start: a crash may have come between the end of a job and the removal. */
 export function removeRunFolders(store: EngineStore, home: string, report: (line: string) => void): void {
   for (const jobId of readdirSync(join(home, "runs"))) removeRunFolder(store, home, jobId, report);
 }

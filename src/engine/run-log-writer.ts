@@ -1,9 +1,9 @@
-// Writing a run's story down. The stored text lies in a file per job; its committed length, the place in the source and every
+// Stores a run's log. The text is in one file per job; its committed length, the position in the source and every
 // metric of the same bytes are one transaction.
 //
 // L1. Text is on the disk (fdatasync) before the transaction that counts it.
-// L2. What the file holds beyond the committed length never happened: the next write goes over it.
-// L3. The cursor moves by compare-and-set: a part is counted once, whoever brings it again.
+// L2. Bytes of the file after the committed length do not count: the next write overwrites them.
+// L3. The cursor moves by compare-and-set: a part is counted once, even if it arrives again.
 
 import { SvcError } from "../errors/index.ts";
 import type { LogRecord } from "../domain/log-stream.ts";
@@ -15,24 +15,24 @@ import type { Transaction } from "./transaction.ts";
 import type { Engine } from "./engine.ts";
 import { LogFiles } from "./log-files.ts";
 
-/** Times of the log are kept this far apart. */
+/** Minimum distance of recorded times in the log. */
 const TIME_GAP_MS = 200;
-/** A part from this size on is one of a log that is behind, and its commit does not wait for others. */
+/** A part of this size or more belongs to a log that lags, and its commit does not wait for others. */
 const URGENT_BYTES = 64 * 1024;
-/** Names of metrics in one job. */
+/** Maximum number of metric names in one job. */
 export const SERIES_MAX = 10_000;
 
 interface OpenLog {
-  /** Parts of one job are written one after the other, whichever node they come from. */
+  /** Parts of one job are written one after the other, from every node. */
   queue: Promise<unknown>;
-  /** Parts in the queue, with the one that is being written. */
+  /** Number of queued parts, including the one that is being written. */
   waiting: number;
   lastTimeMs: number;
-  /** Ids and next indices, as the last commit left them. */
+  /** Ids and next indices after the last commit. */
   series: Map<string, { id: number; next: number }>;
-  /** How many there are in the store; null until asked. */
+  /** The number of series in the store; null until it is read. */
   count: number | null;
-  /** Whether it was said that there are too many. */
+  /** Whether the limit was reported. */
   told: boolean;
 }
 
@@ -98,16 +98,16 @@ export class DurableStorySink implements RunLogWriter {
           }
         }
         this.#points(log, jobId, part.records);
-        // The first word counts: a script that repeats itself must not fill the feed.
+        // Only the first link counts: a script that repeats itself must not fill the feed.
         const link = part.records.find((record) => record.kind === "tracker");
         if (link && !this.#rows.linked(jobId)) tx.feed(jobId, "tracker.linked", { url: link.url });
         this.#samples(log, jobId, part.node, part.samples);
       };
-      // Who has parts of other nodes behind it must not let each of them wait in turn.
+      // Do not batch when parts of other nodes are queued, or their delays add up.
       const mayWait = text.length < URGENT_BYTES && log.waiting === 1;
       await (mayWait ? engine.commitTogether(count) : engine.commit(count));
     } catch (e) {
-      // Nothing of this part counts; what was remembered for it is read again.
+      // No byte of this part counts; cached values are read again.
       log.series.clear();
       log.count = null;
       log.lastTimeMs = 0;
@@ -118,8 +118,9 @@ export class DurableStorySink implements RunLogWriter {
   }
 
   /**
-   * Before a byte is written: a writer that was overtaken must not touch a file that the newer one goes on with, and a part
-   * that somebody else has brought (a step that was cancelled while it wrote) is read anew from where the log now stands.
+   * Called before a byte is written: an outdated writer must not touch a file that a newer one continues, and a part
+   * that another caller has stored (a step that was cancelled during its write) is read again from the log's present
+   * position.
    */
   #checkTurn({ jobId, node, stream, from }: Part): void {
     this.#o.engine.store.checkEpoch();
@@ -135,7 +136,7 @@ export class DurableStorySink implements RunLogWriter {
     }
   }
 
-  /** What the machine did, as series beside the script's own; unknown stays out, it is not zero. */
+  /** Stores the machine's usage as series next to the script's own; an unknown value is omitted, never zero. */
   #samples(log: OpenLog, jobId: string, node: number, samples: RunnerSample[]): void {
     for (const sample of samples) {
       const values: [string, number | null][] = [
@@ -174,7 +175,7 @@ export class DurableStorySink implements RunLogWriter {
     series.next++;
   }
 
-  /** Null beyond SERIES_MAX: names that are made up without end would make the store, and every look at it, slow. */
+  /** Null beyond SERIES_MAX: endless invented names would make the store, and every read of it, slow. */
   #series(log: OpenLog, jobId: string, name: string): { id: number; next: number } | null {
     let series = log.series.get(name);
     if (series) return series;
@@ -182,7 +183,7 @@ export class DurableStorySink implements RunLogWriter {
     if (log.count >= SERIES_MAX && !this.#rows.hasSeries(jobId, name)) {
       if (!log.told) {
         const words = `More than ${SERIES_MAX} names of metrics: further names are not stored.`;
-        // After the transaction that is open now; without the notice nothing is lost but the words.
+        // After the open transaction; without the notice only the message is lost.
         setImmediate(() => void this.notice(jobId, "warning", words).catch(() => undefined));
       }
       log.told = true;
@@ -205,7 +206,7 @@ export class DurableStorySink implements RunLogWriter {
           saved_at: tx.at,
           in_progress: file.in_progress ? 1 : 0,
         };
-        // A file that grows would fill the feed.
+        // A growing file would fill the feed.
         if (this.#rows.checkpoint(row) !== "saved") continue;
         tx.feed(jobId, "checkpoint.saved", { path: file.path, size: file.size });
       }
@@ -230,13 +231,13 @@ export class DurableStorySink implements RunLogWriter {
     return log;
   }
 
-  /** Once a job is over. */
+  /** Call it once a job has ended. */
   forget(jobId: string): void {
     this.#logs.delete(jobId);
     void this.#files.close(jobId);
   }
 
-  /** When this process ends. */
+  /** Call it when this process ends. */
   async close(): Promise<void> {
     await this.#files.closeAll();
   }
@@ -244,7 +245,7 @@ export class DurableStorySink implements RunLogWriter {
 
 const movedOn = (jobId: string): SvcError => new SvcError("log_moved_on", { job_id: jobId });
 
-/** SQLite has no NaN: it is stored as NULL, and read back as what it was. */
+/** SQLite has no NaN: it is stored as NULL, and converted back on reading. */
 function toReal(value: number | "NaN" | "Infinity" | "-Infinity"): number | null {
   if (typeof value === "number") return Number.isNaN(value) ? null : value;
   return value === "NaN" ? null : value === "Infinity" ? Infinity : -Infinity;

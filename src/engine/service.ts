@@ -29,24 +29,24 @@ import { specOf, storedSpec } from "../schemas/stored-spec.ts";
 const RESERVE_CHECK_MS = 30_000;
 const SETTLE_LOOK_MS = 250;
 const SETTLED_LOOKS = 6;
-/** At the end, for copies of runs that are over: what is left goes on with the next start. */
+/** Time at the shutdown for copies of ended runs: the next start continues the rest. */
 const SINKS_MS_MAX = 30_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
-/** The first look for orphans comes soon after the start, when the first calls have been answered. */
+/** The first search for orphans comes soon after the start, when the first calls have been answered. */
 const FIRST_SWEEP_MS = 1_000;
 
-/** Code that was kept for a job that has no row yet. */
+/** Code that was kept for a job without a row yet. */
 export interface KeptCode {
   id: string;
   leftOut: StoredLeftOut | null;
   release(): void;
 }
 
-/** Copies of checkpoints and logs in object stores. It decides nothing about a run, and a run waits for it nowhere. */
+/** Copies checkpoints and logs to object stores. It decides nothing about a run, and a run never waits for it. */
 export interface SinkKeeper {
-  /** Throws what is wrong with a sink, naming its field. */
+  /** Throws the problem of a sink, naming its field. */
   check(spec: RunSpec, jobId: string): Promise<void>;
-  /** Within the transaction that makes the job. */
+  /** Called within the transaction that creates the job. */
   enter(jobId: string, spec: RunSpec): void;
   begin(): void;
   changed(jobId: string): void;
@@ -69,43 +69,43 @@ export interface ServiceOptions {
   credentials: CredentialsOf;
   /** Checks the project and its entrypoint; throws the error that names the field. */
   checkProject: (projectDir: string, spec: RunSpec) => Promise<void>;
-  /** What of the project would be sent. Throws `project_dir_refused`. */
+  /** Measures the project files that would be sent. Throws `project_dir_refused`. */
   measureProject: (projectDir: string, inPlace: boolean) => Promise<ProjectMeasure>;
-  /** What would be installed, and how the script would be started. Throws what a submission would refuse. */
+  /** Previews the installation, and how the script would be started. Throws a submission's refusals. */
   preview: (
     projectDir: string,
     spec: RunSpec,
     files: readonly { path: string }[],
   ) => Promise<Pick<Plan, "install" | "start">>;
   example: () => Summary["example"];
-  /** Keeps the project's code. What is kept stays, used by a run or not, until `release` is called. */
+  /** Keeps the project's code. It stays, used by a run or not, until `release` is called. */
   snapshot: (projectDir: string, spec: RunSpec) => Promise<KeptCode>;
-  /** Throws `credential_missing` where the provider cannot be asked for lack of one. */
+  /** Throws `credential_missing` if the provider has no credential. */
   checkCredential: (provider: RunSpec["provider"]) => void;
-  /** Throws where a secret that the spec names cannot be found. */
+  /** Throws if a secret that the spec names cannot be found. */
   checkSecrets: (spec: RunSpec) => void;
-  /** The secrets that a spec brings are known from now on. */
+  /** Adds the secrets of a spec to the known ones. */
   remember: (spec: RunSpec) => void;
-  /** Every secret that is known, and those of a spec that is only looked at. */
+  /** A redactor for every known secret, and for those of a spec that is only being checked. */
   secrets: (also?: RunSpec) => Redactor;
-  /** The spec as it may be written down: without a secret in clear. */
+  /** The spec in its stored form: without a secret in clear. */
   seal: (spec: RunSpec) => RunSpec;
-  /** The same for the same text, and of no use to guess the text by. */
+  /** Equal for equal texts, and useless for guessing the text. */
   fingerprint: (text: string) => string;
-  /** Throws `resume_unavailable` where the job has no complete checkpoint to go on from. */
+  /** Throws `resume_unavailable` if the job has no complete checkpoint to resume from. */
   checkResume: (jobId: string) => Promise<void>;
-  /** Throws `data_unavailable`, naming the field, where data is not known or has changed. */
+  /** Throws `data_unavailable`, naming the field, if data is unknown or has changed. */
   checkData: (names: readonly string[]) => Promise<void>;
-  /** Keeps what the data is now for the job; answers with the way to undo it. */
+  /** Pins the data's current version for the job; returns a function that undoes it. */
   pinData: (jobId: string, names: readonly string[]) => () => void;
   onTerminal: (jobId: string) => void;
-  /** For faults that concern no run. */
+  /** Reports problems that concern no run. */
   report: (message: string) => void;
   hub: ModelsOfHub;
   sinks: SinkKeeper;
-  /** What a run of this home gets where its spec does not say. */
+  /** The home's defaults for runs whose spec does not set them. */
   defaults: () => Pick<RunSpec, "keep_checkpoints">;
-  /** Closes what is open of a run that is removed. */
+  /** Closes open files of a removed run. */
   forget: (jobId: string) => void;
   /** Deletes code that no run uses. */
   collectCode: () => Promise<void>;
@@ -149,7 +149,7 @@ export class Service implements ControlPlane {
     this.#removals = new Removals(options);
   }
 
-  /** Begins the chores that run now and then. */
+  /** Starts the periodic chores. */
   begin(): void {
     this.#began = true;
     this.#o.reserve.restore();
@@ -162,13 +162,13 @@ export class Service implements ControlPlane {
 
   async #sweep(): Promise<void> {
     await sweep(this.#reconcileParts(), { dryRun: false }).catch(() => {
-      // Each provider's failure is in the sweep's report; what is thrown here is the store's, and the next commit says it.
+      // Each provider's failure is in the sweep's report; an error here is the store's, and the next commit reports it.
     });
   }
 
   /**
-   * An order was closed. Its create call may have made more than it said, also where it was refused, and a listing shows that late: one
-   * more look when it cannot lag any more.
+   * Call it when an order was closed. Its create call may have made more machines than it reported, even if it was
+   * refused, and a listing shows that late: sweeps again when the listing cannot lag any more.
    */
   #sweepLater(provider: string): void {
     const lagMs = this.#o.providers.get(provider)?.certainty.listingLagMs ?? 0;
@@ -178,13 +178,13 @@ export class Service implements ControlPlane {
     this.#sweepAt ??= clock.setTimer(lagMs + 5_000, () => this.#sweepNow());
   }
 
-  /** And once more, where another order was closed since that look was arranged. */
+  /** And again, if another order was closed since that sweep was scheduled. */
   #sweepNow(): void {
     this.#sweepAt = null;
     if (this.#closing) return;
     void this.#sweep();
     const leftMs = this.#sweepDueMs - this.#o.engine.clock.monotonic();
-    // Clocks and timers round differently: what is left of less than a second is no reason to look twice.
+    // Clocks and timers round differently: a rest of less than a second does not justify a second sweep.
     if (leftMs > 0) this.#sweepAt = this.#o.engine.clock.setTimer(Math.max(1_000, leftMs), () => this.#sweepNow());
   }
 
@@ -214,7 +214,7 @@ export class Service implements ControlPlane {
     }
   }
 
-  /** It is told of what is done: a fault of its own must end neither the process nor what the others hear. */
+  /** A throwing listener must neither end the process nor starve other listeners. */
   #hears(listener: () => void): void {
     try {
       listener();
@@ -233,7 +233,7 @@ export class Service implements ControlPlane {
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
     const { reserve } = this.#o;
     const spec = placed(body, options.defaultProjectDir, this.#o.defaults());
-    // Without the home's defaults: whoever repeats a request sends the same body, also after they have changed.
+    // Without the home's defaults: a repeated request has the same body, even after they have changed.
     const asked = placed(body, options.defaultProjectDir, {});
     const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec: asked }));
     this.#o.remember(spec);
@@ -268,7 +268,7 @@ export class Service implements ControlPlane {
     const secrets = this.#o.secrets();
     const id = this.#o.newJobId();
     if (spec.sinks.length > 0) await this.#o.sinks.check(spec, id);
-    // The checks took a while: the end may have begun meanwhile.
+    // The checks took a while: the shutdown may have begun meanwhile.
     if (this.#closing) throw new SvcError("shutting_down", {});
     const unpin = this.#o.pinData(id, spec.data);
     try {
@@ -277,7 +277,7 @@ export class Service implements ControlPlane {
           id,
           input: {
             nodes: spec.nodes,
-            // Upwards: the least limit there is must not become none.
+            // Rounded up: the smallest limit must not become no limit.
             max_runtime_ms: spec.max_runtime_minutes ? Math.ceil(spec.max_runtime_minutes * 60_000) : null,
           },
           row: {
@@ -330,12 +330,12 @@ export class Service implements ControlPlane {
     return secrets.redactValue(plan);
   }
 
-  /** For whatever is shown. */
+  /** For all output. */
   secrets(): Redactor {
     return this.#o.secrets();
   }
 
-  /** A key that holds a secret is kept as its fingerprint. */
+  /** A key that contains a secret is stored as its fingerprint. */
   #keyOf(key: string, secrets: Redactor): string {
     return secrets.redactText(key) === key ? key : this.#o.fingerprint(`idempotency key ${key}`);
   }
@@ -357,7 +357,7 @@ export class Service implements ControlPlane {
     });
   }
 
-  /** Waits for the commit of a new job, and lets the end wait for it, too. */
+  /** Waits for the commit of a new job, and makes the shutdown wait for it, too. */
   async #created(commit: Promise<void>): Promise<void> {
     this.#creating.add(commit);
     await commit.finally(() => this.#creating.delete(commit));
@@ -409,7 +409,7 @@ export class Service implements ControlPlane {
     return this.#o.describeProviders();
   }
 
-  // Reconcile and the end
+  // Reconcile and shutdown
 
   #reconcileParts() {
     const { engine, ledger, providers, describeProviders } = this.#o;
@@ -429,11 +429,12 @@ export class Service implements ControlPlane {
     this.#closing = true;
     await Promise.allSettled(this.#creating);
     const ending = this.#o.engine.store.liveJobs().filter((row) => specOf(row).terminate_on_exit);
-    // A parked job takes no event but a kill: waiting for it would last for the whole deadline. It is told of as unfinished.
+    // A parked job accepts only a kill: waiting for it would last for the whole deadline. It is reported as unfinished.
     const [parked, able] = [ending.filter((row) => row.parked !== null), ending.filter((row) => row.parked === null)];
     const begun = this.#o.engine.clock.monotonic();
     const graceMs = Math.max(0, ...able.map((row) => extraGraceMs(specOf(row))));
-    // A write that cannot be made is tried again without end; what is not told by the deadline is told of as unfinished.
+    // A failing write is retried without end; a job that did not get its event by the deadline is reported as
+    // unfinished.
     for (const row of able) void this.#tell(row.id, "control.end").catch(() => undefined);
     const late = await untilOver(
       {
@@ -453,7 +454,7 @@ export class Service implements ControlPlane {
   async settle(deadlineMs: number): Promise<boolean> {
     const { engine } = this.#o;
     const endAt = engine.clock.monotonic() + deadlineMs;
-    // A script at work is only told from one that has just ended by having been looked at: twice at rest is at rest.
+    // Only polling distinguishes a working script from one that has just ended: at rest in two polls counts as at rest.
     for (let quiet = 0; quiet < SETTLED_LOOKS;) {
       const moving = engine.store.liveJobs().some((row) => row.parked === null && row.state !== "running");
       quiet = moving ? 0 : quiet + 1;
@@ -463,7 +464,7 @@ export class Service implements ControlPlane {
     return true;
   }
 
-  /** Ends the chores and all activity of this process; rows stay as they are. */
+  /** Ends the chores and all activity of this process; rows stay unchanged. */
   async stop(): Promise<void> {
     this.#closing = true;
     for (const timer of this.#timers) timer.cancel();

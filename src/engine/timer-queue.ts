@@ -1,8 +1,8 @@
-// What is due when: a binary heap over rows that are durable elsewhere. Forgetting it loses nothing.
+// A queue of due times: a binary heap over rows that are durable elsewhere. Losing it loses nothing.
 
 export interface Due {
   at: number;
-  /** Ties are broken by this, so that the order is the same in every run. */
+  /** Breaks ties, so that the order is the same in every run. */
   key: string;
   fire: () => void;
 }

@@ -1,10 +1,10 @@
-// Group commit. Callers of one turn of the event loop share one fsync; each keeps its own fate.
+// Group commit. Callers of one turn of the event loop share one fsync; each succeeds or fails on its own.
 //
-// T1. A caller's promise resolves only after COMMIT returned. What it asked to happen `after` starts only then, too.
-// T2. A caller that throws loses its own writes and nobody else's.
-// T3. When COMMIT itself fails, nothing of the group happened and every caller is told.
-// T4. Who may wait joins a group that comes anyway. Groups made for such callers alone are at most 40 a second after the first
-//     few, so that the lines of hundreds of runs do not cost an fsync each.
+// T1. A caller's promise resolves only after COMMIT returned. Its `after` callbacks start only then, too.
+// T2. A caller that throws loses only its own writes.
+// T3. When COMMIT itself fails, the whole group is rolled back and every caller receives the error.
+// T4. A caller that may wait joins the next group. Groups made only for such callers are limited to 40 a second after
+//     the first few, so that the lines of hundreds of runs do not cost an fsync each.
 
 import type { Clock, TimerHandle } from "../domain/clock.ts";
 import type { FeedEvent } from "../schemas/job.ts";
@@ -15,7 +15,7 @@ export class Transaction {
   readonly store: EngineStore;
   readonly afters: (() => void)[] = [];
   readonly feeds: FeedEvent[] = [];
-  /** Jobs whose cached snapshot must be forgotten if this fails. */
+  /** Jobs whose cached snapshot must be dropped if this fails. */
   readonly touched = new Set<string>();
   #atText: string | null = null;
 
@@ -37,9 +37,9 @@ export class Transaction {
   }
 }
 
-/** Groups that follow each other at once before those who may wait have to. */
+/** Burst size: commits allowed back-to-back before callers that may wait are delayed. */
 const BURST = 32;
-/** Then one group for all of them in this time. */
+/** Batch window once the burst is used up. */
 const TOGETHER_MS = 25;
 
 interface Waiting {
@@ -57,7 +57,7 @@ export interface CommitterOptions {
   defer: (fn: () => void) => void;
   /** Named points at which a simulation may crash the process. */
   probe: (point: string) => void;
-  /** Forget what was cached of these jobs: their transaction did not happen. */
+  /** Drops the cache of these jobs: their transaction was rolled back. */
   forget: (jobs: Iterable<string>) => void;
   publish: (events: FeedEvent[]) => void;
 }
@@ -67,7 +67,7 @@ export class Committer {
   #queue: Waiting[] = [];
   #scheduled = false;
   #later: TimerHandle | null = null;
-  /** Groups that may come at once: filled with time, emptied by each group. */
+  /** Groups that may follow at once: refilled with time, used up by each group. */
   #free = BURST;
   #filledAt: number;
 
@@ -83,7 +83,10 @@ export class Committer {
     return done;
   }
 
-  /** As `commit`, for what many bring at once: while groups follow each other closely it waits, `TOGETHER_MS` at most. */
+  /**
+   * Like `commit`, for callers that are many at once: while groups follow each other closely it waits, at most
+   * `TOGETHER_MS`.
+   */
   commitTogether<T>(fn: (tx: Transaction) => T): Promise<T> {
     const done = this.#enqueue(fn);
     if (this.#scheduled || this.#later) return done;
@@ -111,7 +114,7 @@ export class Committer {
     this.#filledAt = now;
   }
 
-  /** Commits at once what waits. */
+  /** Commits everything that is waiting, at once. */
   flush(): void {
     this.#scheduled = false;
     this.#later?.cancel();
@@ -156,7 +159,7 @@ export class Committer {
       return { ok: true, value: shared ? store.nested(act) : act(), tx };
     } catch (e) {
       this.#o.forget(tx.touched);
-      // A disk that is full ends SQLite's transaction as a whole; alone in the group, a failure does too.
+      // A full disk ends SQLite's transaction as a whole; alone in the group, a failure does too.
       if (!shared || !store.db.inTransaction) throw e;
       return { ok: false, error: store.asError(e) };
     }

@@ -1,4 +1,5 @@
-// What a job machine remembers. Plain JSON: it must equal its own JSON round trip, because the stored text is the truth.
+// The context of a job machine. Plain JSON: it must equal its own JSON round trip, because the stored text is the
+// truth.
 
 import type { JobError, Outcome, StepName } from "../schemas/job.ts";
 
@@ -14,9 +15,9 @@ export interface NodeContext {
 export interface JobInput {
   job_id: string;
   nodes: number;
-  /** Milliseconds from launch after which the run is ended; null for none. */
+  /** Milliseconds from launch after which the run is ended; null for no limit. */
   max_runtime_ms: number | null;
-  /** Instant of the event that made the job, milliseconds since the epoch. */
+  /** Instant of the event that created the job, milliseconds since the epoch. */
   at: number;
 }
 
@@ -24,7 +25,10 @@ export interface JobContext {
   job_id: string;
   max_runtime_ms: number | null;
   nodes: NodeContext[];
-  /** True once anything was started on the machine: from then on there may be something to stop, and a log and checkpoints to collect. */
+  /**
+   * True once anything was started on the machine: from then on there may be something to stop, and a log and
+   * checkpoints to collect.
+   */
   occupied: boolean;
   started_at: number | null;
   ended_at: number | null;
@@ -47,7 +51,7 @@ export type JobEvent =
   | ({ type: "sync.done" } & NodeDone)
   | ({ type: "install.done" } & NodeDone)
   | ({ type: "launch.done" } & NodeDone)
-  /** `exit_code`: null of a run whose end nobody saw. */
+  /** `exit_code`: null if the end of the run was not observed. */
   | ({ type: "stream.done"; exit_code: number | null; error: JobError | null } & NodeDone)
   | ({ type: "collect.done"; exit_code: number | null } & NodeDone)
   | ({ type: "terminate.done" } & NodeDone)
@@ -61,5 +65,5 @@ export type JobEvent =
 
 export type JobEventType = JobEvent["type"];
 
-/** Timers that a job machine may ask for. One of a name at a time; leaving the state that set it removes it. */
+/** Timers that a job machine may request. One per name at a time; leaving the state that set it removes it. */
 export type TimerName = "phase" | "max_runtime" | "collect";

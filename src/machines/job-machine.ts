@@ -1,7 +1,7 @@
-// The life of a job. Pure: the engine folds events through `transition`, commits what comes out, and only then acts.
+// The life of a job. Pure: the engine folds events through `transition`, commits the result, and only then acts.
 //
-// M1. The seven states are the contract's. Where a state has several nodes to wait for, the nodes are in the context.
-// M2. A step or a timer belongs to the state that asked for it: leaving the state cancels it.
+// M1. The seven states are the contract's. If a state waits for several nodes, the nodes are in the context.
+// M2. A step or a timer belongs to the state that requested it: leaving the state cancels it.
 // M3. From every state tagged `billable` the only way to `terminal` leads through `terminating`.
 // M4. `terminating` ends only by proof (`terminate.done` of every node). Nothing else leaves it: no kill, no failure, no timer.
 // M5. The outcome is decided once, on the way into `terminating`, and only a collection that failed or was given up can spoil a success after that.
@@ -15,7 +15,7 @@ export const JOB_MACHINE_VERSION = 2;
 
 const MINUTE_MS = 60_000;
 
-/** How long each state may take before the machine is given back. */
+/** How long each state may take before the machine is released. */
 export const PHASE_LIMIT_MS = {
   provisioning: 45 * MINUTE_MS,
   awaiting_ssh: 20 * MINUTE_MS,
@@ -23,7 +23,7 @@ export const PHASE_LIMIT_MS = {
   installing: 2 * 60 * MINUTE_MS,
 } as const;
 
-/** How long log and checkpoints may take to come home after the end: short where somebody waits for a kill. */
+/** Limits for downloading log and checkpoints after the end: short if a user waits for a kill. */
 export const COLLECT_LIMIT_MS = { asked: 10 * MINUTE_MS, ended: 2 * 60 * MINUTE_MS } as const;
 
 export interface StartSteps {
@@ -33,7 +33,7 @@ export interface StartSteps {
 export interface SetTimer {
   timer: TimerName;
   after_ms: number;
-  /** Where the timer is set already, the earlier instant counts. */
+  /** If the timer is already set, the earlier instant counts. */
   at_most?: true;
 }
 
@@ -41,14 +41,14 @@ const SOON: SetTimer = { timer: "collect", after_ms: COLLECT_LIMIT_MS.asked, at_
 
 const allNodes = (context: JobContext): number[] => context.nodes.map((n) => n.node);
 
-/** Whether every node but `node` already has reached `phase`: then the event at hand completes the set. */
+/** Whether every node except `node` has already reached `phase`: then the current event completes the set. */
 const othersAt = (context: JobContext, node: number, phase: NodePhase): boolean =>
   context.nodes.every((n) => n.node === node || n.phase === phase);
 
 const isCollecting = ({ nodes }: JobContext): boolean =>
   nodes.some((n) => n.phase !== "collected" && n.phase !== "released");
 
-/** Whether somebody waits for the end. */
+/** Whether a user or a shutdown waits for the end. */
 const isAsked = ({ outcome }: JobContext): boolean => outcome === "cancelled" || outcome === "interrupted";
 
 const isNode = (event: JobEvent): event is Extract<JobEvent, { node: number }> => "node" in event;
@@ -100,7 +100,7 @@ export const jobMachine = setup({
       error: ({ context, event }): JobError | null => context.error ?? ("error" in event ? event.error : null),
     }),
     markLateExit: assign({
-      // Of a run whose end nobody saw it stays unknown, whatever the other nodes end with.
+      // If the end of the run was not observed the exit code stays unknown, whatever the other nodes end with.
       exit_code: ({ context, event }) =>
         context.exit_code ??
         (event.type === "collect.done" && context.error?.code !== "run_lost" ? event.exit_code : null),
@@ -122,7 +122,7 @@ export const jobMachine = setup({
     error: null,
   }),
   initial: "provisioning",
-  // The ways out that every state before `terminating` has.
+  // The exits that every state before `terminating` has.
   on: {
     "job.kill": { target: ".terminating", actions: { type: "decide", params: { outcome: "cancelled" } } },
     "control.end": { target: ".terminating", actions: { type: "decide", params: { outcome: "interrupted" } } },
@@ -209,7 +209,7 @@ export const jobMachine = setup({
       entry: [
         { type: "startSteps", params: ({ context }) => ({ step: "launch", nodes: allNodes(context) }) },
         {
-          // A limit of 0 ms asks for no timer: the engine leaves it out.
+          // A limit of 0 ms requests no timer: the engine skips it.
           type: "setTimer",
           params: ({ context }) => ({ timer: "max_runtime", after_ms: context.max_runtime_ms ?? 0 }),
         },
@@ -305,7 +305,7 @@ export const jobMachine = setup({
           },
           { actions: { type: "markNode", params: { phase: "released" } } },
         ],
-        // Decided already (M4, M5): what may change is how long somebody waits for what is still to come home.
+        // The outcome is decided (M4, M5): only the waiting time for the rest of the downloads may change.
         "job.kill": [{ guard: "collectingAtLeisure", actions: { type: "setTimer", params: SOON } }, {}],
         "control.end": [{ guard: "collectingAtLeisure", actions: { type: "setTimer", params: SOON } }, {}],
         "timer.phase": {},

@@ -1,5 +1,5 @@
-// Stored snapshots outlive the program. Each carries the version of the machine that wrote it; here is how an older one
-// becomes today's, and how anything else is refused before xstate could guess.
+// Stored snapshots outlive the program. Each carries the version of the machine that wrote it; this file migrates an
+// older one to today's, and refuses anything else before xstate could guess.
 //
 // V1. A snapshot of today's version loads when its value is one of today's states and its context has today's keys.
 // V2. An older version goes through one migration per step, each pure. The engine journals the new base; folds start there.
@@ -10,7 +10,7 @@ import { messageOf } from "../errors/index.ts";
 import type { JobContext } from "./job-context.ts";
 import { JOB_MACHINE_VERSION, jobMachine } from "./job-machine.ts";
 
-/** What is stored: only what cannot be derived. */
+/** The stored part: only values that cannot be derived. */
 export interface StoredSnapshot {
   value: string;
   context: JobContext;
@@ -23,7 +23,7 @@ type Migration = (old: { value: unknown; context: Record<string, unknown> }) => 
 
 /** `migrations[n]` turns version n into n + 1. */
 const migrations: Readonly<Record<number, Migration>> = {
-  // Since 2, a kill shortens what is left for collecting: what is stored is the same.
+  // Since 2, a kill shortens the time for collecting: the stored form is the same.
   1: (old) => old,
 };
 
@@ -36,7 +36,7 @@ const CONTEXT_KEYS = Object.keys(
 
 export type Loaded = { ok: true; snapshot: StoredSnapshot; migrated: boolean } | { ok: false; why: string };
 
-/** `chain` and `latest` stand in for the program's own in a test of what a later version will do. */
+/** A test may replace `chain` and `latest` to try a later version. */
 export function loadStored(
   version: number,
   text: string,

@@ -1,10 +1,11 @@
-// What a container runtime says when a machine cannot start, and whether another host would do better. Seen: messages of Docker,
-// containerd and the NVIDIA container toolkit as they stand in `status_msg` of market and in pod logs of podhost, 2024 to November 2026.
+// Recognises a container runtime's message that a machine cannot start, and whether another host would do better. Seen:
+// messages of Docker, containerd and the NVIDIA container toolkit in `status_msg` of market and in pod logs of podhost,
+// 2024 to November 2026.
 
 import { oneLine } from "../domain/terminal-text.ts";
 
 export interface BootVerdict {
-  /** The provider's own words, one line. */
+  /** The provider's own message, one line. */
   why: string;
   /** The fault is this host's: the same order may start on another one. */
   elsewhere: boolean;
@@ -20,7 +21,7 @@ const NOWHERE =
 const HERE =
   /unsatisfied condition: (cuda|driver|brand)|requirement error|cuda_version_mismatch|cuda driver version is insufficient|nvidia-container-cli|could not select device driver|OCI runtime create failed|failed to create (shim|task|containerd)|no space left on device|toomanyrequests|pull rate limit|image_pull_error|failed to resolve reference|failed to (pull|register) (image|layer)|container (was )?refused/i;
 
-/** The first line that says that the machine cannot start; null where none does. */
+/** The first line that says that the machine cannot start; null if there is none. */
 export function bootVerdict(words: string): BootVerdict | null {
   for (const line of words.split(/[\r\n]+/)) {
     const nowhere = NOWHERE.test(line);

@@ -1,9 +1,10 @@
-// What a provider says about itself, as data. Every list and table of providers is made from it: the credential fields, the Connect
-// page, Python's names, the tables of the documentation.
+// The description of a provider, as data. Every list and table of providers is made from it: the credential fields, the
+// Connect page, Python's names, the tables of the documentation.
 //
-// Descriptors import nothing and hold no code that asks anybody, so that a command, a page and a schema may read them.
+// Descriptors import nothing and contain no code that sends requests, so that a command, a page and a schema may read
+// them.
 
-/** What `GET /v1/providers` answers as `capabilities`. Steps read them before they act. */
+/** The `capabilities` in the answer of `GET /v1/providers`. Steps read them before they act. */
 export interface Capabilities {
   /** Its machine is this computer. Nothing is sent anywhere. */
   runs_here: boolean;
@@ -18,7 +19,7 @@ export interface Capabilities {
   /** The machine can end itself, with a key that opens nothing else. */
   self_end: boolean;
   list_by_tag: boolean;
-  /** It rents machines that it may take back at any time, which is what `spot` asks for. */
+  /** It rents machines that it may take back at any time, as `spot` requests. */
   spot: boolean;
 }
 
@@ -27,21 +28,21 @@ export type FieldSource = "env" | "registry" | "store";
 export interface CredentialField {
   name: string;
   title: string;
-  /** Kept from every answer but for its last four characters. */
+  /** Masked in every answer except for its last four characters. */
   secret: boolean;
-  /** Variables of the control plane's environment that give it, the first one that is set. */
+  /** Environment variables of the control plane that set the field; the first one that is set wins. */
   variables: readonly string[];
   /** `key_file`: the JSON key file of a service account, as its path or its text. Everything else is one line. */
   kind: "line" | "path" | "key_file" | "address";
-  /** The Connect page shows it at once; the others are folded away. */
+  /** The Connect page shows it at once; the others are folded. */
   first: boolean;
-  /** For a person: where to get it, or what it is good for. */
+  /** For a person: where to get it, or its purpose. */
   help: string | null;
   /** For the table of the reference. */
   note: string;
 }
 
-/** The fields of one provider or service, with the words of the Connect page. */
+/** The fields of one provider or service, with the text of the Connect page. */
 export interface CredentialBlock {
   about: string;
   /** A page of the dashboard that helps to get the fields. */
@@ -49,37 +50,40 @@ export interface CredentialBlock {
   fields: readonly CredentialField[];
 }
 
-/** What a descriptor reads its credential from: the environment, the store or `configure()`, whichever counts. */
+/** The sources of a descriptor's credential: the environment, the store or `configure()`, whichever counts. */
 export interface CredentialReader {
-  /** One line of text; null where it is not set. */
+  /** One line of text; null if it is not set. */
   line(name: string): { value: string; source: FieldSource } | null;
-  /** The JSON text of the key file that a field holds or names. Throws `credential_missing` where it cannot be used. */
+  /** The JSON text of the key file that a field contains or names. Throws `credential_missing` if it cannot be used. */
   keyFile(name: string): { text: string; member(name: string): string | null; source: FieldSource } | null;
-  /** Every field that is no secret, by name. A descriptor may add to it and take away from it. */
+  /** Every field that is not secret, by name. A descriptor may add and remove entries. */
   settings: Record<string, string>;
   sourceOf(setting: string): FieldSource | null;
-  /** In words: where a missing field can be set. */
+  /** Where a missing field can be set, as text. */
   toSet(name: string): string;
 }
 
 export interface SecretReading {
   secret: string;
   source: FieldSource | null;
-  /** What to set, in words; empty where nothing is missing. */
+  /** What is still to be set, as text; empty if nothing is missing. */
   missing: string[];
 }
 
 export interface ProviderCredentialBlock extends CredentialBlock {
-  /** Fields of which one says that there is a credential. An error about the credential as a whole names the first that is set. */
+  /**
+   * Fields of which any one shows that there is a credential. An error about the credential as a whole names the first
+   * that is set.
+   */
   anchors: readonly [string, ...string[]];
-  /** The field that `secret_ref` of `configure()` fills; null where nothing secret is needed. */
+  /** The field that `secret_ref` of `configure()` fills; null if nothing secret is needed. */
   secretField: string | null;
   read(from: CredentialReader): SecretReading;
 }
 
-/** The words of one provider in the tables of the documentation. */
+/** The text about one provider in the tables of the documentation. */
 export interface ProviderWords {
-  /** As README and the reference name what it speaks to. */
+  /** The vendor's name in README and the reference. */
   vendor: string;
   needs: string;
   asked: string;
@@ -95,31 +99,31 @@ export interface ProviderWords {
 
 export interface ProviderDescriptor {
   name: string;
-  /** What it speaks to, for a person. */
+  /** The service behind it, for a person. */
   speaks: string;
-  /** Where its API answers unless a setting says otherwise; null where there is none. */
+  /** The default address of its API; null if it has none. */
   address: string | null;
   capabilities: Capabilities;
   /** What ends its machine without svc, for a person. */
   stopsByItself: string;
   /** Models that it commonly offers, by their names in `src/domain/gpus.ts`. */
   gpus: readonly string[];
-  /** `idle_timeout_minutes` of runs that do not say; 0: no limit. */
+  /** Default for `idle_timeout_minutes`; 0: no limit. */
   idleTimeoutMinutes: number;
-  /** How long its machines have between the notice of an interruption and their end; null where there is no such notice. */
+  /** Seconds between the notice of an interruption and its machine's end; null if there is no such notice. */
   interruptionNoticeSeconds: number | null;
   /** Its machines may install the GPU driver after their first boot. */
   installsDriver: boolean;
-  /** Machine types have fixed GPUs, and some a fraction of one: their memory is not compared with the usual. */
+  /** Machine types have fixed GPUs, and some a fraction of one: their memory is not compared with the usual size. */
   fixedGpus: boolean;
   /** Its default image is known to have neither conda nor mamba. */
   withoutConda: boolean;
-  /** Null where nothing is needed. */
+  /** Null if no credential is needed. */
   credential: ProviderCredentialBlock | null;
   words: ProviderWords;
 }
 
-/** One field of `owner`. Its variable is `<OWNER>_<NAME>` unless it is given. */
+/** One field of `owner`. Its variable is `<OWNER>_<NAME>` by default. */
 export const credentialField = (
   owner: string,
   name: string,
@@ -166,7 +170,7 @@ export const addressField = (owner: string): CredentialField =>
     note: "another base address: https, or http on this computer",
   });
 
-/** A credential that is an API key and nothing else. */
+/** Reads a credential that consists only of an API key. */
 export function readApiKey(from: CredentialReader): SecretReading {
   const key = from.line("api_key");
   return { secret: key?.value ?? "", source: key?.source ?? null, missing: key ? [] : [from.toSet("api_key")] };

@@ -11,7 +11,7 @@ import { podhost } from "./podhost/descriptor.ts";
 const ALL = { local, podhost, market, cloudvm, notebook };
 
 type Name = keyof typeof ALL;
-/** Providers whose machines are not this computer: those that need a credential. */
+/** Providers whose machines are not this computer: they need a credential. */
 export type RemoteName = {
   [Each in Name]: (typeof ALL)[Each]["capabilities"]["runs_here"] extends true ? never : Each;
 }[Name];
@@ -21,7 +21,7 @@ export const PROVIDER_NAMES = Object.keys(ALL) as Name[];
 export const isRemote = (name: Name): name is RemoteName => !DESCRIPTORS[name].capabilities.runs_here;
 export const REMOTE_NAMES: readonly RemoteName[] = PROVIDER_NAMES.filter(isRemote);
 
-/** What `GET /v1/providers` says of a provider, wherever its credential is. */
+/** A provider's entry in `GET /v1/providers`, without the state of its credential. */
 export const infoOf = <N extends Name>(name: N) => ({
   name,
   speaks: DESCRIPTORS[name].speaks,
@@ -29,13 +29,13 @@ export const infoOf = <N extends Name>(name: N) => ({
   stops_by_itself: DESCRIPTORS[name].stopsByItself,
 });
 
-/** What a provider needs to be asked. */
+/** The credential fields of a provider. */
 export const credentialBlockOf = (name: RemoteName): ProviderCredentialBlock => ALL[name].credential;
 
-/** The provider whose machine is this computer. Runs that name none have it. */
+/** The provider whose machine is this computer. The default of runs. */
 export const THIS_COMPUTER = local.name;
 
-/** A stored name may be that of a provider which this version does not have any more. */
+/** A stored name may belong to a provider that this version does not have any more. */
 export const descriptorOf = (name: string): ProviderDescriptor | undefined =>
   Object.hasOwn(ALL, name) ? DESCRIPTORS[name as Name] : undefined;
 

@@ -1,5 +1,5 @@
-// Friendly names of GPUs to the words of the providers that take a name of their own for each. What a provider's own catalogue says comes
-// first; the table stands in where the catalogue cannot be read, and says since when and from where it is known.
+// Maps friendly names of GPUs to the identifiers of providers that have their own. A provider's own catalogue comes
+// first; the table replaces an unreadable catalogue, and gives the date and source of each entry.
 
 import { gpuCovers, gpuKey, readGpuName } from "../domain/gpu-name.ts";
 import { GPU_CATALOGUE, parseGpus } from "../domain/gpus.ts";
@@ -7,14 +7,14 @@ import { nearestFew } from "../domain/nearest.ts";
 import { SvcError } from "../errors/index.ts";
 import TABLE from "./gpu-names.json" with { type: "json" };
 
-/** Providers whose words are in the table. */
+/** Providers with identifiers in the table. */
 type Speaker = keyof typeof TABLE.seen;
 
 /** A kind of GPU in a provider's own catalogue. */
 export interface SoldGpu {
-  /** What an order or a search calls it. */
+  /** Its identifier in an order or a search. */
   id: string;
-  /** What people are shown, where that is another name. */
+  /** Its displayed name, if that differs. */
   shownAs?: string;
   memoryGb?: number | null;
 }
@@ -34,7 +34,7 @@ export function plainGpuName(name: string): string {
   return name.toLowerCase().replace(/[\s_-]/g, "");
 }
 
-/** Gigabytes that a GPU has to have to bear this name: 80 for `A100`, though there are some with 40. */
+/** Minimum of gigabytes for a GPU with this name: 80 for `A100`, though there are some with 40. */
 export function leastMemoryOf(model: string): number | null {
   const wanted = readGpuName(model);
   if (wanted.memoryGb !== null) return wanted.memoryGb;
@@ -48,7 +48,7 @@ export function leastMemoryOf(model: string): number | null {
   return entry?.vram_gb ?? null;
 }
 
-/** The table's identifiers of a model, or the model itself where the table does not have it. */
+/** The table's identifiers of a model, or the model itself if the table does not have it. */
 export function gpuIds(speaker: Speaker, model: string): readonly string[] {
   const ids = tableIds(speaker, model);
   if (ids.length > 0) return ids;
@@ -63,14 +63,14 @@ function tableIds(speaker: Speaker, model: string): string[] {
   const least = leastMemoryOf(model);
   const ids = (KNOWN.get(speaker) ?? []).filter(({ id, memoryGb }) => {
     const sold = readGpuName(id);
-    // Where one name stands for several sizes of memory, the name tells none.
+    // If one name covers several sizes of memory, the name does not determine the size.
     const telling = TABLE.seen[speaker].name_tells_memory;
     return gpuCovers(wanted, sold, least, telling ? (sold.memoryGb ?? memoryGb) : null);
   });
   return [...new Set(ids.map(({ id }) => id))];
 }
 
-/** The table has this card, and never with this provider. */
+/** The table has this card, but never for this provider. */
 function isNeverSold(speaker: Speaker, model: string): boolean {
   const { card } = readGpuName(model);
   const entries = Object.entries(TABLE.gpus).filter(([name]) => readGpuName(name).card === card);
@@ -78,8 +78,8 @@ function isNeverSold(speaker: Speaker, model: string): boolean {
 }
 
 /**
- * What a request for this model may be served with.
- * @param sold the provider's catalogue, which alone counts where it is known; null where it is not
+ * The identifiers that may serve a request for this model.
+ * @param sold the provider's catalogue, which alone counts if it is known; null if it is not
  */
 export function gpuIdsSold(speaker: Speaker, model: string, sold: readonly SoldGpu[] | null): readonly string[] {
   const listed = gpuIds(speaker, model);
@@ -94,7 +94,7 @@ export function gpuIdsSold(speaker: Speaker, model: string, sold: readonly SoldG
   return [...new Set(sold.filter(isServed).map(({ id }) => id))];
 }
 
-/** Names of what can be rented that are near to one that the provider does not know. */
+/** Rentable names that are near to one that the provider does not know. */
 export function nearGpus(speaker: Speaker, model: string, sold: readonly SoldGpu[]): string[] {
   const has = new Set(sold.map(({ id }) => id));
   const own = Object.keys(TABLE.gpus).filter((name) => tableIds(speaker, name).some((id) => has.has(id)));
@@ -105,7 +105,9 @@ export function nearGpus(speaker: Speaker, model: string, sold: readonly SoldGpu
   });
 }
 
-/** For a model, or a number of them on one machine, that a provider never has: to try again would change nothing. */
+/**
+ * The error for a model, or a number of them on one machine, that a provider never has: a retry would change nothing.
+ */
 export function neverSold(provider: string, gpus: string, why: string): SvcError {
   const message = `${gpus}: ${why}`;
   return new SvcError(
@@ -124,13 +126,13 @@ export interface GpuWish {
   count: number;
 }
 
-/** What `gpus` of a spec asks for; null for `cpu` and `cpu:N`. */
+/** The GPUs that `gpus` of a spec requests; null for `cpu` and `cpu:N`. */
 export function gpuWish(gpus: string): GpuWish | null {
   const wish = parseGpus(gpus);
   return wish && { ...wish, model: wish.model.trim() };
 }
 
-/** As `gpuWish`, for providers that have nothing but machines with GPUs. Throws `gpus_unsupported`. */
+/** Like `gpuWish`, for providers that only have machines with GPUs. Throws `gpus_unsupported`. */
 export function gpuWishOf(provider: string, gpus: string): GpuWish {
   const wish = gpuWish(gpus);
   if (wish !== null) return wish;

@@ -1,3 +1,3 @@
-// The machine's own watch, by the name under which providers know it.
+// The machine's guard, under the name by which providers import it.
 
 export { GUARD_GRACE_SECONDS_MIN, guardDir, guardScript, type GuardedMachine } from "../domain/guard-script.ts";

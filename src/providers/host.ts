@@ -1,38 +1,42 @@
 // How the control plane reaches a run on a machine. The same contract serves this computer (files and processes in place)
 // and a rented machine (the same runner over SSH).
 //
-// H1. Every call may be repeated: a crash between any two of them is repaired by calling again.
+// H1. Every call is idempotent: after a crash between any two of them, calling again repairs the state.
 // H2. The runner owns the run: pid, exit code and log live in the run directory, so a new control plane re-attaches.
-// H3. Bytes of the log are named by their offset in the stream that the script wrote; the same offset is always the same byte.
+// H3. Bytes of the log are addressed by their offset in the stream that the script wrote; the same offset is always the
+//     same byte.
 
 import type { GateLook, ProbeName } from "../schemas/gate.ts";
 import type { RunnerSample, RunnerSpec, RunnerStatus } from "../schemas/runner.ts";
 
 export interface LogSlice {
-  /** Raw bytes that start at the offset asked for; empty when there is nothing new. */
+  /** Raw bytes from the requested offset on; empty when there is nothing new. */
   bytes: Buffer;
   /** When bytes were written, by offset, ascending; the first entry covers the first byte. Milliseconds since the epoch. */
   times: { offset: number; atMs: number }[];
-  /** By how much the machine's clock is ahead of ours; `times` are by ours already, what the script itself stamped is not. */
+  /**
+   * By how much the machine's clock is ahead of ours; `times` are already in our time, the script's own time stamps are
+   * not.
+   */
   clockAheadMs?: number;
 }
 
 export interface RemoteFile {
   /**
-   * Relative to the checkpoint directory, with `/`. Plain files, and links; anything else is left out. Bytes of a name that are not
-   * UTF-8 appear as in Python's `surrogateescape`: U+DC80 to U+DCFF.
+   * Relative to the checkpoint directory, with `/`. Plain files, and symlinks; anything else is skipped. Bytes of a
+   * name that are not UTF-8 appear as in Python's `surrogateescape`: U+DC80 to U+DCFF.
    */
   path: string;
-  /** Of a link: the plain file of the same directory that it leads to. Numbers and content are that one's. */
+  /** For a symlink: the plain file of the same directory to which it points. Numbers and content are that file's. */
   leadsTo?: string;
   size: number;
   mtimeMs: number;
   inode: number;
-  /** Bytes that the disk holds of it, where that is fewer than `size`: the rest is holes. */
+  /** Bytes that the file occupies on the disk, if fewer than `size`: the rest is holes. */
   stored?: number;
-  /** Its name at home is not the one that it has on its machine. */
+  /** Its local name differs from the one on its machine. */
   renamed?: true;
-  /** Why it cannot be fetched; it is listed only so that it can be named. Its numbers then mean nothing. */
+  /** Why it cannot be downloaded; it is listed only to be reported. Its numbers then have no meaning. */
   refused?: string;
   /** With `refused`: it is a symlink, which hides no further file. */
   isLink?: true;
@@ -40,75 +44,77 @@ export interface RemoteFile {
 
 /** A piece of a file that may be growing. */
 export interface PieceRequest {
-  /** As the file was listed; its size and time may be others by now. */
+  /** The file as listed; its size and time may have changed since. */
   file: RemoteFile;
   offset: number;
   max: number;
-  /** All of the file is wanted, as it was at one moment: one that changes while it is read is not answered. */
+  /** The whole file is requested, as one consistent version: a file that changes while it is read is not returned. */
   whole: boolean;
-  /** Ranges that must have these hashes (SHA-256), or the file was written anew. */
+  /** Ranges that must have these hashes (SHA-256); otherwise the file was rewritten. */
   checks: { start: number; end: number; sha256: string }[];
 }
 
-/** `size` and `mtimeMs` are those of the file when it was read. Null where it is gone, was written anew, or cannot be read. */
+/** `size` and `mtimeMs` are the file's when it was read. Null if it is gone, was rewritten, or cannot be read. */
 export type Piece = { bytes: Buffer; size: number; mtimeMs: number } | null;
 
-/** What is wanted of a run that is followed. */
+/** The request for news of a followed run. */
 export interface Following {
-  /** Of the first byte of log that is wanted, and how many at most. */
+  /** Offset of the first requested byte of log, and the maximum number of bytes. */
   offset: number;
   max: number;
-  /** The log's end as far as it is known: only more of it is news. */
+  /** Known length of the log: return only when it grows past this. */
   seen: number;
-  /** Milliseconds; 0 looks at once. */
+  /** Milliseconds; 0 answers at once. */
   waitMs: number;
 }
 
-/** What a look at a run tells. */
+/** The state of a run at one poll. */
 export interface RunLook extends RunnerStatus {
-  /** Bytes that the run's disk still takes; absent or null where that is not asked for, or not known. */
+  /** Free bytes on the run's disk; absent or null if not requested, or unknown. */
   disk_free?: number | null;
 }
 
 export interface RunHost {
   /**
-   * Starts the run unless this nonce was started before (then only reports). Secrets travel in a file of mode 600 that the
-   * runner unlinks, never in argv. Throws `python_missing`, `runner_failed`, `entrypoint_not_runnable`.
+   * Starts the run unless this nonce was started before (then only reports its state). Secrets travel in a file of mode
+   * 600 that the runner unlinks, never in argv. Throws `python_missing`, `runner_failed`, `entrypoint_not_runnable`.
    */
   start(spec: RunnerSpec, secretEnv: Record<string, string>, signal: AbortSignal): Promise<RunnerStatus>;
-  /** One look. Null when nothing was ever started here. A runner that died without a word is `phase: "failed"`. */
+  /**
+   * Polls once. Null when nothing was ever started here. A runner that died without a report gives `phase: "failed"`.
+   */
   status(signal: AbortSignal): Promise<RunLook | null>;
   /** Up to `max` bytes of log from `offset`. */
   readLog(offset: number, max: number, signal: AbortSignal): Promise<LogSlice>;
-  /** Whole samples from byte `offset` of samples.jsonl, and the offset to ask for next. */
+  /** Whole samples from byte `offset` of samples.jsonl, and the next offset. */
   readSamples(offset: number, signal: AbortSignal): Promise<{ samples: RunnerSample[]; next: number }>;
-  /** Everything before `offset` is durable at home: the spool may drop it. */
+  /** Everything before `offset` is durable on this computer: the spool may drop it. */
   ackLog(offset: number, signal: AbortSignal): Promise<void>;
-  /** TERM to the run's processes, after the grace KILL; resolves when no process of the run is left. */
+  /** Sends TERM to the run's processes, KILL after the grace; resolves when every process of the run is gone. */
   stop(graceSeconds: number, signal: AbortSignal): Promise<void>;
   /**
-   * Waits for news (the log grew beyond `seen`, the run ended) for at most `waitMs`, and then takes what there is. The status is
-   * older than the log: when it says "over", every byte it counts can be read.
+   * Waits for news (the log grew beyond `seen`, the run ended) for at most `waitMs`, and then reads what is available.
+   * The status is older than the log: when it is final, every byte it counts can be read.
    */
   follow(want: Following, signal: AbortSignal): Promise<{ look: RunLook | null; slice: LogSlice }>;
   listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]>;
   /**
-   * Copies one checkpoint file to `target` (a path at home, in a folder that exists). Throws `file_not_found` when it is not
-   * there any more as it was listed, `UnreadableFile` where it cannot be read.
+   * Copies one checkpoint file to `target` (a local path, in a folder that exists). Throws `file_not_found` when the
+   * file no longer exists as listed, `UnreadableFile` if it cannot be read.
    */
   fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void>;
-  /** Pieces of many files in one request, in its order. Absent where files are only fetched once they rest. */
+  /** Pieces of many files in one request, in its order. Absent if files are downloaded only once they rest. */
   readPieces?(pieces: readonly PieceRequest[], signal: AbortSignal): Promise<Piece[]>;
-  /** SHA-256 of a listed file, in hexadecimal; null when it is not there any more as it was listed. */
+  /** SHA-256 of a listed file, in hexadecimal; null when the file no longer exists as listed. */
   hashCheckpoint?(file: RemoteFile, signal: AbortSignal): Promise<string | null>;
 }
 
-/** What a machine says of itself when it is greeted. Unknown is null. */
+/** The facts that a machine reports when it is greeted. Unknown is null. */
 export interface MachineFacts {
-  /** Absolute home directory of the user that runs are started as. */
+  /** Absolute home directory of the user who runs the runs. */
   home: string;
   user: string;
-  /** Absolute path of the Python (3.8 or newer) that supervises runs, and runs scripts unless something better is found. */
+  /** Absolute path of the Python (3.8 or newer) that supervises runs, and runs scripts unless a better one is found. */
   python: string;
   python_version: string;
   cpus: number | null;
@@ -117,13 +123,13 @@ export interface MachineFacts {
   gpus: { name: string; memory_mib: number | null }[] | null;
   /** Version of the GPU driver, such as `570.86.15`. */
   gpu_driver?: string | null;
-  /** The tool of the driver is there and reports a failure. `exit` is null where it did not answer in time. */
+  /** The driver's tool exists and reports a failure. `exit` is null if it did not answer in time. */
   gpu_fault?: { tool: string; exit: number | null; words: string } | null;
-  /** GPUs are in the machine, and their driver does not answer (yet). */
+  /** The machine has GPUs, but their driver does not answer (yet). */
   driver_pending?: boolean;
   rsync: boolean;
   boot_id: string;
-  /** Names of other machines whose folders lie there: a machine that stays with its owner is adopted again and again. */
+  /** Names of other machines with folders there: a machine that its owner keeps is adopted again and again. */
   beside?: readonly string[];
 }
 
@@ -132,46 +138,46 @@ export interface MachineLayout {
   project: string;
   checkpoints: string;
   data: string;
-  /** What goes on PYTHONPATH: the package `svc`. */
+  /** The entry for PYTHONPATH: the package `svc`. */
   packages: string;
-  /** The virtual environment that the install step makes. */
+  /** The virtual environment that the install step creates. */
   environment: string;
 }
 
-/** A tree of plain files at home that is to lie on the machine. */
+/** A local tree of plain files to place on the machine. */
 export interface TreePush {
-  /** Absolute folder at home. */
+  /** Absolute local folder. */
   from: string;
-  /** Absolute folder on the machine; made where missing. */
+  /** Absolute folder on the machine; created if missing. */
   to: string;
   /** Relative to `from`, with `/`. Only these are sent. */
   files: readonly {
     path: string;
     size: number;
     executable: boolean;
-    /** Where it matters that the file keeps its time there, to the second. */
+    /** Set if the file must keep its time there, to the second. */
     mtimeMs?: number;
   }[];
-  /** That `from` holds these files and nothing else: then it need not be told file by file. */
+  /** `from` contains exactly these files: then they need not be listed one by one. */
   whole?: true;
-  /** A link among `files` is sent as what it leads to; else what is no plain file cannot be sent. */
+  /** A symlink among `files` is sent as its target; otherwise only plain files can be sent. */
   followLinks?: true;
-  /** Large files are sent by themselves and in pieces where rsync is not to be had; never together with `mirror`. */
+  /** Without rsync, large files are sent separately and in pieces; never together with `mirror`. */
   inPieces?: true;
-  /** Whether files of an earlier push that are not in `files` any more are removed from `to`. */
+  /** Whether files of an earlier push that are no longer in `files` are removed from `to`. */
   mirror: boolean;
   progress?: (done: { files: number; bytes: number; bytes_per_second: number }) => void;
 }
 
 export interface TreePushed {
   files: number;
-  /** Of all files; what travelled is less when some were there already. */
+  /** Size of all files; fewer bytes are sent if some exist already. */
   bytes: number;
   sent_bytes: number | null;
   how: string;
 }
 
-/** A file that is to lie on the machine. */
+/** A file to place on the machine. */
 export interface TreeFile {
   /** Relative, with `/`. */
   path: string;
@@ -180,25 +186,25 @@ export interface TreeFile {
   sha256: string;
 }
 
-/** What a tree on the machine is compared with. */
+/** A tree on the machine, and the files to compare it with. */
 export interface TreeCompare {
   /** Absolute folder there, below the machine's own. */
   root: string;
   files: readonly TreeFile[];
-  /** Whether contents are read; else sizes alone count. */
+  /** Whether contents are read; otherwise only sizes count. */
   digests: boolean;
-  /** Files that are there and are not what they must be are removed. */
+  /** Removes existing files that differ. */
   drop: boolean;
   progress?: (done: { files: number; bytes: number }) => void;
 }
 
-/** What ends the machine when nobody comes for it any more. docs/internals/guard.md tells how. */
+/** The guard that ends the machine when no control plane contacts it any more. docs/internals/guard.md describes it. */
 export interface Guard {
-  /** From the last contact, or from the last sign of work of the run. */
+  /** Counted from the last contact, or from the last sign of work of the run. */
   graceSeconds: number;
   /** See `Provider.selfEnd`. */
   selfEnd: string;
-  /** How long a run that still lives then may take to end. */
+  /** How long a run that is still alive then may take to end. */
   stopSeconds: number;
 }
 
@@ -228,25 +234,25 @@ export interface MachineGate {
 }
 
 /**
- * The way to one machine. Nothing here decides that a machine is lost: what cannot be reached throws `ssh_unreachable`, and the
- * provider is asked. Repeatable, all of it.
+ * Access to one machine. No method decides that a machine is lost: an unreachable machine throws `ssh_unreachable`, and
+ * the provider is asked. All methods are idempotent.
  */
 export interface MachineAccess {
-  /** True where steps work in place: nothing is copied, nothing is guarded. */
+  /** True if steps work in place: nothing is copied, nothing is guarded. */
   readonly inPlace: boolean;
   /** Known once the machine was greeted (the handle keeps `home`); throws `ssh_unreachable` before. */
   layout(): MachineLayout;
   /**
-   * Connects, makes sure that it is the machine that was ordered, and asks what it is. Throws `ssh_unreachable`, `ssh_refused`,
+   * Connects, verifies that it is the ordered machine, and reads its facts. Throws `ssh_unreachable`, `ssh_refused`,
    * `host_key_changed`, `machine_unfit`.
    */
   greet(signal: AbortSignal): Promise<MachineFacts>;
   push(tree: TreePush, signal: AbortSignal): Promise<TreePushed>;
-  /** The files that are missing, or are not what they must be. Other files there are not looked at. */
+  /** The files that are missing or differ. Other files there are not read. */
   compare(tree: TreeCompare, signal: AbortSignal): Promise<{ path: string; why: string }[]>;
-  /** Moves the machine's own deadline to `graceSeconds` from now, and starts its guard where none runs. */
+  /** Moves the machine's own deadline to `graceSeconds` from now, and starts its guard if none is running. */
   keep(guard: Guard, signal: AbortSignal): Promise<void>;
-  /** `run` for the script, `install` for what comes before it. */
+  /** `run` for the script, `install` for the installation before it. */
   host(purpose: "run" | "install"): RunHost;
   /** Tests the machine while files are sent to it; absent where steps work in place. Throws as `layout` does. */
   readonly gate?: MachineGate;

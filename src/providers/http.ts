@@ -1,10 +1,11 @@
-// One HTTP client for every provider's API. What a provider answers is not trusted: neither its length nor its form.
+// The one HTTP client for every provider's API. It does not trust an answer's length or form.
 //
-// H1. A call ends by its deadline, body included, and keeps no more than `maxBytes` of it, counted after inflation.
+// H1. A call ends by its deadline, body included, and keeps at most `maxBytes` of the body, counted after
+//     decompression.
 // H2. A key goes to the configured address only: over https, or to this computer itself. Redirects are not followed.
-// H3. Error texts name the method, the host and the path. Keys, bodies that were sent and query strings stay out of them.
-//     Nor do they stand in an answer: of what the other side repeats, the proof that it was shown is taken out.
-// H4. Who failed to get an answer can tell whether the request may have taken effect: `mayHaveBeenSent`.
+// H3. Error texts name the method, the host and the path. They contain no keys, request bodies or query strings. If the
+//     server repeats the credential of the request, it is removed from the answer.
+// H4. For a call without an answer, `mayHaveBeenSent` tells whether the request may have taken effect.
 
 import { hash } from "node:crypto";
 import { request as plainRequest, type ClientRequest, type IncomingMessage } from "node:http";
@@ -20,24 +21,24 @@ import { keepsSecrets } from "../schemas/address.ts";
 import { NOTHING_MADE } from "./provider.ts";
 
 const TIMEOUT_MS = 60_000;
-/** For the name, the connection and its TLS: an address where nothing answers is to be known before somebody wonders. */
+/** Limit for name lookup, connection and TLS: a dead address must be reported before a user wonders. */
 const CONNECT_MS = 9_000;
 const BYTES_MAX = 8 * 1024 * 1024;
-/** Whatever is asked for: a machine that is to be ended, and proven gone, costs money meanwhile. */
+/** Limit for any requested wait: a machine that must be ended, and proven gone, costs money meanwhile. */
 const RETRY_AFTER_MAX_MS = 2 * 60_000;
 
 export interface HttpRequest {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Begins with `/`; parts that come from elsewhere are to be escaped by the caller. */
+  /** Begins with `/`; the caller escapes parts from other sources. */
   path: string;
-  /** `undefined` leaves a name out; a list repeats it. */
+  /** `undefined` omits a name; a list repeats it. */
   query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
   headers?: Readonly<Record<string, string>>;
   json?: unknown;
   form?: Readonly<Record<string, string>>;
   signal?: AbortSignal | undefined;
   timeoutMs?: number;
-  /** An answer that has begun and does not end in time counts with what came: for a log that the provider goes on with. */
+  /** An answer that has begun and does not end in time counts with the bytes so far: for an endless log. */
   partly?: true;
 }
 
@@ -46,11 +47,11 @@ export interface HttpAnswer {
   /** Names in lower case. */
   headers: Readonly<Record<string, string>>;
   text: string;
-  /** The body as JSON, in which NaN and Infinity are read as text; undefined where it is none. */
+  /** The body as JSON, in which NaN and Infinity are read as text; undefined if it is not JSON. */
   json(): unknown;
-  /** A page for people in place of an answer. */
+  /** An HTML page instead of an API answer. */
   isHtml: boolean;
-  /** What the provider asks to be waited before the next call; null where it asks for nothing. */
+  /** The delay that the provider requests before the next call; null if it requests none. */
   retryAfterMs: number | null;
 }
 
@@ -62,14 +63,14 @@ export class ProviderHttp {
   private readonly userAgent: string;
   private readonly proxy: ProxyEnv | undefined;
 
-  /** Throws `provider_unavailable` where the address must not be given a key. */
+  /** Throws `provider_unavailable` if the address must not receive a key. */
   constructor(options: {
     provider: string;
     baseUrl: string;
     timeoutMs?: number;
     maxBytes?: number;
     userAgent: string;
-    /** Of this process unless given: HTTPS_PROXY and NO_PROXY count. */
+    /** By default this process's environment: HTTPS_PROXY and NO_PROXY count. */
     env?: NodeJS.ProcessEnv;
   }) {
     this.provider = options.provider;
@@ -81,8 +82,8 @@ export class ProviderHttp {
   }
 
   /**
-   * Any status is an answer, but for a redirect (`provider_error`). No answer is `provider_unreachable`; a body too large to be
-   * one, `provider_error`. An abort throws the signal's reason.
+   * Any status counts as an answer, except a redirect (`provider_error`). Without an answer it throws
+   * `provider_unreachable`, for an oversized body `provider_error`. An abort throws the signal's reason.
    */
   async call(request: HttpRequest): Promise<HttpAnswer> {
     const { signal } = request;
@@ -135,7 +136,7 @@ export class ProviderHttp {
       ...(body === null && request.method === "GET" ? {} : { "content-length": Buffer.byteLength(body ?? "") }),
       ...request.headers,
     };
-    // A connection of its own for each call: one that was kept open may be closed under a request that costs money.
+    // Each call uses its own connection: a server may close a kept one during a request that costs money.
     const isTls = url.protocol === "https:";
     const agent = isTls && this.proxy !== undefined ? new TlsAgent({ proxyEnv: { ...this.proxy } }) : false;
     const outgoing = (isTls ? tlsRequest : plainRequest)(url, { method: request.method, headers, agent });
@@ -144,7 +145,7 @@ export class ProviderHttp {
   }
 }
 
-/** The client of an address that is read anew at every call. */
+/** A client whose address is read again at every call. */
 export function clientOf(
   baseUrl: () => string,
   options: Omit<ConstructorParameters<typeof ProviderHttp>[0], "baseUrl">,
@@ -159,10 +160,10 @@ export function clientOf(
 
 const FORM = "application/x-www-form-urlencoded";
 
-/** What is shorter could as well be a word of the answer's own form. */
+/** A shorter credential could also be a word of the answer's own form. */
 const PROOF_MIN = 8;
 
-/** By what a request proves whose it is; of a name and a password, the password by itself as well. */
+/** The credentials in a request; for a name and a password, the password alone as well. */
 function proofsOf({ headers = {}, form = {} }: HttpRequest): string[] {
   const shown = Object.entries(headers).filter(([name]) => /^authorization$|token$|key$/i.test(name));
   const given = Object.entries(form).filter(([name]) => /assertion|secret|token/i.test(name));
@@ -179,7 +180,7 @@ function proofsOf({ headers = {}, form = {} }: HttpRequest): string[] {
   return [...proofs, ...given.map(([, value]) => value)].filter((proof) => proof.length >= PROOF_MIN);
 }
 
-/** Before the handshake is over it is null or `unknown`. */
+/** Before the handshake has ended it is null or `unknown`. */
 const isSecure = (socket: TLSSocket): boolean => (socket.getProtocol() ?? "").startsWith("TLS");
 
 interface Wanted {
@@ -200,7 +201,7 @@ class Exchange {
   private timer: NodeJS.Timeout | undefined;
   private connecting: NodeJS.Timeout | undefined;
   private reject: (reason: unknown) => void = () => undefined;
-  /** Settles with what came so far, where that counts. */
+  /** Settles with the bytes so far, if a part counts. */
   private settlePart: (() => void) | null = null;
 
   constructor(provider: string, what: string, timeoutMs: number) {
@@ -234,7 +235,7 @@ class Exchange {
         clearTimeout(this.connecting);
       };
       this.outgoing.on("socket", (socket) => {
-        // One that a proxy's tunnel was made for may have shaken hands before it is handed over.
+        // A socket from a proxy's tunnel may have completed its handshake before it arrives here.
         if (!socket.connecting && "encrypted" in socket && isSecure(socket as TLSSocket)) connected();
         else socket.on("encrypted" in socket ? "secureConnect" : "connect", connected);
       });
@@ -331,11 +332,12 @@ function inflated(response: IncomingMessage): Readable | null {
 }
 
 /**
- * Some servers write NaN and Infinity, which are no JSON. One bad price must not hide every machine of the account, for then none
- * of them could be found or proven gone. They are read as text: that is there, other than null, and it is no number.
+ * Some servers write NaN and Infinity, which are not JSON. One bad price must not hide every machine of the account,
+ * because then none could be found or proven gone. They are read as text: a value that is present, not null, and not a
+ * number.
  */
 const withoutNaN = (text: string): string =>
-  // A string that does not end counts to the end of the text: looked for anew at every quote in it, it would take hours.
+  // An unterminated string counts to the end of the text: searching it again at every quote would take hours.
   text.replace(/"(?:[^"\\]+|\\[^]?)*"?|[-+]?\b(?:nan|inf|infinity)\b/gi, (token) =>
     token.startsWith('"') ? token : `"${token}"`,
   );
@@ -357,7 +359,7 @@ function answerOf(response: IncomingMessage, text: string): HttpAnswer {
   };
 }
 
-/** What is asked for in `Retry-After` or a `RateLimit` header of either form. `nowMs` is the provider's own clock. */
+/** The delay in `Retry-After` or a `RateLimit` header of either form. `nowMs` is the provider's own clock. */
 export function retryAfterMs(headers: Readonly<Record<string, string>>, nowMs: number): number | null {
   const after = headers["retry-after"]?.trim();
   if (after !== undefined && after !== "") {
@@ -375,13 +377,16 @@ export function retryAfterMs(headers: Readonly<Record<string, string>>, nowMs: n
 const within = (ms: number): number => Math.min(Math.max(0, Math.ceil(ms)), RETRY_AFTER_MAX_MS);
 
 const unsent = new WeakSet<object>();
-/** Marks an error as thrown before anything left this computer, or as a refusal that came before the request was carried out. */
+/**
+ * Marks an error as thrown before anything left this computer, or as a refusal that came before the request was carried
+ * out.
+ */
 export function neverSent<E extends Error>(error: E): E {
   unsent.add(error);
   return error;
 }
 
-/** For what an order needs before it is sent: where that fails, nothing has left this computer. */
+/** For the preparations of an order: if they fail, nothing has left this computer. */
 export async function beforeSending<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -390,7 +395,10 @@ export async function beforeSending<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** False only where it is certain that the request had no effect: no name, no connection, no TLS, no slot in time, or refused unread. */
+/**
+ * False only if the request certainly had no effect: no name, no connection, no TLS, no slot in time, or refused
+ * unread.
+ */
 export function mayHaveBeenSent(error: unknown): boolean {
   for (let e = error; typeof e === "object" && e !== null; e = (e as { cause?: unknown }).cause)
     if (unsent.has(e)) return false;
@@ -398,7 +406,7 @@ export function mayHaveBeenSent(error: unknown): boolean {
 }
 
 /**
- * What a failed create call means. Only what says for certain that nothing was made stays what it is; all else is
+ * Interprets a failed create call. Only errors that prove that nothing was made stay unchanged; all others become
  * `outcome_unknown`.
  */
 export function outcomeOfCreate(error: unknown, provider: string, what: string): SvcError {
@@ -422,7 +430,7 @@ function safeBase(provider: string, baseUrl: string): URL {
   return url;
 }
 
-/** Tells two keys apart without holding one. */
+/** Distinguishes two keys without storing one. */
 export const keyPrint = (secret: string): string => `key:${hash("sha256", secret, "hex").slice(0, 12)}`;
 
 const UNKNOWN_SIGNER =
@@ -459,6 +467,6 @@ function plainWords(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   if (typeof code === "string")
     return WORDS[code] ?? (code.startsWith("HPE_") ? "it does not speak HTTP" : `error ${code}`);
-  // Node's own texts, such as "socket hang up"; they hold nothing of the request.
+  // Node's own texts, such as "socket hang up"; they contain nothing of the request.
   return typeof message === "string" ? message : "unknown reason";
 }

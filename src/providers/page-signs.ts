@@ -1,33 +1,33 @@
-// What an answer that holds a list says about further pages. No provider is named here: the forms are those that HTTP APIs use
-// (cursors, links, page numbers, offsets, totals, flags, headers). A member whose name could mean "there is more" and whose meaning is
-// not understood is reported as unclear, and its list counts as incomplete.
+// Reads the signs of further pages in an answer that holds a list. It names no provider: the forms are those that HTTP
+// APIs use (cursors, links, page numbers, offsets, totals, flags, headers). A member whose name could mean "there is
+// more" but whose meaning is unclear is reported, and its list counts as incomplete.
 
 import { jsonOf } from "../domain/parsed-lines.ts";
 
 export interface Cursor {
-  /** The member that held it, as the answer spells it. */
+  /** The member that held it, in the answer's spelling. */
   member: string;
   value: string;
 }
 
 export interface Signs {
-  /** What a flag says: there is more, there is none; null where no flag says anything. */
+  /** A flag's meaning: there is more, or there is not; null without a flag. */
   more: boolean | null;
-  /** Cursors that are said to lead to the next page. */
+  /** Cursors that lead to the next page by their name. */
   next: Cursor[];
-  /** Cursors that may also only mark where this page ends. */
+  /** Cursors that may also only mark the end of this page. */
   maybeNext: Cursor[];
   /** Addresses of the next page. */
   links: string[];
-  /** Rows of the whole list. */
+  /** Number of rows of the whole list. */
   total: number | null;
   page: { member: string; value: number } | null;
   pages: number | null;
   offset: { member: string; value: number } | null;
   limit: number | null;
-  /** Members that may mean that something is missing, in words. */
+  /** Members that may mean that something is missing, as text. */
   unclear: string[];
-  /** A member that would lead to the next page is there, and leads nowhere. */
+  /** A member for the next page exists, and is empty. */
   endTold: boolean;
 }
 
@@ -44,7 +44,7 @@ export function signsOf(body: unknown, headers: Readonly<Record<string, string>>
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** `hasNextPage`, `has_next_page` and `has-next-page` are all `has next page`. */
+/** `hasNextPage`, `has_next_page` and `has-next-page` all become `has next page`. */
 const wordsOf = (name: string): string =>
   name
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
@@ -52,7 +52,7 @@ const wordsOf = (name: string): string =>
     .trim()
     .toLowerCase();
 
-/** Of the way back, of this page, or of the ends of the whole list. */
+/** About the way back, this page, or the ends of the whole list. */
 const ELSEWHERE = /\b(prev|previous|before|first|self|current|start|base)\b/;
 const MORE = /\b(more|next|truncated|incomplete|partial|further|continues|continue|cut|capped)\b/;
 const COMPLETE = /\b(complete|last|final|done|end|ended|exhausted|finished|whole)\b/;
@@ -68,9 +68,9 @@ const FAILED =
   /\b(warnings?|errors?|unreachables?|unavailable|failed|failures?|missing|skipped|omitted|excluded|incomplete|partial|silent)\b/;
 const SUSPICIOUS =
   /\b(more|next|cursor|page|pages|paging|pagination|paginated|token|continuation|continue|truncated|partial|incomplete|remaining|left|total|offset|marker|scroll|rest|omitted|hidden|further|unreachable|unreachables|unavailable|missing|capped|cut|warning|warnings)\b/;
-/** What is left of these is no part of the list. */
+/** The rest of these members does not concern the list. */
 const OTHER_BUSINESS = /\b(rate|ratelimit|quota|quotas|usage|throttle|cost|costs|credits?|balance|billing)\b/;
-/** An announcement that an API goes away says nothing about the list. */
+/** An announcement that an API will be retired says nothing about the list. */
 const RETIREMENT = /deprecat|sunset|retire|migrat|end[- ]of[- ]life/i;
 const LINK = /^(https?:\/\/|\/|\?)/i;
 
@@ -129,7 +129,7 @@ class Reader {
     }
     if (Array.isArray(value) && value.length > 0) return this.#array(words, member, value, depth);
     if (isRecord(value) && Object.keys(value).length > 0) return this.#object(words, member, value, depth, underNext);
-    // Null, or empty: a member that would lead on, and does not.
+    // Null, or empty: a member for the next page that leads nowhere.
     if (NEXT.test(words) || CURSOR.test(words)) this.signs.endTold = true;
   }
 
@@ -208,7 +208,7 @@ class Reader {
   }
 }
 
-/** A header's text as the number or flag that it writes. */
+/** A header's text as a number or flag. */
 function plainValue(text: string): unknown {
   if (/^\d{1,12}$/.test(text)) return Number(text);
   if (/^(true|false)$/i.test(text)) return text.toLowerCase() === "true";

@@ -1,10 +1,12 @@
-// Reads a list whole, in whatever form of pages a provider gives it. Every list of every provider goes through here.
+// Reads a complete list, in any form of pages. Every list of every provider is read by this file.
 //
-// L1. A list is whole when every page was read and no answer gives a sign of more. Whatever is not understood counts as more.
-// L2. Pages that go round in a circle, repeat themselves or do not end leave the list incomplete, after a bounded number of calls.
-// L3. A list of several pages may change while it is read, so that a row moves from a page to come to one that was read. Where
-//     totals are told they must agree with what was read; else the list is read again until two readings are the same.
-// L4. What an incomplete list shows is there. What it does not show may be there as well.
+// L1. A list is complete when every page was read and no answer gives a sign of more. Anything unclear counts as more.
+// L2. Pages that form a cycle, repeat themselves or do not end leave the list incomplete, after a bounded number of
+//     calls.
+// L3. A list of several pages may change while it is read, so that a row moves from a later page to one that was
+//     already read. Reported totals must match the rows that were read; without totals the list is read again until two
+//     readings are the same.
+// L4. Rows in an incomplete list exist. Other rows may exist as well.
 
 import { SvcError } from "../errors/index.ts";
 import type { ProviderName } from "../schemas/spec.ts";
@@ -13,7 +15,7 @@ import { signsOf, type Cursor, type Signs } from "./page-signs.ts";
 const PAGES_MAX = 1_000;
 const ROWS_MAX = 100_000;
 const READINGS_MAX = 3;
-/** A list that takes longer than this says little about how things are. */
+/** A list that takes longer than this says little about the present state. */
 const LIST_MS_MAX = 120_000;
 
 export type PageQuery = Readonly<Record<string, string>>;
@@ -28,17 +30,17 @@ export interface ListRequest<Row> {
   provider: ProviderName;
   /** For messages, such as `list of pods`. */
   what: string;
-  /** Of the endpoint: a link to the next page that leads elsewhere is not followed. */
+  /** Path of the endpoint: a link to the next page that leads elsewhere is not followed. */
   path: string;
-  /** Asks for one page; the first one has an empty query. Throws what the provider's refusal means. */
+  /** Requests one page; the first one has an empty query. Throws the meaning of the provider's refusal. */
   ask(query: PageQuery): Promise<PageAnswer>;
-  /** The rows of one answer. Throws where it holds no list. */
+  /** The rows of one answer. Throws if it holds no list. */
   rows(body: unknown): readonly Row[];
-  /** Tells two rows apart. */
+  /** Distinguishes two rows. */
   key(row: Row): string;
   /** Members of the answer that hold the rows, or that are known to say nothing about further pages. */
   content: readonly string[];
-  /** The parameter that a cursor goes into, where the provider documents it. */
+  /** The parameter for a cursor, if the provider documents it. */
   cursorParameter?: string;
   /** False for a list whose absences prove nothing, such as a catalogue: it is read once (L3). */
   provesAbsence?: boolean;
@@ -47,11 +49,11 @@ export interface ListRequest<Row> {
 
 export interface List<Row> {
   rows: Row[];
-  /** Why rows may be missing; null for a whole list. */
+  /** Why rows may be missing; null for a complete list. */
   missing: SvcError | null;
 }
 
-/** Throws where not even the first page could be read. */
+/** Throws if not even the first page could be read. */
 export async function readList<Row>(request: ListRequest<Row>): Promise<List<Row>> {
   const until = request.now() + LIST_MS_MAX;
   const shown = new Map<string, Row>();
@@ -61,7 +63,7 @@ export async function readList<Row>(request: ListRequest<Row>): Promise<List<Row
     try {
       await pages.read();
     } catch (e) {
-      // What an earlier reading showed is there, whatever fails now.
+      // Rows of an earlier reading exist, whatever fails now.
       if (shown.size === 0 && pages.rows.size === 0) throw e;
       if (!(e instanceof SvcError)) throw e;
       pages.missing ??= e;
@@ -79,7 +81,7 @@ export async function readList<Row>(request: ListRequest<Row>): Promise<List<Row
   return { rows: [...shown.values()], missing: incomplete(request, "it changes while its pages are read") };
 }
 
-/** As `readList`, for who needs all of it or nothing. */
+/** Like `readList`, for callers that need all of it or nothing. */
 export async function wholeList<Row>(request: ListRequest<Row>): Promise<Row[]> {
   const { rows, missing } = await readList(request);
   if (missing !== null) throw missing;
@@ -102,7 +104,7 @@ class Pages<Row> {
   readonly #content: ReadonlySet<string>;
   readonly #totals = new Set<number>();
   readonly #cursors = new Set<string>();
-  /** The parameter that proved to lead on. */
+  /** The parameter that proved to lead to the next page. */
   #parameter: string | null = null;
 
   constructor(request: ListRequest<Row>, until: number) {
@@ -136,7 +138,7 @@ class Pages<Row> {
     }
   }
 
-  /** By the first of these ways that leads to a page which is not one of those that were read; null where none does. */
+  /** Takes the first of these ways that leads to a page that was not read yet; null if none does. */
   async #follow(ways: readonly Way[]): Promise<Page<Row> | null> {
     let failure: SvcError | null = null;
     for (const { query, parameter } of ways) {
@@ -146,7 +148,7 @@ class Pages<Row> {
       } catch (e) {
         if (!(e instanceof SvcError)) throw e;
         failure = e;
-        // Only a refusal may be about the parameter.
+        // Only a refusal may concern the parameter.
         if (e.code !== "provider_error" || this.#parameter !== null) break;
         continue;
       }
@@ -175,11 +177,14 @@ class Pages<Row> {
   #take({ rows, signs }: Page<Row>): void {
     this.count++;
     for (const row of rows) this.rows.set(this.#request.key(row), row);
-    // A count of this page's own rows is no total.
+    // A count of only this page's rows does not count as a total.
     if (signs.total !== null && signs.total !== rows.length) this.#totals.add(signs.total);
   }
 
-  /** How the next page may be asked for, the likeliest first; null at the end of the list, words where it is known that there is more. */
+  /**
+   * The possible requests for the next page, the likeliest first; null at the end of the list, text if there is more
+   * but no known way to it.
+   */
   #waysOn(signs: Signs, length: number): Way[] | string | null {
     for (const link of signs.links) {
       const query = this.#queryOf(link);
@@ -210,7 +215,7 @@ class Pages<Row> {
     return usable.map((parameter) => ({ query: { [parameter]: value }, parameter }));
   }
 
-  /** By page number or offset, where a total, a number of pages or a flag says that there is more. */
+  /** By page number or offset, if a total, a number of pages or a flag shows that there is more. */
   #byCounting(signs: Signs, length: number): Way[] | string | null {
     const { total, page, pages, offset, limit, more } = signs;
     const isLast = (page?.value ?? 1) >= (pages ?? 0) - (this.#startsAtZero(signs) ? 1 : 0);
@@ -235,13 +240,13 @@ class Pages<Row> {
     return this.#zero;
   }
 
-  /** Only the query of a link is used: the address stays the configured one. Null where the link leads to another path. */
+  /** Only the query of a link is used: the address stays the configured one. Null if the link leads to another path. */
   #queryOf(link: string): PageQuery | null {
     const base = `http://page.invalid${this.#request.path}`;
     if (!URL.canParse(link, base)) return null;
     const url = new URL(link, base);
     const [own, other] = [this.#request.path, url.pathname].map((path) => path.replace(/\/+$/, ""));
-    // A proxy or a version of the API may stand in front of either.
+    // A proxy prefix or an API version may precede either path.
     if (own === undefined || other === undefined || !(own.endsWith(other) || other.endsWith(own))) return null;
     return Object.fromEntries(url.searchParams);
   }
@@ -265,7 +270,7 @@ const way = (parameter: string, value: number): Way => ({ query: { [parameter]: 
 
 const cursorsOf = ({ next, links }: Signs): string[] => [...next.map(({ value }) => value), ...links];
 
-/** Parameters that the cursor in a member may go into, the likeliest first. */
+/** Parameters for the cursor of a member, the likeliest first. */
 function parametersFor(member: string): string[] {
   const bare = member.replace(/^(next|end)[_-]?/i, "");
   const own = bare === "" ? [] : [bare.charAt(0).toLowerCase() + bare.slice(1)];

@@ -1,15 +1,15 @@
 // The contract of a provider. Vendor words and vendor quirks stay inside its folder.
 //
-// P1. `create` may lose its answer: then it throws, and the machine may exist all the same, now or up to `horizonMs` later.
-//     It throws one of NOTHING_MADE only where the provider said in so many words that it made nothing. Where it refused and made
-//     a machine all the same, the error carries that one (`inVain`): it is ended, and never taken for the run's.
-// P2. A listing may lag behind by `listingLagMs`. A listing that fails, or that may be incomplete, throws; it never proves that a machine
-//     does not exist. What it did show travels with the error (`inPart`).
-// P3. `terminate` and `inspect` may be repeated. Only `inspect` saying "gone" ends the bill: an answer that could also mean a
-//     bad key, an outage or a listing that lags is not "gone".
+// P1. `create` may lose its answer: then it throws, and the machine may exist anyway, now or up to `horizonMs` later.
+//     It throws one of NOTHING_MADE only if the provider said explicitly that it made nothing. If it refused and made a
+//     machine anyway, the error carries that one (`inVain`): it is ended, and never used for the run.
+// P2. A listing may lag behind by `listingLagMs`. A listing that fails, or that may be incomplete, throws; it never
+//     proves that a machine does not exist. The machines that it did show travel with the error (`inPart`).
+// P3. `terminate` and `inspect` are idempotent. Only `inspect` saying "gone" ends the bill: an answer that could also
+//     mean a bad key, an outage or a listing that lags is not "gone".
 // P4. Every host, port, user and id that a provider answers with is checked against a strict pattern before it is used or kept;
 //     every price is a finite number of 0 or more, or the offer does not exist.
-// P5. No secret is put where the provider shows it: names, labels, variables of the machine, start scripts.
+// P5. No secret is put into a place that the provider shows: names, labels, variables of the machine, start scripts.
 
 import type { SshEndpoint } from "../domain/endpoint.ts";
 import type { ErrorCode } from "../errors/index.ts";
@@ -18,23 +18,26 @@ import type { ProviderName, RunSpec } from "../schemas/spec.ts";
 import type { MachineAccess } from "./host.ts";
 
 export interface Offer {
-  /** The provider's own name for what would be rented. */
+  /** The provider's own name of the offered machine. */
   id: string;
-  /** Integer micro-dollars per hour for the whole machine; null where the provider reports no price. */
+  /** Integer micro-dollars per hour for the whole machine; null if the provider reports no price. */
   priceMicro: number | null;
-  /** Micro-dollars for a GB of traffic, in and out together, where the provider tells it. It decides between offers of nearly one price. */
+  /**
+   * Micro-dollars per GB of traffic, in and out together, if the provider reports it. It decides between offers of
+   * nearly equal price.
+   */
   trafficMicro?: number;
-  /** What the provider tells of it, for a person: `gpu`, `memory`, `place`. Never a secret. */
+  /** The provider's description, for a person: `gpu`, `memory`, `place`. Never a secret. */
   facts?: Record<string, string>;
-  /** True where the provider may take the machine back. Only offered when `spec.spot` is `prefer` or `only`. */
+  /** True if the provider may take the machine back. Only offered when `spec.spot` is `prefer` or `only`. */
   spot?: true;
-  /** Who else is on the same hardware, as the provider calls it: a machine or host id. Bad hosts are avoided by it. */
+  /** The physical machine, by the provider's machine or host id, so that bad hosts can be avoided. */
   host?: string;
-  /** What `create` of the same provider needs to know of it, beside the id. */
+  /** Further data for `create` of the same provider, in addition to the id. */
   extra?: Record<string, string>;
 }
 
-/** All that a restart has of a machine: plain JSON, stored in the ledger. */
+/** All that a restart knows about a machine: plain JSON, stored in the ledger. */
 export interface MachineHandle {
   v: 1;
   provider: ProviderName;
@@ -42,13 +45,19 @@ export interface MachineHandle {
   name: string;
   address: string | null;
   priceMicro: number | null;
-  /** `priceMicro` is the offer's, for the machine's own could not be read: it counts for the cost, and not against a cap. */
+  /**
+   * `priceMicro` is the offer's, because the machine's own could not be read: it counts for the cost, and not against a
+   * cap.
+   */
   priceOffered?: true;
-  /** What is billed until it runs, where that is less: micro-dollars an hour. It counts for the cost, and never against a cap. */
+  /**
+   * The lower price until the machine runs, if there is one: micro-dollars per hour. It counts for the cost, and never
+   * against a cap.
+   */
   billedMicro?: number;
-  /** Ways in, best first. */
+  /** Endpoints, best first. */
   ssh?: SshEndpoint[];
-  /** What is needed to find or reach it again: a zone, a home directory. Never a secret. */
+  /** Data for finding or reaching it again: a zone, a home directory. Never a secret. */
   extra?: Record<string, string>;
 }
 
@@ -61,32 +70,32 @@ export interface Order {
 }
 
 export type MachineStatus =
-  /** `priceMicro` where its whole price is billed already. */
+  /** `priceMicro` if its full price is already billed. */
   | { phase: "starting"; why: string; priceMicro?: number | null }
   | {
       phase: "ready";
       address: string | null;
-      /** Ways in, best first; absent for a machine that is reached in place. They may change from one look to the next. */
+      /** Endpoints, best first; absent for a machine in place. They may change between two polls. */
       ssh?: SshEndpoint[];
-      /** Where the other nodes of the job reach it. */
+      /** The address at which the job's other nodes reach it. */
       privateAddress?: string | null;
-      /** What is billed now, in integer micro-dollars per hour; null where the provider reports none. */
+      /** The current price, in integer micro-dollars per hour; null if the provider reports none. */
       priceMicro?: number | null;
     }
-  /** It exists, may cost money, and will not serve this run (any more): stopped, outbid, failed to boot. */
+  /** It exists, may cost money, and cannot serve this run (any more): stopped, outbid, failed to boot. */
   | {
       phase: "broken";
       why: string;
       priceMicro?: number | null;
-      /** It never came up, and the fault is its host's: another machine of the same order may. */
+      /** It never came up, and its host is at fault: another machine of the same order may work. */
       elsewhere?: true;
-      /** The provider took the machine back; `why` says how it put it. A stopped spot machine is never resumed. */
+      /** The provider took the machine back; `why` quotes its reason. A stopped spot machine is never resumed. */
       preempted?: true;
     }
-  /** Proven not to exist. `why` where the provider tells: preempted, deleted by hand, its time limit. */
+  /** Proven not to exist. `why` if the provider reports a reason: preempted, deleted by hand, its time limit. */
   | { phase: "gone"; why?: string; preempted?: true };
 
-/** Of machines with one name, the first one is kept: one that runs, else one that may come up, else one that is stopped. */
+/** The order of preference among machines with one name: running, then starting, then stopped. */
 export const usefulness = ({ phase }: MachineStatus): number => ["ready", "starting", "broken", "gone"].indexOf(phase);
 
 /** Codes with which `create` and `listOffers` say that nothing was made: the next offer may be tried at once. */
@@ -102,7 +111,7 @@ export const NOTHING_MADE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 const spoilt = new WeakMap<object, MachineHandle>();
-/** Marks an error of `create` with the machine that was made all the same. */
+/** Attaches to an error of `create` the machine that was made anyway. */
 export function inVain<E extends Error>(error: E, machine: MachineHandle): E {
   spoilt.set(error, machine);
   return error;
@@ -111,7 +120,7 @@ export const madeInVain = (error: unknown): MachineHandle | null =>
   typeof error === "object" && error !== null ? (spoilt.get(error) ?? null) : null;
 
 const passedOver = new WeakMap<readonly Offer[], readonly string[]>();
-/** Marks what `listOffers` gives with why other machines are not among it, in words for people: none in stock, a price that is no number. */
+/** Attaches to an offer list the reasons why other machines are not in it, as text: none in stock, an invalid price. */
 export function withoutOthers(offers: Offer[], reasons: readonly string[]): Offer[] {
   passedOver.set(offers, reasons);
   return offers;
@@ -124,7 +133,7 @@ export interface PartialListing {
   gap: "named" | "anywhere";
 }
 const parts = new WeakMap<object, PartialListing>();
-/** Marks an error of `listOwned` with the machines that the incomplete listing showed: those exist. */
+/** Attaches to an error of `listOwned` the machines that the incomplete listing showed: those exist. */
 export function inPart<E extends Error>(error: E, machines: MachineHandle[], gap: PartialListing["gap"]): E {
   parts.set(error, { machines, gap });
   return error;
@@ -132,39 +141,39 @@ export function inPart<E extends Error>(error: E, machines: MachineHandle[], gap
 export const shownInPart = (error: unknown): PartialListing | null =>
   typeof error === "object" && error !== null ? (parts.get(error) ?? null) : null;
 
-/** Codes that say that the provider cannot be asked as things are set here: nothing of any machine. */
+/** Errors about svc's own configuration: the provider cannot be called. They say nothing about any machine. */
 export const CANNOT_ASK: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "credential_missing",
   "credential_refused",
   "provider_unavailable",
 ]);
 
-/** What must be believed about lost and late answers before a machine may be called absent. */
+/** The provider's bounds for lost and late answers, after which a machine may be called absent. */
 export interface Certainty {
   /** A request that was sent may still take effect for this long. */
   horizonMs: number;
-  /** A machine that exists may be missing from a listing for this long. */
+  /** An existing machine may be missing from a listing for this long. */
   listingLagMs: number;
-  /** Empty listings in a row, after all that, that count as proof. */
+  /** Number of consecutive empty listings, after all that, that count as proof. */
   emptyLooks: number;
-  /** Between two such listings. */
+  /** Time between two such listings. */
   lookGapMs: number;
 }
 
-/** A machine on the account that does not bear this installation's mark. Never touched. */
+/** A machine on the account without this installation's mark. Never touched. */
 export interface ForeignMachine {
   id: string;
   name: string | null;
 }
 
 export interface Account {
-  /** Whose account the credential opens, as the provider calls it. */
+  /** The credential's account, by the provider's name. */
   name: string;
-  /** What the credential may do, in words, where that is more or less than to read the account. */
+  /** The credential's permissions, as text, if they are more or less than reading the account. */
   may?: string[];
-  /** Dollars that can be spent; null where the provider does not tell. */
+  /** Dollars that can be spent; null if the provider does not report it. */
   balanceUsd: number | null;
-  /** What stands in the way of renting a machine, in words; empty where nothing does. */
+  /** Obstacles to renting a machine, as text; empty if there are none. */
   warnings: string[];
 }
 
@@ -172,32 +181,39 @@ export interface Provider {
   readonly name: ProviderName;
   readonly info: Omit<ProviderInfo, "connected" | "source" | "missing">;
   readonly certainty: Certainty;
-  /** Throws where the provider can never serve this spec, naming the field. Asks nobody. */
+  /** Throws if the provider can never serve this spec, naming the field. Sends no request. */
   check?(spec: RunSpec): void;
   /** Cheapest first. An empty list is an answer, not an error. */
   listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]>;
-  /** Returns once the provider knows the machine. Not aborted by a kill: its answer is wanted even then. */
+  /** Returns once the provider knows the machine. A kill does not abort it: its answer is needed even then. */
   create(offer: Offer, order: Order): Promise<MachineHandle>;
   inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus>;
   terminate(handle: MachineHandle, signal: AbortSignal): Promise<void>;
-  /** Machines whose name begins with `prefix`, ours and nobody else's; of several with one name, the most useful first (`usefulness`). */
+  /**
+   * Machines whose name begins with `prefix`, and no others; of several with one name, the most useful first
+   * (`usefulness`).
+   */
   listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]>;
-  /** Machines on the account whose name does not begin with `prefix`; absent where it cannot be told. */
+  /** Machines on the account whose name does not begin with `prefix`; absent if they cannot be listed. */
   listForeign?(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]>;
   /**
-   * Whose account the credential opens now (or, with a handle, the one that this machine is asked about on): the same for every key
-   * of one account, or `key:` and a fingerprint where the provider does not tell. Null where it makes no difference.
+   * The account that the credential opens now (or, with a handle, the account on which this machine is looked up): the
+   * same for every key of one account, or `key:` and a fingerprint if the provider does not report it. Null if it makes
+   * no difference.
    */
   accountId?(signal: AbortSignal, handle?: MachineHandle): Promise<string | null>;
-  /** Asks the provider about the credential. Throws `credential_missing`, `credential_refused`, `provider_unreachable`. */
+  /**
+   * Verifies the credential with the provider. Throws `credential_missing`, `credential_refused`,
+   * `provider_unreachable`.
+   */
   account?(signal: AbortSignal): Promise<Account>;
-  /** Called when a login was refused: where keys are attached to a machine, attaches ours again. */
+  /** Called after a refused login: attaches our key again, if keys are attached to a machine. */
   attachKey?(handle: MachineHandle, signal: AbortSignal): Promise<void>;
   /**
-   * A POSIX shell text that, run as root on the machine, asks the provider to end it with a key that opens nothing else. It is
-   * run again until the machine is gone. Null where there is no such way.
+   * A POSIX shell text that, run as root on the machine, asks the provider to end it with a key that opens nothing
+   * else. It is run again until the machine is gone. Null if there is no such way.
    */
   selfEnd(name: string): string | null;
-  /** The way to one machine. Costs nothing: connections are made when they are needed. */
+  /** Access to one machine. Costs nothing: connections are made when they are needed. */
   access(handle: MachineHandle): MachineAccess;
 }

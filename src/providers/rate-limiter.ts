@@ -2,10 +2,12 @@ import { SvcError } from "../errors/index.ts";
 import { neverSent } from "./http.ts";
 import type { RemoteOptions } from "./remote.ts";
 
-/** Longer waits than this are the engine's: a step that throws is tried again later. */
+/** Longer waits belong to the engine: a step that throws is retried later. */
 const SLOT_WAIT_MAX_MS = 10_000;
 
-/** One call after the other, `minIntervalMs` apart, and none before the provider wants to be asked again. */
+/**
+ * Allows one call after the other, `minIntervalMs` apart, and none before the provider's requested delay has passed.
+ */
 export class RateLimiter {
   private readonly options: {
     provider: string;
@@ -21,7 +23,7 @@ export class RateLimiter {
     this.options = options;
   }
 
-  /** Resolves when a call may be made. Throws `provider_error` at once where that would be in more than 10 s. */
+  /** Resolves when a call may be made. Throws `provider_error` at once if that would take more than 10 s. */
   async slot(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     const { provider, minIntervalMs, pause, maxWaitMs = SLOT_WAIT_MAX_MS } = this.options;
@@ -39,13 +41,13 @@ export class RateLimiter {
     if (wait > 0) await pause(wait, signal);
   }
 
-  /** No call for so long: the provider said so. */
+  /** Allows no call for this long, as the provider requested. */
   hold(ms: number): void {
     const now = this.now();
     this.nextAt = Math.max(this.nextAt, now + ms);
   }
 
-  /** Where the clock was set back, what was left to wait is kept, not the instant. */
+  /** If the clock was set back, the remaining wait is kept, not the instant. */
   private now(): number {
     const now = this.options.now();
     if (now < this.lastNow) this.nextAt -= this.lastNow - now;

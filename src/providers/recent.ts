@@ -1,4 +1,6 @@
-/** What happened lately, for as long as it counts. Held in memory: a restart forgets it, which costs a try, not money. */
+/**
+ * Remembers recent events for as long as they count. In memory: a restart loses it, which costs an attempt, not money.
+ */
 export class Recent {
   private readonly until = new Map<string, number>();
   private readonly keepMs: number;
@@ -20,7 +22,7 @@ export class Recent {
 
   has(key: string): boolean {
     const leftMs = (this.until.get(key) ?? -Infinity) - this.now();
-    // More than it began with: the clock was set back.
+    // More than the initial time: the clock was set back.
     return leftMs > 0 && leftMs <= this.keepMs;
   }
 }

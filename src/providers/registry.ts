@@ -11,10 +11,10 @@ import { PodhostProvider } from "./podhost/provider.ts";
 import type { Provider } from "./provider.ts";
 import type { ProviderCredential, RemoteOptions } from "./remote.ts";
 
-/** The code of each provider; `descriptors.ts` has what it says about itself. */
+/** The code of each provider; `descriptors.ts` has their descriptions. */
 export interface RemoteCode {
   open(options: RemoteOptions): Provider;
-  /** Throws what is wrong with a credential, complete or not, before it is saved. Asks nobody. */
+  /** Throws the problem of a credential, complete or not, before it is saved. Sends no request. */
   judge?(given: ProviderCredential): void;
 }
 
@@ -25,10 +25,10 @@ export const REMOTE_PROVIDERS: Readonly<Record<RemoteName, RemoteCode>> = {
   notebook: { open: (options) => new NotebookProvider(options), judge: (given) => void endpointIn(given) },
 };
 
-/** Stands for the address of a provider that has none: it is reached over SSH alone. */
+/** A placeholder address for a provider without an API: it is reached only over SSH. */
 export const NO_ADDRESS = "https://localhost";
 
-/** Where a provider's credential comes from, and what of it is missing. */
+/** The source of each provider's credential, and its missing parts. */
 export type CredentialSources = Readonly<Record<ProviderName, Pick<ProviderInfo, "connected" | "source" | "missing">>>;
 
 export function describeProviders(

@@ -1,11 +1,11 @@
-// What "it is not there" means. Answers about a machine that is young may come from places that have not heard of it yet, or that
-// others have, so that it shows in one and not in the next.
+// Decides what a miss means. Answers about a young machine may come from replicas that do not know it yet, so that it
+// shows in one answer and not in the next.
 //
-// S1. Older than any answer lags: it is gone.
-// S2. Young, seen, and the provider has taken the wish to end it, or the answer to that wish was lost: it is gone.
-// S3. Young, and one of both: it is gone once every look for a minute has missed it. Seen is also what another process has seen, which
-//     has left its address.
-// S4. Young, and neither: it is not shown yet.
+// S1. Older than the lag of any answer: it is gone.
+// S2. Young, seen, and the provider has accepted its termination, or the answer to that was lost: it is gone.
+// S3. Young, and only one of both: it is gone after a minute of misses. A stored address also counts as seen, because
+//     another process saw the machine.
+// S4. Young, and neither: it is not listed yet.
 
 import { SvcError } from "../errors/index.ts";
 import { mayHaveBeenSent } from "./http.ts";
@@ -14,13 +14,13 @@ const MISSING_MS = 60_000;
 
 interface Sighting {
   seen: boolean;
-  /** The provider has taken the wish to end it, as far as is known. */
+  /** The provider has accepted its termination, as far as is known. */
   ending: boolean;
-  /** When a look first missed it, of looks in a row. */
+  /** When the first of several consecutive polls missed it. */
   missedAt: number | null;
 }
 
-/** What this process remembers of machines, by a key of the provider's. A restart forgets it, which costs time, not money. */
+/** This process's memory of machines, by a key of the provider. A restart loses it, which costs time, not money. */
 export class Sightings {
   readonly #known = new Map<string, Sighting>();
   readonly #lagMs: number;
@@ -39,12 +39,15 @@ export class Sightings {
     return this.#known.get(key)?.seen === true;
   }
 
-  /** @param taken false where what was begun has failed */
+  /** @param taken false if the termination has failed */
   ending(key: string, taken: boolean): void {
     this.#of(key).ending = taken;
   }
 
-  /** Asks for its end, by `ask`, which tells whether the provider took the wish. One whose answer was lost may well have been taken. */
+  /**
+   * Terminates it by `ask`, which tells whether the provider accepted. A request without an answer may well have been
+   * accepted.
+   */
   async endingBy(key: string, ask: () => Promise<boolean>): Promise<void> {
     try {
       if (await ask()) this.ending(key, true);
@@ -55,8 +58,8 @@ export class Sightings {
   }
 
   /**
-   * After a look that missed it: why that does not mean that it is gone; null where it does.
-   * @param madeAt by this computer's clock, or when it was found; null where it is old
+   * After a miss: why it does not prove that the machine is gone; null if it does.
+   * @param madeAt by this computer's clock, or when it was found; null for an old machine
    */
   doubt(
     key: string,

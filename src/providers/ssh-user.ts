@@ -1,4 +1,4 @@
-// As whom machines are entered where the provider says nothing of it, or where the owner knows better: the setting `ssh_user`.
+// The user name for logins if the provider does not report one, or if the owner knows better: the setting `ssh_user`.
 
 import { endpointOf, type SshEndpoint } from "../domain/endpoint.ts";
 import { SvcError } from "../errors/index.ts";
@@ -9,7 +9,7 @@ type Settings = Readonly<Record<string, string>>;
 
 const nameIn = (settings: Settings): string | undefined => settings["ssh_user"]?.trim() || undefined;
 
-/** Before anything is ordered. @throws `credential_missing` where `ssh_user` can be no name of a user */
+/** Called before anything is ordered. @throws `credential_missing` if `ssh_user` cannot be a user name */
 export function checkSshUser(provider: ProviderName, settings: Settings): void {
   const user = nameIn(settings);
   if (user === undefined || endpointOf("localhost", 22, user)) return;
@@ -19,14 +19,17 @@ export function checkSshUser(provider: ProviderName, settings: Settings): void {
   });
 }
 
-/** The ways into a machine that is ready, as that user. The settings are asked for only where there is a way in. */
+/** The endpoints of a ready machine, with that user. The settings are read only if there is an endpoint. */
 export function enteredBySetting<S extends MachineStatus>(status: S, settings: () => Settings): S {
   if (status.phase !== "ready" || !status.ssh) return status;
   const set = settings();
   return { ...status, ssh: status.ssh.map((way) => asSshUser(way, set)) };
 }
 
-/** The way as that user; as it is where none is set, or where what is set since can be no name: machines must still be looked at. */
+/**
+ * The endpoint with that user; unchanged if none is set, or if the present setting cannot be a user name: machines must
+ * still be polled.
+ */
 function asSshUser(way: SshEndpoint, settings: Settings): SshEndpoint {
   return endpointOf(way.host, way.port, nameIn(settings) ?? way.user) ?? way;
 }

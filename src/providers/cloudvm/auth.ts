@@ -1,9 +1,10 @@
-// From the key file of a service account to a short-lived token.
+// Exchanges the key file of a service account for a short-lived token.
 //
-// A1. The private key signs and stays here; what travels is an assertion that is good for an hour, and only to the file's own
+// A1. The private key signs and stays here; only an assertion is sent, valid for an hour, and only to the file's own
 //     token address, over https or to this computer itself.
-// A2. One exchange at a time, however many calls wait for it. A token is renewed well before its end, and after a refusal.
-// A3. A clock that is wrong here is told apart from a wrong key: the token address says its own time in every answer.
+// A2. One exchange at a time, for any number of waiting calls. A token is renewed well before its end, and after a
+//     refusal.
+// A3. A wrong local clock is distinguished from a wrong key: the token address reports its own time in every answer.
 
 import { createPrivateKey, sign, type KeyObject } from "node:crypto";
 import { z } from "zod";
@@ -20,7 +21,7 @@ const DEFAULT_TOKEN_URI = "https://oauth2.googleapis.com/token";
 const ASSERTION_SECONDS = 3_600;
 const RENEW_EARLY_MS = 5 * 60_000;
 const TIMEOUT_MS = 20_000;
-/** The provider bears with a few minutes; what is off by more than this is worth a second try with its time. */
+/** The provider tolerates a few minutes; a larger difference justifies a second try with its time. */
 const SKEW_MS = 60_000;
 export const USER_AGENT = "svc";
 
@@ -45,8 +46,9 @@ const HOW =
   "make one in the provider's console under IAM, Service accounts, Keys, Add key, JSON, and give the whole file as service_account_json";
 
 /**
- * The key file, checked. Throws `credential_missing` where it cannot be one, `credential_refused` where it must not be used.
- * @param whose what the key is for, in the words of an error.
+ * Parses and checks the key file. Throws `credential_missing` if it is malformed, `credential_refused` if it must not
+ * be used.
+ * @param whose the key's purpose, as text for an error.
  */
 export function readKeyFile(secret: string, whose: string = PROVIDER): ServiceAccount {
   const unusable = (why: string): SvcError =>
@@ -54,7 +56,7 @@ export function readKeyFile(secret: string, whose: string = PROVIDER): ServiceAc
   if (secret.trim() === "") throw unusable("service_account_json is not set");
   let parsed: unknown;
   try {
-    // Editors like to put a byte order mark in front.
+    // Some editors add a byte order mark.
     parsed = JSON.parse(secret.replace(/^\uFEFF/, ""));
   } catch {
     throw unusable("service_account_json is not JSON");
@@ -80,7 +82,7 @@ export function readKeyFile(secret: string, whose: string = PROVIDER): ServiceAc
 function readPrivateKey(pem: string, unusable: (why: string) => SvcError): KeyObject {
   let key: KeyObject;
   try {
-    // Copied through a shell or a form, line ends may have been escaped twice.
+    // A shell or a form may have escaped the line ends twice.
     key = createPrivateKey(pem.includes("\n") ? pem : pem.replaceAll("\\n", "\n"));
   } catch {
     throw unusable("private_key of service_account_json cannot be read, perhaps because it was cut or changed");
@@ -105,7 +107,7 @@ interface Token {
 }
 
 const TokenAnswer = z.looseObject({
-  // It becomes a header: nothing but visible characters.
+  // It becomes a header: only visible characters.
   access_token: z.string().regex(/^[\x21-\x7e]{1,16384}$/),
   expires_in: z.coerce.number().positive().catch(ASSERTION_SECONDS),
 });
@@ -118,10 +120,10 @@ export class TokenSource {
   readonly #http: ProviderHttp;
   #token: Token | null = null;
   #underWay: Promise<Token> | null = null;
-  /** What the provider's clock is ahead of ours, once a wrong clock was found. */
+  /** How far the provider's clock is ahead of ours, once a wrong clock was found. */
   #aheadMs = 0;
 
-  /** @param use what the tokens are for; machines of `cloudvm` unless said. */
+  /** @param use the tokens' purpose; by default machines of `cloudvm`. */
   constructor(account: ServiceAccount, now: () => number, use: { whose: string; scope: string } = MACHINES) {
     this.#account = account;
     this.#now = now;
@@ -135,17 +137,17 @@ export class TokenSource {
     });
   }
 
-  /** A token that is good now. Throws `credential_refused`, `provider_unreachable`, `provider_error`. */
+  /** A valid token. Throws `credential_refused`, `provider_unreachable`, `provider_error`. */
   async token(signal?: AbortSignal): Promise<string> {
     signal?.throwIfAborted();
     if (this.#token !== null && this.#now() < this.#token.renewAtMs) return this.#token.text;
-    // Shared by all who wait, so that an abort of one of them must not end it.
+    // Shared by all waiting callers, so that an abort of one of them must not end it.
     this.#underWay ??= this.#exchange().finally(() => (this.#underWay = null));
     const token = await orAborted(this.#underWay, signal);
     return token.text;
   }
 
-  /** The API did not accept this token: the next call makes another. */
+  /** The API refused this token: the next call makes another. */
   refused(token: string): void {
     if (this.#token?.text === token) this.#token = null;
   }

@@ -1,9 +1,9 @@
-// A machine that the provider calls running and that cannot boot: its serial console says so, and nothing else does.
+// Detects machines that the provider calls running but that cannot boot: only the serial console shows that.
 //
-// S1. Only words after which no machine comes up end the wait. What installs a driver or runs a start script may print anything: whether
-//     the GPU works is asked of the machine itself.
-// S2. A console that cannot be read says nothing: a key may lack the right (compute.instances.getSerialPortOutput).
-// S3. Only a young machine is looked at: one that has booted goes on to write there.
+// S1. Only messages after which no machine ever comes up end the wait. A driver installation or a start script may
+//     print anything: the machine itself tells whether the GPU works.
+// S2. An unreadable console proves nothing: a key may lack the permission (compute.instances.getSerialPortOutput).
+// S3. Only a young machine is checked: a booted machine keeps writing there.
 
 import type { ComputeClient } from "./client.ts";
 import { instancePath, type Place } from "./place.ts";
@@ -11,9 +11,9 @@ import { plainText, SerialOutput } from "./wire.ts";
 
 const FIRST_LOOK_MS = 20_000;
 const LOOK_MS = 15_000;
-/** After a console that could not be read. */
+/** Delay after a console that could not be read. */
 const LOOK_MS_UNREAD = 60_000;
-/** From the first look at a machine; older ones have booted, or their login is waited for in vain. */
+/** From the first poll of a machine; older ones have booted, or will never accept a login. */
 const YOUNG_MS = 5 * 60_000;
 const CHARACTERS_MAX = 200_000;
 
@@ -35,8 +35,8 @@ export class BootSerial {
   }
 
   /**
-   * The line that says that the machine cannot boot; null where none does.
-   * @param read the text of its console; null where it cannot be had
+   * The line that says that the machine cannot boot; null if there is none.
+   * @param read returns the text of its console; null if it cannot be read
    */
   async verdict(key: string, read: () => Promise<string | null>): Promise<string | null> {
     const now = this.#now();
@@ -57,7 +57,7 @@ export class BootSerial {
   }
 }
 
-/** What the machine has written on its serial console; null where that cannot be had. */
+/** The output on the machine's serial console; null if it cannot be read. */
 export async function serialOutput(
   client: ComputeClient,
   place: Place,

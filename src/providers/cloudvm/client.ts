@@ -1,5 +1,5 @@
-// The way to the API: one request, its token, and what the answer means. Addresses are made of names alone: links in answers
-// point wherever the provider likes and are never followed.
+// The client of the API: sends a request with its token, and interprets the answer. Addresses are built only from
+// names: links in answers may point anywhere and are never followed.
 
 import { SvcError } from "../../errors/index.ts";
 import { beforeSending, neverSent, ProviderHttp, type HttpAnswer, type HttpRequest } from "../http.ts";
@@ -11,20 +11,20 @@ export const REQUEST_TIMEOUT_MS = 30_000;
 /** Aggregated listings of a large account are long. */
 const BYTES_MAX = 32 * 1024 * 1024;
 const RETRY_MS = [500, 2_000];
-/** What it asks to wait for is believed up to here. */
+/** A requested delay is respected up to this limit. */
 export const RETRY_AFTER_MAX_MS = 10_000;
 
 const TOO_LATE = "there was no token in time for the request to leave";
 
-/** An answer that is not the one that was hoped for. */
+/** An answer other than success. */
 export interface Refusal {
   status: number;
-  /** The provider's own code words, from wherever in the answer they stood. */
+  /** The provider's own error codes, from any place in the answer. */
   reasons: readonly string[];
   message: string;
-  /** Zones that it says have what this one lacks; null where it names none. */
+  /** Zones that have capacity according to the refusal; null if it names none. */
   zonesAvailable: string | null;
-  /** False for a page, half a body, a proxy: it says nothing of what was asked about. */
+  /** False for a page, half a body, a proxy: it says nothing about the request's object. */
   fromApi: boolean;
   retryAfterMs: number | null;
 }
@@ -41,7 +41,7 @@ export class ComputeClient {
   constructor(baseUrl: string, tokens: TokenSource, pause: (ms: number, signal?: AbortSignal) => Promise<void>) {
     this.#http = new ProviderHttp({
       provider: PROVIDER,
-      // Some write the address with the part that every path begins with.
+      // Some users write the address with the prefix of every path.
       baseUrl: baseUrl.replace(/\/+$/, "").replace(/\/compute\/v1$/, ""),
       timeoutMs: REQUEST_TIMEOUT_MS,
       maxBytes: BYTES_MAX,
@@ -51,14 +51,14 @@ export class ComputeClient {
     this.#pause = pause;
   }
 
-  /** Resolves once the key is known to be let in; a key that is not is told before anything is ordered with it. */
+  /** Resolves once the key is known to be valid; an invalid key is reported before anything is ordered with it. */
   async letIn(signal: AbortSignal): Promise<void> {
     await this.#token(signal);
   }
 
   /**
-   * One request, sent once (twice where the token was not accepted). `path` begins after `/compute/v1`.
-   * @param isLate asked right before it leaves, once there is a token: then it does not
+   * One request, sent once (twice if the token was refused). `path` begins after `/compute/v1`.
+   * @param isLate called right before it leaves, once there is a token; true keeps it from leaving
    */
   async once(request: Request, isLate: () => boolean = () => false): Promise<Reply> {
     const first = await this.#token(request.signal);
@@ -70,7 +70,7 @@ export class ComputeClient {
     return isLate() ? answer : replyOf(await this.#send(request, second));
   }
 
-  /** For what may be repeated freely: an outage of seconds is waited out. */
+  /** For idempotent requests: waits out an outage of seconds. */
   async send(request: Request): Promise<Reply> {
     for (const waitMs of RETRY_MS) {
       let retryAfterMs: number | null = null;
@@ -86,7 +86,7 @@ export class ComputeClient {
     return this.once(request);
   }
 
-  /** Whatever becomes of the exchange, the request itself has not left. */
+  /** Whatever happens in the exchange, the request itself has not left. */
   #token(signal: AbortSignal | undefined): Promise<string> {
     return beforeSending(this.#tokens.token(signal));
   }
@@ -132,13 +132,13 @@ function replyOf(answer: HttpAnswer): Reply {
   };
 }
 
-/** The provider's own code stands with its words: it is what people search for. */
+/** The provider's own code is quoted with its message: people search for it. */
 function withCode(message: string, reasons: readonly string[]): string {
   const codes = [...new Set(reasons.map((reason) => plainText(reason, 80)))].filter((code) => !message.includes(code));
   return codes.length === 0 ? message : `${message} (${codes.slice(0, 3).join(", ")})`;
 }
 
-/** `zonesAvailable` of the details of a stockout; null where it is none or holds anything but names of zones. */
+/** `zonesAvailable` of the details of a stockout; null if it is missing or contains anything but names of zones. */
 export function zonesIn(metadata: Readonly<Record<string, unknown>> | undefined): string | null {
   const zones = metadata?.["zonesAvailable"];
   return typeof zones === "string" && /^[a-z0-9, -]+$/.test(zones) ? plainText(zones, 200) : null;
@@ -146,7 +146,7 @@ export function zonesIn(metadata: Readonly<Record<string, unknown>> | undefined)
 
 const RATE = /^(rateLimitExceeded|userRateLimitExceeded|RATE_LIMIT_EXCEEDED|RESOURCE_OPERATION_RATE_EXCEEDED)$/;
 
-/** Asked too often: nothing was done, and a little later it will be. */
+/** Too many requests: nothing was done, and a later request will work. */
 export const isRateLimited = (r: Refusal): boolean =>
   r.reasons.some((reason) => RATE.test(reason)) || (r.status === 429 && !isQuota(r));
 
@@ -156,14 +156,17 @@ export const isQuota = (r: Refusal): boolean =>
 const isPassing = (r: Refusal): boolean =>
   isRateLimited(r) || r.status >= 500 || r.status === 408 || (r.status < 300 && !r.fromApi);
 
-/** The API itself says that just this does not exist; not a proxy, and not that the project or the zone is missing. */
+/**
+ * The API itself says that exactly this object does not exist; not a proxy, and not that the project or the zone is
+ * missing.
+ */
 export function saysNotFound(r: Refusal, collection: string): boolean {
   if (r.status !== 404 || !r.fromApi) return false;
   const resource = /projects\/[^\s'"]*/.exec(r.message)?.[0];
   return resource === undefined || resource.includes(`/${collection}/`);
 }
 
-/** What a refusal means for whoever asked, where it means nothing more special. */
+/** The general meaning of a refusal, if the caller has no special one. */
 export function errorOf(r: Refusal, what: string): SvcError {
   const has = (...words: string[]): boolean => r.reasons.some((reason) => words.includes(reason));
   if (r.status === 401) return new SvcError("credential_refused", { provider: PROVIDER, why: `${what}: ${r.message}` });

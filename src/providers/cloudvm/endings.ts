@@ -1,4 +1,4 @@
-// Why a machine is going or gone: the zone keeps a list of what was done to it, by whom.
+// Finds why a machine is going or gone: the zone keeps a list of operations on it, with their authors.
 
 import { SvcError } from "../../errors/index.ts";
 import { readList, type List } from "../paging.ts";
@@ -9,7 +9,7 @@ import { lastPart, Operation, OperationList, plainText } from "./wire.ts";
 const PAGES_MAX = 4;
 const PREEMPTED = "compute.instances.preempted";
 
-/** What ended a machine; the words are for people. */
+/** Operations that end a machine; the texts are for people. */
 const ENDINGS: Readonly<Record<string, string>> = {
   [PREEMPTED]: "it was preempted: the provider took it back",
   "compute.instances.deferredDelete": "it reached its time limit and the provider deleted it",
@@ -21,19 +21,21 @@ const REMOVES: ReadonlySet<string> = new Set(["delete", "compute.instances.defer
 const BY_SOMEBODY: Readonly<Record<string, string>> = { delete: "deleted", stop: "stopped", suspend: "suspended" };
 
 export interface Endings {
-  /** Null where the list does not tell. */
+  /** Null if the list does not show it. */
   why: string | null;
   /** The first thing that ended it was the provider, which took it back. */
   preempted: boolean;
   /** An operation that ends the machine and is over: it did exist. */
   ended: boolean;
-  /** One that is still going on, and leaves nothing of it. */
+  /** An operation that removes the machine completely is still running. */
   ending: boolean;
-  /** It is still being made. */
+  /** It is still being created. */
   making: boolean;
 }
 
-/** Asks for the operations on one machine. Throws where the list of them is missing, or incomplete without an end of the machine. */
+/**
+ * Requests the operations on one machine. Throws if their list is missing, or incomplete without an end of the machine.
+ */
 export async function endingsOf(
   client: ComputeClient,
   { project, zone }: Place,
@@ -48,9 +50,9 @@ export async function endingsOf(
     .flatMap(({ data }) => (data !== undefined && isOn(data, machine) ? [data] : []))
     .toSorted(byTime);
   const endings = mine.filter(({ operationType: type = "" }) => type in ENDINGS || type in BY_SOMEBODY);
-  // An operation that is listed took place. That none is listed means something only where the list is complete.
+  // A listed operation took place. An empty list proves something only if it is complete.
   if (missing !== null && endings.length === 0) throw missing;
-  // The first one is the cause; a deletion that follows is how the remains are cleared away.
+  // The first one is the cause; a later deletion only clears the remains.
   const first = endings[0];
   return {
     why: first === undefined ? null : wordsOf(first, ownEmail),
@@ -98,7 +100,7 @@ async function operationsOf(
       };
       let reply = await ask();
       if (!reply.ok && reply.status === 400 && filter !== undefined && pages === 1) {
-        // Not every form of the filter is understood everywhere.
+        // Not every deployment understands every form of the filter.
         filter = undefined;
         reply = await ask();
       }

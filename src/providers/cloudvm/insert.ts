@@ -1,9 +1,9 @@
-// Making a machine. Sent again, the same order is the same request; what it came to stands in an operation, not in the answer.
+// Creates a machine. A repeated order is the same request; its result is in an operation, not in the answer.
 //
-// I1. An answer of 200 is no machine: only an operation that is done without an error is.
-// I2. A refusal counts as "nothing was made" only where no earlier sending of the same order is still in doubt.
-// I3. Of an operation that failed, the machine is looked for once more before anybody is told that there is none. Where it is still there,
-//     the error carries it: it is ended before the next offer is asked for.
+// I1. An answer of 200 does not mean a machine: only an operation that is done without an error does.
+// I2. A refusal counts as "nothing was made" only if no earlier sending of the same order is still in doubt.
+// I3. After a failed operation, the machine is searched again before its absence is reported. If it still exists, the
+//     error carries it: it is ended before the next offer is requested.
 
 import { SvcError } from "../../errors/index.ts";
 import { mayHaveBeenSent, neverSent } from "../http.ts";
@@ -28,15 +28,15 @@ const PROVIDER = "cloudvm";
 const SENDINGS = 3;
 /** From the start until the last sending may begin, however long its token takes. */
 const SEND_WITHIN_MS = 60_000;
-/** From the start until the last request may have left: it may be held up until it is given up. */
+/** From the start until the last request may have left: it may be delayed until it times out. */
 export const SENT_WITHIN_MS = SEND_WITHIN_MS + REQUEST_TIMEOUT_MS;
 const RESEND_MS = 1_000;
 const OPERATION_MS = 3 * 60_000;
 const LOOK_MS_MIN = 150;
 const LOOK_MS_MAX = 3_000;
-/** After this the machine itself is looked at, too: once it has its resources, the operation says nothing more that matters. */
+/** After this the machine itself is polled, too: once it has its resources, the operation adds nothing important. */
 const LOOK_AT_MACHINE_AFTER_MS = 5_000;
-/** A machine that could not be made may be seen for some seconds all the same. */
+/** A machine that could not be created may still be visible for some seconds. */
 const VANISH_LOOKS = 8;
 
 export interface InsertOrder {
@@ -45,14 +45,14 @@ export interface InsertOrder {
   place: Place;
   plan: MachinePlan;
   body: Record<string, unknown>;
-  /** Whether the owner named just this zone. */
+  /** Whether the owner named exactly this zone. */
   zoneAsked: boolean;
   handleOf: (made: Made) => MachineHandle;
 }
 
 export interface Made {
   id: string | null;
-  /** Null where a machine that was there already was taken for ours. */
+  /** Null if an existing machine was recognised as ours. */
   operation: string | null;
 }
 
@@ -76,7 +76,7 @@ export async function insert(ports: Ports, order: InsertOrder): Promise<Made> {
   throw (await isAbsent(ports, order)) ? refusal : inVain(refusal, order.handleOf(made));
 }
 
-/** The operation, or what was there already. */
+/** Returns the operation, or an existing machine. */
 async function send({ client, now, pause }: Ports, order: InsertOrder): Promise<Operation | Made> {
   const request = {
     method: "POST",
@@ -122,8 +122,9 @@ async function send({ client, now, pause }: Ports, order: InsertOrder): Promise<
 }
 
 /**
- * The name is taken. Names are never used twice, so it is this order, sent before, unless its labels say otherwise.
- * @param conflict the provider's words where it names another conflict than the name: without a machine of that name it is a refusal
+ * The name is taken. Names are never reused, so it belongs to this order, sent before, unless its labels say otherwise.
+ * @param conflict the provider's message if it names a conflict other than the name: without a machine of that name it
+ * is a refusal
  */
 async function adopt(
   client: ComputeClient,
@@ -157,7 +158,7 @@ async function untilDone({ client, now, pause }: Ports, order: InsertOrder, acce
   return operation;
 }
 
-/** Null where nothing can be learned just now: it is asked again. */
+/** Null if nothing can be learned at the moment: it is polled again. */
 async function lookAt(client: ComputeClient, place: Place, name: string): Promise<Operation | null> {
   try {
     const reply = await client.once({ method: "GET", path: operationPath(place, name) });
@@ -169,7 +170,7 @@ async function lookAt(client: ComputeClient, place: Place, name: string): Promis
   }
 }
 
-/** While it is PROVISIONING it may still turn out that there is no room; what comes after that has it. */
+/** While it is PROVISIONING it may still fail for lack of capacity; later states have their resources. */
 async function hasResources(client: ComputeClient, order: InsertOrder): Promise<boolean> {
   try {
     const reply = await client.once({ method: "GET", path: instancePath(order.place, order.name) });

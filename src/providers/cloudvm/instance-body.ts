@@ -1,4 +1,4 @@
-// What is asked for when a machine is made.
+// Builds the request for a new machine.
 
 import { createHash } from "node:crypto";
 import { SvcError } from "../../errors/index.ts";
@@ -9,12 +9,12 @@ import type { Place } from "./place.ts";
 
 const SECOND_MIN = 30;
 const SECOND_MAX = 120 * 24 * 3_600;
-/** Without a limit of the run's own. Up to a week a machine may also draw on a second quota, which helps to get one. */
+/** Default limit. Up to a week a machine may also draw on a second quota, which makes it easier to get. */
 const SECONDS_DEFAULT = 7 * 24 * 3_600;
-/** For all that comes before the run and after it: sync, install, collect. */
+/** Time for the work around the run: sync, install, collect. */
 const SECONDS_AROUND = 3 * 3_600;
 
-/** Who made it: the mark of the installation, which is the second word of every name. */
+/** The creator: the mark of the installation, which is the second part of every name. */
 export const ownerOf = (name: string): string | null => /^svc-([a-z0-9]{1,40})-/.exec(name)?.[1] ?? null;
 
 const label = (value: string): string =>
@@ -23,13 +23,13 @@ const label = (value: string): string =>
     .replace(/[^a-z0-9_-]/g, "-")
     .slice(0, 63);
 
-/** The same order in the same zone is always the same request, so that it may be sent again. */
+/** The same order in the same zone always gives the same request, so that it may be sent again. */
 export function requestIdOf(name: string, zone: string): string {
   const hex = createHash("sha256").update(`svc insert ${name} ${zone}`).digest("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-/** After so many seconds of running the provider deletes the machine, whatever has become of everybody else. */
+/** Seconds of running after which the provider deletes the machine, whatever happened to svc. */
 export function limitSeconds(spec: Order["spec"]): number {
   const run = spec.max_runtime_minutes ?? 0;
   if (run === 0) return SECONDS_DEFAULT;
@@ -38,9 +38,9 @@ export function limitSeconds(spec: Order["spec"]): number {
 }
 
 /**
- * Shell text that ends the machine from inside. Powered off it computes and bills no more; its disk does until the control plane
- * deletes it, for the provider's limit counts only while the machine runs. It acts only where the start script has left this
- * machine's name.
+ * Shell text that ends the machine from inside. When powered off it computes and bills no more; its disk does until the
+ * control plane deletes it, because the provider's limit counts only while the machine runs. It acts only if the start
+ * script has left this machine's name.
  */
 export const powerOff = (
   name: string,
@@ -76,7 +76,7 @@ export function instanceBody(
   };
   const metadata: Record<string, string> = {
     "ssh-keys": `${login.user}:${login.publicKey}`,
-    // Where it is on for the whole project, keys in the metadata would count for nothing.
+    // With OS Login enabled for the whole project, keys in the metadata would be ignored.
     "enable-oslogin": "FALSE",
     "block-project-ssh-keys": "TRUE",
     ...(plan.hasGpu ? { "install-nvidia-driver": "True" } : {}),
@@ -111,7 +111,7 @@ export function instanceBody(
         }),
     scheduling: {
       onHostMaintenance: "TERMINATE",
-      // A machine that comes back by itself has lost its run.
+      // A machine that restarts by itself has lost its run.
       automaticRestart: false,
       provisioningModel: plan.provisioning,
       maxRunDuration: { seconds: String(limitSeconds(order.spec)) },
@@ -133,11 +133,14 @@ export function instanceBody(
   };
 }
 
-/** How long a flex-start order waits for room: less than a run waits for its machine. The provider takes 90 s to 2 hours. */
+/**
+ * How long a flex-start order waits for capacity: less than a run waits for its machine. The provider accepts 90 s to 2
+ * hours.
+ */
 const FLEX_SECONDS = "900";
 
 function reservationOf(plan: MachinePlan, settings: Settings): { reservationAffinity?: object } {
-  // Such a machine comes from a pool of its own, and the provider refuses it with any reservation.
+  // Such a machine comes from a separate pool, and the provider refuses it with any reservation.
   if (plan.provisioning === "FLEX_START") return { reservationAffinity: { consumeReservationType: "NO_RESERVATION" } };
   const name = settings["reservation"]?.trim() ?? "";
   // A spot machine comes from no reservation.
@@ -151,7 +154,7 @@ function reservationOf(plan: MachinePlan, settings: Settings): { reservationAffi
   return { reservationAffinity: { consumeReservationType: "SPECIFIC_RESERVATION", key, values: [name] } };
 }
 
-/** Whether machines get no external address: then this computer has to be in their network, or in one that is joined to it. */
+/** Whether machines get no external address: then this computer must be in their network, or in a connected one. */
 export const isInternal = (settings: Settings): boolean =>
   choiceOf(settings, "addresses", ["external", "internal"]) === "internal";
 
@@ -162,7 +165,7 @@ function shieldedOf(settings: Settings): { shieldedInstanceConfig?: object } {
   return { shieldedInstanceConfig: { enableSecureBoot, enableVtpm: true, enableIntegrityMonitoring: true } };
 }
 
-/** The first choice is what counts where nothing is set. */
+/** The first choice is the default. */
 function choiceOf(settings: Settings, field: string, choices: readonly [string, ...string[]]): string {
   const word = settings[field]?.trim().toLowerCase() ?? "";
   if (word === "" || choices.includes(word)) return word || choices[0];

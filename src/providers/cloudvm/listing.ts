@@ -1,5 +1,5 @@
-// Every machine of a project, of all zones. A zone that does not answer may hold a machine, and so may a page that could not be read. The
-// listing says which zones are missing, for callers who ask about a machine in another one.
+// Lists every machine of a project, in all zones. A silent zone may contain a machine, and so may an unreadable page.
+// The listing names the missing zones, for callers who ask about a machine in another one.
 
 import { SvcError } from "../../errors/index.ts";
 import { signsOf } from "../page-signs.ts";
@@ -16,20 +16,20 @@ export interface Listed {
 
 export interface Listing {
   found: Listed[];
-  /** What did not answer; `zone` is null where it may be any of them. */
+  /** The parts that did not answer; `zone` is null if any zone may be affected. */
   silent: { zone: string | null; words: string }[];
 }
 
 const incomplete = (why: string): SvcError =>
   new SvcError("provider_error", { provider: "cloudvm", why: `its listing of machines is not complete: ${why}` });
 
-/** What is missing of it, as an error; null where it is whole, or whole for the one zone that is asked about. */
+/** The error for its missing parts; null if it is complete, or complete for the one requested zone. */
 export function shortOf({ silent }: Listing, zone?: string): SvcError | null {
   const missing = silent.filter((part) => zone === undefined || part.zone === null || part.zone === zone);
   return missing.length === 0 ? null : incomplete(missing.map(({ words }) => words).join(", "));
 }
 
-/** Throws where nothing can be read. What is missing of the rest stands in `silent`. */
+/** Throws if nothing can be read. Missing parts are in `silent`. */
 export async function listInstances(
   client: ComputeClient,
   project: string,
@@ -94,7 +94,7 @@ function rowsOf(body: unknown): Row[] {
   return rows;
 }
 
-/** Whether members beside the machines of one zone hint at further ones. */
+/** Whether members other than a zone's machines hint at further machines. */
 function mayHoldMore(members: Record<string, unknown>): boolean {
   const { more, next, maybeNext, links, total, unclear } = signsOf(members, {}, new Set());
   return more === true || total !== null || [next, maybeNext, links, unclear].some((signs) => signs.length > 0);
@@ -102,14 +102,14 @@ function mayHoldMore(members: Record<string, unknown>): boolean {
 
 const reasonOf = (error: SvcError): string => error.message.replace(/^.*is not complete: /, "").replace(/\.$/, "");
 
-/** Where machines may be that the listing does not show. */
+/** Where unlisted machines may be. */
 export const gapOf = ({ silent }: Listing): PartialListing["gap"] =>
   silent.some(({ zone }) => zone === null) ? "anywhere" : "named";
 
 const isWarning = (warning: { code: string } | null | undefined): boolean =>
   warning !== null && warning !== undefined && warning.code !== "NO_RESULTS_ON_PAGE";
 
-/** Of `projects/…/zones/us-central1-b`; null for what names no single zone. */
+/** The zone in `projects/…/zones/us-central1-b`; null if it names no single zone. */
 function zoneOf(place: string): string | null {
   const zone = /(?:^|\/)zones\/([^/]*)$/.exec(place)?.[1];
   return zone !== undefined && NAME.test(zone) ? zone : null;

@@ -1,5 +1,5 @@
-// Which machine serves which request, and where it is to be had. The table says what the provider listed when it was written
-// down; it is no limit: an unknown GPU passes through by its name, and the machine type can be set.
+// Chooses the machine type for a request, and its zones. The table shows what the provider listed at the time of
+// writing; it does not limit requests: an unknown GPU passes through by its name, and the machine type can be set.
 
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
@@ -12,7 +12,7 @@ import TABLE from "./machine-types.json" with { type: "json" };
 const PROVIDER = "cloudvm";
 const ZONE = /-[a-z]$/;
 const CPU_MACHINE_TYPE = "e2-standard-4";
-/** For an N1 that carries GPUs which the table does not know: enough processors for each. */
+/** For an N1 with GPUs that the table does not know: enough processors for each. */
 const N1_BY_COUNT: Readonly<Record<number, string>> = {
   1: "n1-standard-8",
   2: "n1-standard-16",
@@ -38,7 +38,7 @@ interface TableEntry {
   zones: Readonly<Partial<Record<string, string>>>;
 }
 
-/** The provider's own words for the terms on which a machine is had. */
+/** The provider's own names for the terms of a rental. */
 export type Provisioning = "STANDARD" | "SPOT" | "FLEX_START" | "RESERVATION_BOUND";
 const PROVISIONING: Readonly<Record<string, Provisioning>> = {
   "": "STANDARD",
@@ -54,39 +54,39 @@ const ARM_FAMILY = /^(a4x|c4a|t2a)-/;
 
 export interface MachinePlan {
   machineType: string;
-  /** To be named in the request; null where the machine type carries them, or there are none. */
+  /** Named in the request; null if the machine type includes its GPUs, or has none. */
   accelerator: { type: string; count: number } | null;
   hasGpu: boolean;
   diskType: string;
   diskGb: number;
   /** Full path of the image family. */
   image: string;
-  /** Words where the table says that it is hardly to be had on these terms. */
+  /** A warning if the table says that it is rarely available on these terms. */
   terms: string | null;
   provisioning: Provisioning;
-  /** Whether type and accelerator are from the table: then a zone that lacks them is no reason to give up. */
+  /** Whether type and accelerator are from the table: then a zone that lacks them does not end the search. */
   known: boolean;
-  /** Names of the table that are near to a GPU which it does not have. */
+  /** Names in the table that are near to a GPU which it does not have. */
   near: readonly string[];
-  /** Zones that list it, by region: letters of the zones. Null where the table does not know. */
+  /** Zones that list it, by region: letters of the zones. Null if the table does not know. */
   zones: Readonly<Partial<Record<string, string>>> | null;
 }
 
-/** By every name that a model goes by. */
+/** By every name of a model. */
 const ENTRIES = new Map<string, { name: string; entry: TableEntry }>();
 for (const [name, entry] of Object.entries<TableEntry>(TABLE.gpus)) {
-  // The only 40 GB model of its kind here, whatever it is called.
+  // The only 40 GB model of its kind here, under all its names.
   const others = name === "A100-PCIe" ? ["A100-40GB", "A100-SXM4-40GB"] : [];
   for (const one of [name, entry.accelerator, `${name}-${entry.memory_gb}GB`, ...others])
     ENTRIES.set(plainGpuName(one), { name, entry });
 }
 
-/** In any spelling; a name as it stands in the table comes before all others that mean the same. */
+/** In any spelling; a name in the table's own spelling takes precedence over all others with the same meaning. */
 const BY_KEY = new Map([...ENTRIES.values()].map((found) => [gpuKey(found.name), found]));
 for (const [spelling, found] of ENTRIES) if (!BY_KEY.has(gpuKey(spelling))) BY_KEY.set(gpuKey(spelling), found);
 const entryOf = (model: string) => ENTRIES.get(plainGpuName(model)) ?? BY_KEY.get(gpuKey(model));
 
-/** Every zone that the table knows of, by region. */
+/** Every zone in the table, by region. */
 const ALL_ZONES: Readonly<Record<string, string>> = Object.values<TableEntry>(TABLE.gpus).reduce<
   Record<string, string>
 >((all, { zones }) => {
@@ -189,7 +189,7 @@ const nearTo = (model: string): string[] =>
 const refusal = (field: string, message: string): SvcError =>
   new SvcError("invalid_request", { summary: `${field} ${message}.` }, { errors: [{ field, message }] });
 
-/** Deep-learning images need some room for themselves: a smaller wish gets that much. */
+/** Deep-learning images need some space for themselves: a smaller request gets that much. */
 function diskGbOf(spec: RunSpec, image: string): number {
   const wish = spec.disk_gb ?? DISK_GB_DEFAULT;
   if (wish > DISK_GB_MAX) throw refusal("spec.disk_gb", `must be at most ${DISK_GB_MAX}`);
@@ -211,7 +211,7 @@ function imageOf(wish: string | undefined): string {
 
 export const regionOf = (zone: string): string => zone.replace(ZONE, "");
 
-/** What was said about where: by the run, else by the credential. Throws with the field named. */
+/** The requested place: from the run, else from the credential. Throws, naming the field. */
 export function placeFor(spec: RunSpec, settings: Settings): { zone: string | null; region: string } {
   const zone = settings["zone"]?.trim() || null;
   if (zone !== null && !NAME.test(zone)) throw badPlace("zone", zone);
@@ -238,7 +238,7 @@ const badPlace = (field: string, value: string): SvcError =>
     missing: `${field} ${JSON.stringify(value.slice(0, 80))} is none; write it like us-central1${field === "zone" ? "-a" : ""}`,
   });
 
-/** Zones of a region in which the table expects the machine; empty where it knows nothing of the region. */
+/** Zones of a region in which the table expects the machine; empty if the region is unknown. */
 export function zonesIn(region: string, plan: MachinePlan): string[] {
   const letters = (plan.zones ?? ALL_ZONES)[region] ?? "";
   return letters.split("").map((letter) => `${region}-${letter}`);

@@ -1,11 +1,11 @@
-// Where a machine stands, and the paths of the API below that.
+// The place of a machine, and the API's paths below it.
 
 export interface Place {
   project: string;
   zone: string;
 }
 
-/** As the provider writes names of machines, zones, regions, machine types and image families. */
+/** The provider's form of names of machines, zones, regions, machine types and image families. */
 export const NAME = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 
 export const zonePath = ({ project, zone }: Place): string => `/projects/${project}/zones/${zone}`;

@@ -1,9 +1,10 @@
 // The provider `cloudvm`: virtual machines of a public cloud, one API for all zones.
 //
-// C1. A handle names its project and zone, and keeps to them whatever the settings say later.
-// C2. "Not found" proves an end only for a machine whose end stands in the zone's list of operations, whose deletion is done, or that
-//     was made long enough ago; of one that is young it takes more: sightings.ts. One that is still being made is never gone.
-// C3. Nothing is deleted but by a handle, whose name bears this installation's mark.
+// C1. A handle names its project and zone, and keeps them when the settings change later.
+// C2. "Not found" proves an end only for a machine whose end is in the zone's list of operations, whose deletion is
+//     done, or that was made long enough ago; a young machine requires more: sightings.ts. A machine that is still
+//     being created never counts as gone.
+// C3. Machines are deleted only by a handle, whose name contains this installation's mark.
 
 import { randomUUID } from "node:crypto";
 import { endpointOf, idOf } from "../../domain/endpoint.ts";
@@ -41,13 +42,13 @@ import { Instance, lastPart, Operation, plainText, Region } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
 const USER_DEFAULT = "svc";
-/** A machine that was just made may be missing from answers for this long. */
+/** A newly created machine may be missing from answers for this long. */
 const LAG_MS = 120_000;
 const LOOKS_APART_MS = 3_000;
 const FULL_MS = 5 * 60_000;
 /** A deletion takes a minute or more; the engine asks again anyway. */
 const DELETE_LOOKS_MS = [150, 300, 600, 1_000, 1_500];
-/** A deletion that takes longer than this is asked for again. */
+/** A deletion that takes longer than this is requested again. */
 const DELETE_AGAIN_MS = 5 * 60_000;
 const PROJECT = /^(?:[a-z0-9.-]{1,100}:)?[a-z][-a-z0-9]{0,62}$/;
 
@@ -62,7 +63,7 @@ export class CloudvmProvider implements Provider {
   readonly name = PROVIDER;
   readonly info = infoOf("cloudvm");
   readonly certainty: Certainty = {
-    // What has left may take effect for a minute more.
+    // A request that has left may take effect for a minute more.
     horizonMs: SENT_WITHIN_MS + 60_000,
     listingLagMs: LAG_MS,
     emptyLooks: 2,
@@ -72,9 +73,9 @@ export class CloudvmProvider implements Provider {
   #session: (Session & { secret: string; baseUrl: string }) | null = null;
   readonly #sightings: Sightings;
   readonly #bootSerial: BootSerial;
-  /** Offers that were taken a moment ago. */
+  /** Offers that turned out to be taken recently. */
   readonly #full: Recent;
-  /** Deletions under way, by machine: they are watched rather than asked for again. */
+  /** Running deletions, by machine: they are watched instead of requested again. */
   readonly #deleting = new Map<string, { operation: string; since: number }>();
 
   constructor(options: RemoteOptions) {
@@ -162,7 +163,7 @@ export class CloudvmProvider implements Provider {
       });
     this.#sightings.seen(keyOf(place, handle.name));
     const { status } = instance.data;
-    // The words stay in the run's record: they are to be true of it after the machine is gone, too.
+    // The text stays in the run's record: it must still be true after the machine is gone.
     const tell = async (words: string): Promise<MachineStatus> => {
       const endings = await this.#endings(session, place, handle, signal);
       const why = endings?.why ?? null;
@@ -264,7 +265,7 @@ export class CloudvmProvider implements Provider {
     return { name, balanceUsd: null, warnings: [...warningsOf(reply.body), ...missingZone(session.settings)] };
   }
 
-  /** A machine is asked about in its own project, whatever is set by now. */
+  /** A machine is looked up in its own project, whatever the settings are by now. */
   accountId(_signal: AbortSignal, handle?: MachineHandle): Promise<string> {
     const session = this.#open();
     return Promise.resolve(handle ? placeOf(handle, session).project : projectOf(session));
@@ -317,7 +318,8 @@ export class CloudvmProvider implements Provider {
   /** C2 */
   async #missing(session: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
     const endings = await this.#endings(session, place, handle, signal);
-    // Some answer "not found" to whatever a key may not see: where the one list fails, another one has to agree.
+    // Some deployments answer "not found" to anything that a key may not see: if one list fails, another one has to
+    // agree.
     if (endings === null && (await this.#isListed(session, place, handle, signal)))
       return { phase: "starting", why: "the provider lists it, and does not find it" };
     const gone: MachineStatus = {
@@ -344,7 +346,9 @@ export class CloudvmProvider implements Provider {
     return doubt === null ? gone : { phase: "starting", why: doubt };
   }
 
-  /** An operation that never ends says nothing: two looks and a listing do, some seconds after the first one missed it. */
+  /**
+   * An operation that never ends says nothing: two polls and a listing do, some seconds after the first one missed it.
+   */
   async #staysAway(session: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<boolean> {
     await this.#o.pause(LOOKS_APART_MS, signal);
     const again = await session.client.send({ method: "GET", path: instancePath(place, handle.name), signal });
@@ -358,7 +362,7 @@ export class CloudvmProvider implements Provider {
     return listing.found.some(({ zone, instance }) => zone === place.zone && instance.name === handle.name);
   }
 
-  /** How the making of it stands: why it failed in words, or null where nothing speaks against its existence. */
+  /** The state of its creation: the reason of its failure, or null if nothing speaks against its existence. */
   async #making({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<string | null> {
     const operation = handle.extra?.["operation"];
     if (operation === undefined || idOf(operation) === null) return null;
@@ -374,7 +378,7 @@ export class CloudvmProvider implements Provider {
     return failure === null ? null : plainText(`${failure[0]?.code ?? ""} ${failure[0]?.message ?? ""}`);
   }
 
-  /** Null where the list cannot be had: it explains, and what hangs on it is decided without. */
+  /** Null if the list is unavailable: it only explains, and decisions are made without it. */
   async #endings(
     { client, account }: Session,
     place: Place,
@@ -400,7 +404,7 @@ export class CloudvmProvider implements Provider {
     for (const waitMs of DELETE_LOOKS_MS) {
       const reply = await client.send({ method: "GET", path, signal });
       const read = reply.ok ? Operation.safeParse(reply.body) : null;
-      // Done, failed or not to be found: if the machine is still there the next call asks for its end anew.
+      // Done, failed or not found: if the machine still exists, the next call requests its end again.
       if (read?.success && read.data.status === "DONE") return this.#deletionDone(key, read.data);
       if (!reply.ok && reply.status === 404) return void this.#deleting.delete(key);
       await this.#o.pause(waitMs, signal);
@@ -409,7 +413,7 @@ export class CloudvmProvider implements Provider {
 
   #deletionDone(key: string, operation: Operation): void {
     this.#deleting.delete(key);
-    // Only what exists is deleted.
+    // Only an existing machine can be deleted.
     if (failureOf(operation) === null) this.#sightings.seen(key);
     else this.#sightings.ending(key, false);
   }
@@ -426,7 +430,7 @@ export class CloudvmProvider implements Provider {
       address: ssh?.host ?? null,
       priceMicro: null,
       ...(ssh === null ? {} : { ssh: [ssh] }),
-      // When it was made is not known by this computer's clock: not later than now.
+      // Its creation time is unknown by this computer's clock, but not later than now.
       extra: { project, zone, made_at_ms: String(this.#o.now()) },
     };
   }
@@ -485,7 +489,7 @@ const isOurs = (instance: Instance, prefix: string, owner: string | null): boole
 const isOnItsWay = (reply: Reply & { ok: false }): boolean =>
   reply.reasons.some((reason) => /^(resourceNotReady|RESOURCE_NOT_READY)$/.test(reason));
 
-/** Whatever stands in the way of a deletion: it is asked for again, so nothing here says "never". */
+/** Any obstacle to a deletion leads to a retry, so no error here says "never". */
 function failedDelete(reply: Reply & { ok: false }, name: string): SvcError {
   const error = errorOf(reply, `delete ${name}`);
   if (error.retry === "backoff" || error.code === "credential_refused" || isRateLimited(reply)) return error;

@@ -1,4 +1,4 @@
-// What stands in the way of renting with an account, in words.
+// Describes obstacles to renting with an account.
 
 import type { Settings } from "./machine-types.ts";
 import { Project } from "./wire.ts";

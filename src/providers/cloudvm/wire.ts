@@ -1,5 +1,5 @@
-// What the provider answers with, as far as it is used. What is beside that may change without notice; numbers of 64 bits come as
-// strings, and lists that are empty are left out.
+// The parts of the provider's answers that svc uses. Other parts may change without notice; 64-bit numbers are strings,
+// and empty lists are omitted.
 
 import { z } from "zod";
 import { oneLine } from "../../domain/terminal-text.ts";
@@ -7,9 +7,9 @@ import { oneLine } from "../../domain/terminal-text.ts";
 const optionalText = z.string().optional().catch(undefined);
 const number64 = z.union([z.string(), z.number().int().nonnegative()]).transform(String).optional().catch(undefined);
 
-/** One line for people, of what came from elsewhere. */
+/** Text from the provider as one line for people. */
 export function plainText(text: string, max = 500): string {
-  // Our own sentence has its full stop already.
+  // svc's own sentence already ends with a full stop.
   return oneLine(oneLine(text).replace(/\s+/g, " "), max).replace(/\.$/, "");
 }
 
@@ -77,7 +77,7 @@ export const Operation = z.looseObject({
   targetLink: optionalText,
   user: optionalText,
   insertTime: optionalText,
-  /** Whatever stands here, it failed: null alone means that it did not. */
+  /** Any value here means a failure, except null. */
   error: z
     .unknown()
     .transform((value) => (value === undefined || value === null ? null : OperationErrors.parse(value)))
@@ -90,7 +90,7 @@ export type Operation = z.infer<typeof Operation>;
 const pageToken = z.string().max(8_192).optional();
 const Warning = z.looseObject({ code: z.string().catch("unknown"), message: optionalText }).nullish();
 
-/** Whether an object is a list at all: one that is empty has no items, and a name all the same. */
+/** Whether an object is a list at all: an empty list lacks its items, but has a kind. */
 const isList = (kind: string, answer: { kind?: string | undefined; items?: unknown }): boolean =>
   answer.kind === kind || (answer.items ?? null) !== null;
 
@@ -98,10 +98,10 @@ export const OperationList = z
   .looseObject({ kind: optionalText, items: z.array(z.unknown()).nullish(), nextPageToken: pageToken })
   .refine((answer) => isList("compute#operationList", answer));
 
-/** Its labels say whose it is. */
+/** Its labels name its owner. */
 const ListedInstance = Instance.extend({ labels: Labels.default({}) });
 
-/** Nothing here forgives: what of a listing cannot be read might be a machine. */
+/** Strict on purpose: an unreadable entry in a listing might be a machine. */
 export const AggregatedInstances = z
   .looseObject({
     kind: optionalText,

@@ -1,5 +1,6 @@
-// Checkpoint files of a local run: plain files below one folder, looked at with lstat, so that nothing outside is listed
-// or copied through a link. A link to a plain file of that folder is listed with the path of that file, which is copied in its place.
+// Checkpoint files of a local run: plain files below one folder, inspected with lstat, so that nothing outside is
+// listed or copied through a symlink. A symlink to a plain file of that folder is listed with the path of that file,
+// which is copied instead.
 
 import { constants, type Dirent, type Stats } from "node:fs";
 import { access, chmod, lstat, open, readdir, readlink, realpath, rename, rm, type FileHandle } from "node:fs/promises";
@@ -14,8 +15,9 @@ const FILES_MAX = 100_000;
 const DEPTH_MAX = 32;
 
 /**
- * Every plain file below `folder`, in order of path, and links to one. Sockets, pipes and devices are left out. What cannot be read, and a
- * link to anything else, is listed with the reason: one such name must not keep the others from coming home.
+ * Every plain file below `folder`, in order of path, and symlinks to one. Sockets, pipes and devices are skipped. An
+ * unreadable file, and a symlink to anything else, is listed with the reason: one such name must not prevent the
+ * download of the others.
  */
 export async function listFiles(
   folder: string,
@@ -66,14 +68,14 @@ export async function listFiles(
       }
     }
   };
-  // Whoever put a link in its place would have this computer's files taken for checkpoints.
+  // A symlink in its place would make this computer's own files look like checkpoints.
   const top = await lstat(folder).catch(() => null);
   if (top?.isSymbolicLink()) refuse("(all)", "the checkpoint directory was replaced by a link");
   else await walk("", 0);
   return files;
 }
 
-/** What a link in `folder` leads to; why that is not taken for a file; null where the link is gone. */
+/** The target of a symlink in `folder`; or why it does not count as a file; null if the symlink is gone. */
 async function linked(folder: string, path: string): Promise<RemoteFile | string | null> {
   const target = await readlink(systemPath(join(folder, path)), { encoding: "buffer" }).catch(() => null);
   if (target === null) return null;
@@ -98,10 +100,10 @@ function numbersOf({ size, mtimeMs, ino, blocks }: Stats): Omit<RemoteFile, "pat
   return { size, mtimeMs, inode: ino, ...(stored < size ? { stored } : {}) };
 }
 
-/** The path below `folder` that a link leads to, as its text says; null where it leads out. */
+/** The path below `folder` to which a symlink points, by its text; null if it leaves the folder. */
 async function ledTo(folder: string, path: string, target: string): Promise<string | null> {
   const isOut = (to: string): boolean => to === ".." || to.startsWith("../");
-  // A script may know the folder by another name.
+  // The script may use another name of the folder.
   const tries = isAbsolute(target)
     ? [folder, await realpath(folder).catch(() => folder)].map((top) => relative(top, target) || ".")
     : [normalize(join(dirname(path), target)).replace(/\/+$/, "") || "."];
@@ -109,8 +111,8 @@ async function ledTo(folder: string, path: string, target: string): Promise<stri
 }
 
 /**
- * Opens the file itself, whatever takes its name from then on. Throws `file_not_found` where it is gone or its path leads through a
- * symlink, `UnreadableFile` where it cannot be read. The caller closes it.
+ * Opens the file itself, whatever takes its name later. Throws `file_not_found` if it is gone or its path leads through
+ * a symlink, `UnreadableFile` if it cannot be read. The caller closes it.
  */
 async function openListed(folder: string, file: RemoteFile): Promise<FileHandle> {
   const path = file.leadsTo ?? file.path;
@@ -119,7 +121,7 @@ async function openListed(folder: string, file: RemoteFile): Promise<FileHandle>
   const root = await realpath(folder).catch(() => folder);
   const source = join(root, path);
   try {
-    // A folder on the way that became a link would lead elsewhere.
+    // A folder on the path that became a symlink would lead elsewhere.
     if (textOfName(await realpath(systemPath(source), { encoding: "buffer" })) !== source) throw gone();
     // NONBLOCK: opening a pipe would wait for a writer.
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -134,8 +136,8 @@ async function openListed(folder: string, file: RemoteFile): Promise<FileHandle>
 }
 
 /**
- * Copies one listed file to `target`, which then is whole or absent. Throws `file_not_found` when it is not there any more
- * as it was listed; no target is left behind then.
+ * Copies one listed file to `target`, which then is complete or absent. Throws `file_not_found` when the file no longer
+ * exists as listed; then no target is left.
  */
 export async function fetchFile(folder: string, file: RemoteFile, target: string): Promise<void> {
   const temporary = `${target}.${process.pid}.part`;
@@ -147,7 +149,7 @@ export async function fetchFile(folder: string, file: RemoteFile, target: string
       process.platform === "linux" ? `/proc/${process.pid}/fd/${opened.fd}` : join(folder, file.leadsTo ?? file.path);
     await copyWithHoles({ from: same, to: temporary, size: file.size, stored: file.stored });
     unchanged(await opened.stat(), file);
-    // The copy has the mode of the original, which its owner may not be allowed to write.
+    // The copy has the mode of the original, which may be read-only for its owner.
     await chmod(temporary, 0o600);
     const handle = await open(temporary, "r+");
     try {
@@ -217,7 +219,7 @@ function unchanged(stat: Stats, file: RemoteFile): void {
     throw new SvcError("file_not_found", { path: `${file.path} as it was listed` });
 }
 
-/** The owner's bits answer for nearly every file; only for the others the system is asked. */
+/** The owner's mode bits answer for nearly every file; the system is asked only for the others. */
 async function mayRead(path: string | Buffer, stat: Stats): Promise<boolean> {
   const uid = process.geteuid?.() ?? 0;
   if (uid === 0 || (stat.uid === uid && (stat.mode & 0o400) !== 0)) return true;
@@ -227,7 +229,7 @@ async function mayRead(path: string | Buffer, stat: Stats): Promise<boolean> {
   );
 }
 
-/** Null for a failure that is not of this one name. */
+/** Null for a failure that does not concern this one name. */
 function whyUnreadable(thrown: unknown): string | null {
   const { code } = thrown as NodeJS.ErrnoException;
   if (code === "EACCES" || code === "EPERM") return "it cannot be read: permission denied";

@@ -1,5 +1,5 @@
-// A run on this computer: the run directory is read and written in place, the runner owns the run. Nothing about the run is
-// kept in memory here, so a new control plane re-attaches by making another LocalHost for the same folder.
+// A run on this computer: the run directory is read and written in place, the runner owns the run. Keeps nothing about
+// the run in memory, so a new control plane re-attaches by making another LocalHost for the same folder.
 
 import { randomUUID } from "node:crypto";
 import { constants, watch, type FSWatcher } from "node:fs";
@@ -17,14 +17,14 @@ import { callRunner, NoAnswer, type RunnerProgram } from "./runner-process.ts";
 import { readSome, SpoolReader } from "./spool-reader.ts";
 
 export interface LocalHostOptions extends RunnerProgram {
-  /** Absolute path; made when the run starts. */
+  /** Absolute path; created when the run starts. */
   runDir: string;
-  /** What the script inherits; the control plane's own environment by default. */
+  /** The environment that the script inherits; by default the control plane's own. */
   env?: NodeJS.ProcessEnv;
 }
 
 const START_TIMEOUT_MS = 30_000;
-/** How often growth is looked for although nothing was reported: watching works on every local disk we know of. */
+/** How often the files are checked without a report: watching works on every local disk we know of. */
 const TICK_MS = 1_000;
 const TICK_UNWATCHED_MS = 20;
 const SAMPLES_MAX = 1 << 20;
@@ -46,7 +46,7 @@ export class LocalHost implements RunHost {
   async start(spec: RunnerSpec, secretEnv: Record<string, string>, signal: AbortSignal): Promise<RunnerStatus> {
     signal.throwIfAborted();
     const before = await this.status(signal);
-    // A claim without a process: the call that made it knows in a moment what became of it, and the runner waits for that.
+    // A claim without a process: the call that made it will report in a moment, and the runner waits for that.
     const claimed = before?.phase === "running" && before.pid === null;
     if (before?.nonce === spec.nonce && !claimed) return startable(before, spec);
     if (before?.phase === "running" && before.nonce !== spec.nonce)
@@ -57,7 +57,7 @@ export class LocalHost implements RunHost {
     const secrets = this.#path("env.json");
     let answer;
     try {
-      // The secrets first: a launcher of an earlier call that is still on its way must not find the spec without them.
+      // The secrets first: a launcher of an earlier call that is still running must not find the spec without them.
       await replaceUnflushed(secrets, JSON.stringify(secretEnv));
       await replaceUnflushed(this.#path("spec.json"), JSON.stringify(spec));
       answer = await callRunner(this.#program, ["start", this.runDir], {
@@ -68,7 +68,7 @@ export class LocalHost implements RunHost {
         signal,
       });
     } catch (thrown) {
-      // A launcher that was not waited for may still be about to read them; the runner unlinks them then.
+      // A launcher that was abandoned may still be about to read them; the runner unlinks them then.
       if (!signal.aborted && !(thrown instanceof NoAnswer)) await rm(secrets, { force: true });
       throw orDiskFull(thrown, this.runDir);
     }
@@ -83,7 +83,7 @@ export class LocalHost implements RunHost {
     signal.throwIfAborted();
     const first = await this.#readStatus();
     if (first?.phase !== "running" || runnerLives(first)) return first;
-    // It may have written its last word and gone between the two looks.
+    // It may have written its last status and exited between the two checks.
     const second = await this.#readStatus();
     if (second?.phase !== "running") return second;
     const why =
@@ -108,8 +108,8 @@ export class LocalHost implements RunHost {
   async ackLog(offset: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (offset <= this.#acked) return;
-    // The runner made the file; overwriting it needs no room, which a full disk would not have. The number stands there
-    // twice, so that a reader knows a half-written one.
+    // The runner made the file; overwriting it needs no space, which a full disk would not have. It contains the number
+    // twice, so that a reader detects a half-written one.
     const number = String(offset).padStart(20, "0");
     const handle = await openRunFile(this.#path("acked"), constants.O_WRONLY);
     try {
@@ -122,7 +122,7 @@ export class LocalHost implements RunHost {
 
   async stop(graceSeconds: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    // `exited` is written only when no process of the run is left; anything else is worth a look.
+    // `exited` is written only when every process of the run is gone; any other status requires a check.
     const status = await this.#readStatus().catch(() => null);
     const spec = await this.#readSpec().catch(() => null);
     if (status?.phase === "exited" && status.nonce === spec?.nonce) return;
@@ -142,12 +142,12 @@ export class LocalHost implements RunHost {
     return { look, slice: await this.readLog(offset, max, signal) };
   }
 
-  /** Resolves once the log has grown beyond what was seen, the run is over, or the time is up. */
+  /** Resolves once the log is longer than `seen`, the run has ended, or the time is up. */
   async #news(seen: number, maxMs: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const news = (): boolean => this.#spool.end() > seen;
     if (news()) return;
-    // A caller who asks has not seen the end yet; a comparison with "before" would lose an end that came in between.
+    // A caller who asks has not seen the end yet; a comparison with an earlier state would miss an end in between.
     const ended = async (): Promise<boolean> => {
       const status = await this.#readStatus();
       return status !== null && (status.phase !== "running" || !runnerLives(status));
@@ -171,7 +171,7 @@ export class LocalHost implements RunHost {
             watchers.push(watch(folder, (_, name) => onChange(name)).on("error", () => undefined));
             return true;
           } catch {
-            return false; // not there yet, or no watches left: the tick serves
+            return false; // missing yet, or no watches left: the timer suffices
           }
         };
         const both =
@@ -181,7 +181,7 @@ export class LocalHost implements RunHost {
         signal.addEventListener("abort", onAbort, { once: true });
         timer = setTimeout(resolve, maxMs);
         tick = setInterval(look, both ? TICK_MS : TICK_UNWATCHED_MS);
-        look(); // for what happened before the watches stood
+        look(); // for changes before the watches were set
       });
     } finally {
       clearTimeout(timer);
@@ -255,8 +255,8 @@ function runnerFailure(stderr: string, code: number | null, path: string): SvcEr
 }
 
 /**
- * Replaces a small file as a whole, mode 600 whatever was there before. Nobody waits for the disk: a run does not outlive this computer,
- * and a start that was cut off is made again.
+ * Replaces a small file atomically, with mode 600. No sync to disk: a run does not survive a crash of this computer,
+ * and an interrupted start is repeated.
  */
 async function replaceUnflushed(path: string, text: string): Promise<void> {
   const temporary = `${path}.${randomUUID()}.tmp`;

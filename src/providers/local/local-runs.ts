@@ -1,4 +1,4 @@
-// Runs on this computer, found and ended like machines are: there is no machine to rent, and what can be left behind is processes.
+// Finds and ends runs on this computer like machines: nothing is rented, and only processes can be left behind.
 
 import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, sep } from "node:path";
@@ -12,7 +12,7 @@ import type { RunnerProgram } from "./runner-process.ts";
 /** A twentieth of a second apart. */
 const FORGOTTEN_LOOKS = 100;
 
-/** A run directory of a home in which processes live: the runner, the script, or what they left. */
+/** A run directory of a home with living processes: the runner, the script, or their leftovers. */
 export interface LocalRun {
   runDir: string;
   jobId: string;
@@ -20,7 +20,7 @@ export interface LocalRun {
   pids: number[];
 }
 
-/** Run directories below `home` that have living processes, whoever started them; in order of path. */
+/** Run directories below `home` with living processes, whoever started them; in order of path. */
 export function listLocalRuns(home: string): LocalRun[] {
   const root = join(real(home), "runs");
   const byDir = new Map<string, number[]>();
@@ -39,8 +39,8 @@ export function listLocalRuns(home: string): LocalRun[] {
 }
 
 /**
- * Ends whatever of a run lives and proves it: resolves only when neither the runner's own account nor the process table
- * shows a process of the run. Safe to repeat. Throws `runner_failed` naming what is left.
+ * Ends all processes of a run and proves it: resolves only when neither the runner's own records nor the process table
+ * shows a process of the run. Safe to repeat. Throws `runner_failed`, naming the survivors.
  */
 export async function terminateLocal(
   run: RunnerProgram & { runDir: string },
@@ -58,9 +58,9 @@ export async function terminateLocal(
 }
 
 /**
- * Ends what carries this run's directory in its environment and is not in the runner's account any more: a script, or a
- * person, removed or replaced the files that it is kept in. A runner whose directory is gone would wait for it for ever.
- * Returns what is still there.
+ * Ends processes that have this run's directory in their environment and are missing from the runner's records: a
+ * script, or a person, removed or replaced its files. A runner without its directory would wait for them for ever.
+ * Returns the number of survivors.
  */
 async function endForgotten(runDir: string, signal: AbortSignal): Promise<number[]> {
   for (let look = 1; ; look++) {
@@ -69,12 +69,12 @@ async function endForgotten(runDir: string, signal: AbortSignal): Promise<number
     const left = existsSync(join(runDir, "spec.json")) ? script : carrying(runDir);
     if (left.length === 0 || look > FORGOTTEN_LOOKS) return left;
     for (const { pid, start } of left.map((pid) => ({ pid, start: startTime(pid) }))) {
-      // Looked at once more: the number may have changed hands.
+      // Checked again: the number may have been reused.
       if (start === null || startTime(pid) !== start || !carrying(runDir).includes(pid)) continue;
       try {
         process.kill(pid, "SIGKILL");
       } catch {
-        // Gone meanwhile, or another user's: the next look tells.
+        // Gone meanwhile, or another user's: the next check shows it.
       }
     }
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -87,13 +87,13 @@ function carrying(runDir: string): number[] {
   return [...processesByVariable("SVC_RUN_DIR")].filter(([value]) => real(value) === dir).flatMap(([, pids]) => pids);
 }
 
-/** Processes of the script in this run directory; the runner itself, which may still be writing the end, is not one. */
+/** Processes of the script in this run directory; excludes the runner itself, which may still be writing the end. */
 function processesOf(runDir: string): number[] {
   const nonces = new Set([...processesByVariable("SVC_RUN_NONCE").values()].flat());
   return carrying(runDir).filter((pid) => nonces.has(pid));
 }
 
-/** Where there is no /proc: what status files say, checked for life. */
+/** Without /proc: the processes in status files, checked for life. */
 function* recordedRunners(root: string): Generator<[string, number]> {
   for (const job of names(root)) {
     for (const node of names(join(root, job))) {
@@ -117,7 +117,7 @@ function names(folder: string): string[] {
   }
 }
 
-/** Of a path that is not there any more: where it would be. */
+/** For a missing path: the path that it would have. */
 function real(path: string): string {
   try {
     return realpathSync(path);

@@ -1,9 +1,9 @@
-// What this computer's process table says. A process is known by its number and its start time within one boot; a number
-// alone is never trusted, because numbers are reused.
+// Reads this computer's process table. A process is identified by its number and its start time within one boot; a
+// number alone is never trusted, because numbers are reused.
 
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Identity of a process: `start` is field 22 of /proc/PID/stat, or 0 where there is no /proc. */
+/** Identity of a process: `start` is field 22 of /proc/PID/stat, or 0 without /proc. */
 export interface ProcessIdentity {
   pid: number;
   start: number;
@@ -13,7 +13,7 @@ const HAS_PROC = process.platform === "linux";
 const SAYS_NOTHING_THERE = new Set(["ENOENT", "ESRCH", "EACCES", "EPERM", "ENOTDIR"]);
 let bootIdCache: string | null = null;
 
-/** Changes with every boot; empty where it cannot be read. */
+/** Changes with every boot; empty if unreadable. */
 export function bootId(): string {
   bootIdCache ??= HAS_PROC ? (read("/proc/sys/kernel/random/boot_id")?.trim() ?? "") : "";
   return bootIdCache;
@@ -23,12 +23,12 @@ export function bootId(): string {
 export function startTime(pid: number): number | null {
   const stat = read(`/proc/${pid}/stat`);
   if (stat === null) return null;
-  // The name in parentheses may hold anything, also spaces and parentheses: count from the last one.
+  // The name in parentheses may contain anything, also spaces and parentheses: count from the last one.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields[0] === "Z" || fields[0] === "X" ? null : Number(fields[19]);
 }
 
-/** Whether the very process that was recorded still lives. */
+/** Whether exactly the recorded process is still alive. */
 export function isAlive(recorded: ProcessIdentity & { boot_id: string }): boolean {
   if (HAS_PROC) return recorded.boot_id === bootId() && startTime(recorded.pid) === recorded.start;
   try {
@@ -39,7 +39,7 @@ export function isAlive(recorded: ProcessIdentity & { boot_id: string }): boolea
   }
 }
 
-/** Living processes whose environment at start held the variable `name`, by its value. Empty where there is no /proc. */
+/** Living processes whose environment at start had the variable `name`, by its value. Empty without /proc. */
 export function processesByVariable(name: string): Map<string, number[]> {
   const found = new Map<string, number[]>();
   if (!HAS_PROC) return found;
@@ -61,7 +61,7 @@ function read(path: string): string | null {
   try {
     return readFileSync(path, "utf8");
   } catch (e) {
-    // That there was no free descriptor, or no memory, says nothing about a process.
+    // A lack of descriptors or memory says nothing about a process.
     if (SAYS_NOTHING_THERE.has((e as NodeJS.ErrnoException).code ?? "")) return null;
     throw e;
   }

@@ -11,7 +11,7 @@ import { refuseSpot } from "../spot.ts";
 import { LocalHost } from "./local-host.ts";
 import { listLocalRuns, terminateLocal } from "./local-runs.ts";
 
-/** A run that is ended without having been asked first: it had its chance in `collect`. */
+/** The grace of a run that is ended at once: it had its chance in `collect`. */
 const LAST_GRACE_SECONDS = 2;
 
 export interface LocalProviderOptions {
@@ -26,10 +26,10 @@ export interface LocalProviderOptions {
 export class LocalProvider implements Provider {
   readonly name = "local" as const;
   readonly info = infoOf("local");
-  /** Nothing here lags and no answer is lost. */
+  /** Answers do not lag and are never lost. */
   readonly certainty: Certainty = { horizonMs: 0, listingLagMs: 0, emptyLooks: 1, lookGapMs: 0 };
   readonly #o: LocalProviderOptions;
-  /** Run directories that `terminate` proved empty of processes; after a restart the proof is made again. */
+  /** Run directories that `terminate` proved empty of processes; after a restart the proof is repeated. */
   readonly #ended = new Set<string>();
   #python = "";
 
@@ -49,7 +49,7 @@ export class LocalProvider implements Provider {
     this.#python = await this.#o.python();
     const id = this.#runDir(order.jobId, order.node);
     await mkdir(join(id, "install"), { recursive: true, mode: 0o700 });
-    this.#ended.delete(id); // an earlier order of this node lay in the same directory
+    this.#ended.delete(id); // an earlier order of this node used the same directory
     return this.#handle(id, order.name);
   }
 
@@ -70,8 +70,8 @@ export class LocalProvider implements Provider {
   }
 
   /**
-   * One machine per run directory, under the very id that `create` gave it: a run lists several processes, those of its
-   * `install` lie one folder below, and the home may be reached through a link.
+   * One machine per run directory, under the same id as in `create`: a run lists several processes, those of its
+   * `install` are one folder below, and the home may be reached through a symlink.
    */
   listOwned(prefix: string): Promise<MachineHandle[]> {
     const machines = new Map<string, MachineHandle>();
@@ -82,7 +82,7 @@ export class LocalProvider implements Provider {
     return Promise.resolve([...machines.values()]);
   }
 
-  /** A run's processes are all that there is to end, and the runner sees to that. */
+  /** Only the run's processes have to end, and the runner does that. */
   selfEnd(): null {
     return null;
   }
@@ -113,7 +113,7 @@ export class LocalProvider implements Provider {
   }
 }
 
-/** Steps that work in place never ask for these. */
+/** Steps that work in place never call these. */
 function unreachableInPlace(): never {
   throw new SvcError("internal_error", { why: "a local run has no other machine to greet or to send files to" });
 }

@@ -1,5 +1,5 @@
-// Finding a Python for the runner and for scripts, without starting one where that can be avoided: asking an interpreter
-// for its version costs 10 to 60 ms, which would be in the way of every first log line.
+// Finds a Python for the runner and for scripts, if possible without starting one: asking an interpreter for its
+// version costs 10 to 60 ms, which would delay every first log line.
 
 import { execFile } from "node:child_process";
 import { closeSync, openSync, readSync } from "node:fs";
@@ -10,7 +10,7 @@ import { SvcError } from "../../errors/index.ts";
 export interface Python {
   /** Absolute path of the interpreter itself, never of a wrapper script. */
   path: string;
-  /** Such as `3.11`, or `3.11.7` where it had to be asked. */
+  /** Such as `3.11`, or `3.11.7` if it had to be asked. */
   version: string;
 }
 
@@ -19,8 +19,8 @@ const PROBE = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print(sys.e
 const cache = new Map<string, Promise<Python | null>>();
 
 /**
- * The Python named by `SVC_PYTHON`, else the first of `python3` and `python` on the PATH that is 3.8 or newer. Answers are
- * remembered per file and its modification time. Throws `python_missing`, which lists what was tried.
+ * The Python named by `SVC_PYTHON`, else the first of `python3` and `python` on the PATH that is 3.8 or newer. Cached
+ * per file and its modification time. Throws `python_missing`, which lists the tried paths.
  */
 export async function findPython(env: Readonly<Record<string, string | undefined>>): Promise<Python> {
   const tried: string[] = [];
@@ -33,7 +33,7 @@ export async function findPython(env: Readonly<Record<string, string | undefined
   throw new SvcError("python_missing", { tried: tried.length > 0 && !env["SVC_PYTHON"] ? tried.join(", ") : wanted });
 }
 
-/** The version of this very Python, however old it is; null for what does not answer as a Python. */
+/** The version of this very Python, however old it is; null if it does not answer as a Python. */
 export async function askPython(
   path: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -43,7 +43,7 @@ export async function askPython(
 
 async function* candidates(env: Readonly<Record<string, string | undefined>>): AsyncGenerator<string> {
   const named = env["SVC_PYTHON"];
-  // A Python that was named is the only one that will do: falling back would hide the mistake.
+  // A named Python is the only candidate: falling back would hide the mistake.
   const names = named ? [named] : ["python3", "python"];
   for (const name of names) {
     if (name.includes("/")) {
@@ -81,14 +81,14 @@ async function asked(path: string, env: Readonly<Record<string, string | undefin
   if (!answer) {
     answer = askPython(path, env);
     cache.set(key, answer);
-    // A failure may have been a busy moment: it is asked again next time.
+    // A failure may have been a busy moment: it is tried again next time.
     const forget = (): boolean => cache.delete(key);
     void answer.then((python) => python ?? forget(), forget);
   }
   return answer;
 }
 
-/** `python3` that leads to a binary called `python3.11` says its version by that name. */
+/** A `python3` that points to a binary called `python3.11` shows its version by that name. */
 async function fromName(path: string): Promise<Python | null> {
   const real = await realpath(path);
   const minor = /^python3\.([0-9]+)$/.exec(basename(real))?.[1];

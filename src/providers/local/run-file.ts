@@ -1,5 +1,6 @@
-// Reading files of a run directory. The script may have put anything in their place: a pipe, whose opening would wait for a writer
-// and keep one of the few threads by which this whole process reads files, or bytes without end. What is no such file counts as none.
+// Reads files of a run directory. The script may have replaced them: by a pipe, whose opening would wait for a writer
+// and occupy one of the few threads with which this process reads files, or by endless bytes. Anything but a plain file
+// counts as missing.
 
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
@@ -7,7 +8,7 @@ import { open, type FileHandle } from "node:fs/promises";
 const TEXT_BYTES_MAX = 16 * 1024 * 1024;
 const flagsOf = (access: number): number => access | constants.O_NONBLOCK | constants.O_NOFOLLOW;
 
-/** The open file. Throws what the system says, of what is no plain file that it is missing. */
+/** The open file. Throws the system's error; a file that is not plain counts as missing. */
 export async function openRunFile(path: string, access: number = constants.O_RDONLY): Promise<FileHandle> {
   const handle = await open(path, flagsOf(access)).catch((cause: unknown) => {
     throw asOdd(path, cause);
@@ -21,7 +22,7 @@ export async function openRunFile(path: string, access: number = constants.O_RDO
   }
 }
 
-/** The same in one go; the caller closes it. */
+/** The same, synchronously; the caller closes it. */
 export function openRunFileSync(path: string): number {
   let fd: number;
   try {
@@ -38,7 +39,7 @@ export function openRunFileSync(path: string): number {
   }
 }
 
-/** A small file as text. Throws as `openRunFile` does. */
+/** A small file as text. Throws like `openRunFile`. */
 export async function readRunFile(path: string): Promise<string> {
   const handle = await openRunFile(path);
   try {
@@ -50,7 +51,7 @@ export async function readRunFile(path: string): Promise<string> {
   }
 }
 
-/** The same in one go. */
+/** The same, synchronously. */
 export function readRunFileSync(path: string): string {
   const fd = openRunFileSync(path);
   try {
@@ -64,7 +65,7 @@ export function readRunFileSync(path: string): string {
 const missing = (path: string, what: string, cause?: unknown): Error =>
   Object.assign(new Error(`ENOENT: ${path} ${what}`, { cause }), { code: "ENOENT", path });
 
-/** A link is not followed, and a socket cannot be opened. */
+/** A symlink is not followed, and a socket cannot be opened. */
 function asOdd(path: string, cause: unknown): unknown {
   const { code } = cause as NodeJS.ErrnoException;
   return code === "ELOOP" || code === "ENXIO" ? missing(path, "is no plain file", cause) : cause;

@@ -1,4 +1,4 @@
-// Calls of the runner program. Its arguments are a command and a folder; everything else travels in files of that folder.
+// Calls the runner program. Its arguments are a command and a folder; everything else travels in files of that folder.
 
 import { spawn } from "node:child_process";
 import { basename, dirname } from "node:path";
@@ -18,20 +18,20 @@ export interface RunnerAnswer {
   stderr: string;
 }
 
-/** The command was begun, and may still do what it was called for. */
+/** The command was begun, and may still do its work. */
 export class NoAnswer extends SvcError<"runner_failed"> {
   constructor(command: string, seconds: number) {
     super("runner_failed", { why: `\`${command}\` gave no answer in ${seconds} s` });
   }
 }
 
-/** Importing it as a module lets Python keep it compiled: 13 ms less before the script starts than running the file. */
+/** As an imported module, Python keeps it compiled: 13 ms less before the script starts than running the file. */
 const BOOT = "import sys; sys.path.insert(0, sys.argv[1]); m = __import__(sys.argv[2]); m.main(sys.argv[2:])";
 const OUTPUT_MAX = 1 << 20;
 
 /**
- * Runs one command of the runner to its end. An abort stops the waiting, not the command: each may be repeated, and half a
- * `stop` helps nobody. With `untilLine` a line of output is the end.
+ * Runs one command of the runner to its end. An abort stops the waiting, not the command: each is idempotent, and half
+ * a `stop` is useless. With `untilLine` the first line of output is the end.
  */
 export async function callRunner(
   program: RunnerProgram,
@@ -46,7 +46,7 @@ export async function callRunner(
       cwd: options.cwd,
       env: options.env,
       stdio: ["ignore", "pipe", "pipe"],
-      detached: true, // Ctrl-C in the control plane's terminal is not for it
+      detached: true, // keeps Ctrl-C in the control plane's terminal away from it
     }),
   ).catch((cause: NodeJS.ErrnoException) => {
     throw notStarted(cause, program.python);

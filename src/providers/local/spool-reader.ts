@@ -9,15 +9,15 @@ import { openRunFile, openRunFileSync } from "./run-file.ts";
 
 const RECORD = 16;
 const BLOCK_RECORDS = 4_096;
-/** For one slice of the log; what more there are say little. */
+/** Limit for one slice of the log; more entries add little. */
 const TIMES_MAX = 1 << 18;
-/** The last instant that a date can be. */
+/** The last instant that a date can represent. */
 const TIME_MS_MAX = 8.64e15;
 
 export class SpoolReader {
   readonly #folder: string;
   readonly #index: string;
-  /** A record at or before everything asked for so far: reading on needs no search. */
+  /** A record at or before every requested position so far: reading on needs no search. */
   #hint = 0;
 
   constructor(runDir: string) {
@@ -29,7 +29,7 @@ export class SpoolReader {
     return this.#folder;
   }
 
-  /** Start offsets of the segments there are, ascending. */
+  /** Start offsets of the existing segments, ascending. */
   #segments(): number[] {
     try {
       return readdirSync(this.#folder)
@@ -46,7 +46,7 @@ export class SpoolReader {
     return join(this.#folder, String(start).padStart(12, "0"));
   }
 
-  /** Bytes of log that the script has written so far. */
+  /** Number of bytes of log that the script has written so far. */
   end(): number {
     for (const start of this.#segments().reverse()) {
       const stat = statSync(this.#path(start), { throwIfNoEntry: false });
@@ -68,7 +68,7 @@ export class SpoolReader {
     }
     for (let i = starts.findLastIndex((s) => s <= at); i >= 0 && i < starts.length && at - offset < max; i++) {
       const start = starts[i] as number; // i is within bounds
-      if (start > at) break; // its predecessor is shorter than its name promised: not ours to skip
+      if (start > at) break; // a predecessor that is shorter than its name promised: do not skip bytes
       const bytes = await readSome(this.#path(start), at - start, max - (at - offset));
       if (bytes.length === 0 && starts[i + 1] !== at) break;
       parts.push(bytes);
@@ -79,7 +79,7 @@ export class SpoolReader {
   }
 
   /**
-   * Entries for the bytes in [from, to): first the one that covers `from`. Without an index, or with one that cannot be, all counts as
+   * Entries for the bytes in [from, to): first the one that covers `from`. Without a valid index, everything counts as
    * written now.
    */
   #times(from: number, to: number): LogSlice["times"] {
@@ -124,7 +124,7 @@ export class SpoolReader {
       return Number(record.readBigUInt64LE(0));
     };
     let low = this.#hint < count && offsetAt(this.#hint) <= offset ? this.#hint : 0;
-    // Reading on from where one was, the answer is near: double the stride until it is passed.
+    // When reading on, the answer is near: double the stride until it is passed.
     let high = low + 1;
     for (let stride = 1; high < count && offsetAt(high) <= offset; stride *= 2) {
       low = high;

@@ -1,9 +1,9 @@
-// The marketplace's API: one method a call, paced as the provider wants it. There is no vendor library behind it.
+// The marketplace's API: one method per call, paced by the provider's limits. There is no vendor library for it.
 //
-// C1. Each endpoint has its own least interval between two calls; who comes too early waits here, not there.
-// C2. 429 is waited out and asked again where asking twice does no harm. A create call is not repeated here. What only reads is asked again
-//     after an outage of a moment, too.
-// C3. A listing is read to its last page, and every row has an id that can be read: paging.ts.
+// C1. Each endpoint has its own minimum interval between two calls; an early call waits here, not there.
+// C2. After 429 an idempotent call waits and is retried. A create call is not retried here. A read is also retried
+//     after a short outage.
+// C3. A listing is read to its last page, and every row has a readable id: paging.ts.
 
 import { idOf, ODD_ID, oddIdOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -24,7 +24,10 @@ import {
   type OfferRow,
 } from "./wire.ts";
 
-/** Least milliseconds between two calls (the provider's numbers, October 2026), and how long a call may wait for its turn. */
+/**
+ * Minimum milliseconds between two calls (the provider's numbers, October 2026), and how long a call may wait for its
+ * turn.
+ */
 const PACE = {
   search: { minIntervalMs: 6_000, maxWaitMs: 120_000 },
   names: { minIntervalMs: 1_000, maxWaitMs: 30_000 },
@@ -44,14 +47,14 @@ const TIMEOUT_MS = 30_000;
 const PAGE = 25;
 const ASKS_MAX = 4;
 const READS: ReadonlySet<Endpoint> = new Set<Endpoint>(["search", "names", "get", "list", "user"]);
-/** Before a read is asked again that came to nothing. */
+/** Delays before a failed read is retried. */
 const READ_AGAIN_MS = [500, 2_000];
-/** What took longer is no outage of a moment: whoever waits has something else to do. */
+/** A longer outage is not a short one: the waiting caller has other work. */
 const SHORT_MS = 5_000;
 
-/** A machine in a listing: its row, and the id and label that were made sure of. */
+/** A machine in a listing: its row, and its verified id and label. */
 export interface Listed {
-  /** `ODD_ID` where no id looks like what the provider sent, which then is `oddId`. */
+  /** `ODD_ID` if the provider's id has an unusable form; `oddId` then holds it. */
   id: string;
   oddId: string | null;
   label: string | null;
@@ -84,7 +87,7 @@ export class MarketClient {
     };
   }
 
-  /** The key; for keeping it out of what is shown. Throws `credential_missing`. */
+  /** The key, so that it can be masked in output. Throws `credential_missing`. */
   secret(): string {
     return this.options.credential().secret.trim();
   }
@@ -94,7 +97,7 @@ export class MarketClient {
     return this.read(Offers, answer, "the search").offers;
   }
 
-  /** Every name of a GPU that the marketplace knows, as it writes them. */
+  /** Every GPU name that the marketplace knows, in its spelling. */
   async gpuNames(signal?: AbortSignal): Promise<string[]> {
     const path = "/api/v0/gpu_names/unique/";
     let answer: HttpAnswer;
@@ -115,8 +118,9 @@ export class MarketClient {
   }
 
   /**
-   * One try; any status is an answer. Throws `offer_taken` where its turn came too late (a computer may sleep meanwhile): nothing leaves
-   * after `untilMs`. Where its turn is too far away it throws `provider_error`, never sent: the next offer would wait as long.
+   * One try; any status counts as an answer. Throws `offer_taken` if its turn came too late (a computer may sleep
+   * meanwhile): nothing leaves after `untilMs`. If its turn is too far away it throws `provider_error`, never sent: the
+   * next offer would wait as long.
    */
   async create(
     offerId: string,
@@ -130,12 +134,14 @@ export class MarketClient {
     return this.send({ method: "PUT", path, json: body, timeoutMs: CREATE_TIMEOUT_MS }, secret);
   }
 
-  /** No create call for so long. */
+  /** Blocks create calls for this long. */
   holdCreate(ms: number): void {
     this.limiters.create.hold(ms);
   }
 
-  /** Null where the provider says that there is no such machine; `unclear` where its "not found" could mean something else. */
+  /**
+   * Null if the provider says that this machine does not exist; `unclear` if its "not found" could mean something else.
+   */
   async get(id: string, signal?: AbortSignal): Promise<InstanceRow | null | "unclear"> {
     const answer = await this.ask("get", { method: "GET", path: instancePath(id), signal });
     const refusal = refusalOf(answer);
@@ -151,7 +157,7 @@ export class MarketClient {
     return row;
   }
 
-  /** The machines on the account; throws where not even the first page of them can be read. */
+  /** The machines on the account; throws if not even the first page can be read. */
   list(signal?: AbortSignal): Promise<List<Listed>> {
     const path = "/api/v1/instances/";
     const damaged = (why: string) => new SvcError("provider_error", { provider: "market", why: `the listing ${why}` });
@@ -182,11 +188,12 @@ export class MarketClient {
     });
   }
 
-  /** Whether the provider took the wish; false where it knows no such machine. Neither is a proof. */
+  /** Whether the provider accepted the termination; false if it does not know the machine. Neither is a proof. */
   async destroy(id: string, signal?: AbortSignal): Promise<boolean> {
     const ask = (path: string) => this.ask("destroy", { method: "DELETE", path, json: {}, signal });
     const first = await ask(instancePath(id));
-    // Its listing has moved to the next version already (July 2026). A machine that cannot be ended costs more than a call too many.
+    // Its listing has already moved to the next version (July 2026). A machine that cannot be ended costs more than one
+    // extra call.
     const moved = isRetiredAddress(first, refusalOf(first)) ? await ask(instancePath(id, "v1")) : null;
     const answer = moved !== null && moved.status < 300 ? moved : first;
     const refusal = refusalOf(answer);
@@ -213,7 +220,7 @@ export class MarketClient {
     };
   }
 
-  /** For calls that may be repeated. */
+  /** For idempotent calls. */
   private async ask(endpoint: Endpoint, request: HttpRequest): Promise<HttpAnswer> {
     const limiter = this.limiters[endpoint];
     const pauses = READS.has(endpoint) ? [...READ_AGAIN_MS] : [];
@@ -241,7 +248,7 @@ export class MarketClient {
     return this.http().call({ ...request, headers: { authorization: `Bearer ${secret}` } });
   }
 
-  /** The body as an object that does not say no. */
+  /** The body as an object, unless it is a refusal. */
   private accepted(answer: HttpAnswer, what: string): Record<string, unknown> {
     const body = objectOf(answer);
     if (answer.status < 200 || answer.status > 299 || body === null || body.success === false)
@@ -265,6 +272,6 @@ export class MarketClient {
 
 const instancePath = (id: string, version = "v0"): string => `/api/${version}/instances/${encodeURIComponent(id)}/`;
 
-/** An outage, or half an answer; not a no. */
+/** An outage, or half an answer; not a refusal. */
 const isPassing = (answer: HttpAnswer): boolean =>
   answer.status >= 500 || answer.status === 408 || (answer.status < 300 && objectOf(answer) === null);

@@ -1,5 +1,5 @@
-// Where offers are: the marketplace knows no regions, only a country at the end of a free text. A region of a spec is a list of
-// countries, as their two letters, and of continents.
+// The places of offers: the marketplace knows no regions, only a country at the end of a free text. A region of a spec
+// is a list of countries, as their two letters, and of continents.
 
 import { SvcError } from "../../errors/index.ts";
 
@@ -41,7 +41,7 @@ export function countriesOf(region: string): readonly string[] {
   );
 }
 
-/** The country at the end of `"City, CC"`; null where there is none. */
+/** The country at the end of `"City, CC"`; null if there is none. */
 export function countryOf(geolocation: unknown): string | null {
   const code = typeof geolocation === "string" ? /(?:^|[\s,])([A-Za-z]{2})\s*$/.exec(geolocation)?.[1] : undefined;
   return code?.toUpperCase() ?? null;

@@ -1,11 +1,12 @@
-// Machines of a marketplace: many hosts, each with its own price, that come and go. docs/reference/providers/market.md.
+// The provider `market`: machines of a marketplace with many hosts, each with its own price, that come and go.
+// docs/reference/providers/market.md.
 //
-// M1. One rent per offer and process: two of them may both be accepted, and one machine would then not work.
-// M2. A create call that names a contract and says no all the same has made a machine: it is ended. One whose id cannot be read is
-//     looked up by its name.
-// M3. "Gone" takes two looks that agree: a whole listing, and three seconds later the machine itself (or one more listing). Of a
-//     machine that is younger than listings may lag it takes more: sightings.ts.
-// M4. No secret is given to the machine: the provider puts a key there that opens this machine alone.
+// M1. One rental per offer and process: two may both be accepted, and one machine would then not work.
+// M2. A refused create call that names a contract anyway has made a machine: it is ended. A machine with an unreadable
+//     id is looked up by its name.
+// M3. "Gone" requires two polls that agree: a complete listing, and three seconds later the machine itself (or another
+//     listing). A machine that is younger than the listing lag requires more: sightings.ts.
+// M4. The machine receives no secret: the provider puts a key there that opens only this machine.
 
 import { idOf, memoryKey, ODD_ID } from "../../domain/endpoint.ts";
 import { priceMicroOf } from "../../domain/money.ts";
@@ -44,32 +45,35 @@ import { selfEndText, startScript } from "./start-script.ts";
 import { actualStatus, SHAKY, statusOf } from "./status.ts";
 import { numberOf, objectOf, type InstanceRow, type OfferRow } from "./wire.ts";
 
-/** A machine that was made may be missing from listings and looks for this long. */
+/** A newly created machine may be missing from listings and polls for this long. */
 const LISTING_LAG_MS = 120_000;
 const LOOKS_APART_MS = 3_000;
-/** How old a listing may be that says how a machine is: younger while somebody waits for it to come up. */
+/** Maximum age of a listing for a machine's state: lower while a run waits for the machine. */
 const LIST_AGE_MS = 4_000;
 const LIST_AGE_STARTING_MS = 900;
 const SEARCH_AGE_MS = 5_000;
 const NAMES_MS = 3_600_000;
-/** A host that worked and shows no sign of life is given this long before the run is given up. */
+/** A host that worked and shows no sign of life gets this long before the run is given up. */
 const SHAKY_MS = 90_000;
-/** An offer that was rented or refused a moment ago may still stand in answers. */
+/** An offer that was rented or refused recently may still appear in answers. */
 const OFFER_AVOIDED_MS = 15_000;
 const HOST_AVOIDED_MS = 3_600_000;
-/** After a create call was refused as one too many: longer than the interval, refusals may push the next turn out. */
+/**
+ * Delay after a create call was refused as too frequent: longer than the interval, because refusals may postpone the
+ * next turn.
+ */
 const CREATE_PENALTY_MS = 12_000;
-/** A refused create call is repeated where it was refused within that time from the start, once. */
+/** A refused create call is retried once, if it was refused within that time from the start. */
 const CREATE_AGAIN_WITHIN_MS = 30_000;
 /** From the start until the last create request may leave. */
 const CREATE_SENT_WITHIN_MS = CREATE_AGAIN_WITHIN_MS + CREATE_WAIT_MS + 5_000;
-/** How long a machine that was just made may keep its maker waiting for its price and its key. */
+/** How long a newly created machine may delay its creator for its price and its key. */
 const SETTLE_MS = 15_000;
 const PRICE_TRIES = 3;
 const NAME = /^[a-z0-9-]{1,63}$/;
 const IMAGE = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,511}$/;
 
-/** What this process remembers of a machine. A restart may lose it. */
+/** This process's memory of a machine. A restart may lose it. */
 interface Memory {
   ready: boolean;
   shakySince: number | null;
@@ -91,7 +95,7 @@ export class MarketProvider implements Provider {
   private readonly listing: SharedLook<List<Listed>>;
   private readonly names: SharedLook<string[]>;
   private readonly searches = new Map<string, SharedLook<OfferRow[]>>();
-  /** Searching and renting go in turns: an offer is worth little seconds after it was seen. */
+  /** Searching and renting alternate: an offer loses its value seconds after it was seen. */
   private readonly turns: RateLimiter;
   private readonly memories = new Map<string, Memory>();
   private readonly sightings: Sightings;
@@ -139,13 +143,13 @@ export class MarketProvider implements Provider {
   async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {
     const asked = wishOf(spec);
     checkSshUser("market", this.options.credential().settings);
-    // A key that cannot be used shows here, where nothing is ordered yet.
+    // An unusable key shows here, before anything is ordered.
     await this.options.publicKey();
     const wish = { ...asked, names: await this.namesOf(spec, signal) };
     await this.turns.slot(signal);
     const search = (body: Record<string, unknown>) => this.search(body, signal);
     const within = await offersFor(search, wish, searchBody(wish, true));
-    // Without the cap, for the price of the cheapest: whoever asked learns what would have to be paid.
+    // Searches without the cap, for the cheapest price: the user learns what the machine would cost.
     const offers =
       within.length > 0 || wish.capUsd === null || wish.spot !== "never"
         ? within
@@ -160,7 +164,10 @@ export class MarketProvider implements Provider {
     return better.length > 0 ? better : free;
   }
 
-  /** The marketplace's own names for what is asked for. Throws `gpus_unsupported` where it has none, and its list of names can be read. */
+  /**
+   * The marketplace's own names for the requested GPUs. Throws `gpus_unsupported` if it has none and its list of names
+   * can be read.
+   */
   private async namesOf(spec: RunSpec, signal: AbortSignal): Promise<readonly string[]> {
     const { model } = gpuWishOf("market", spec.gpus);
     const listed = await this.names.get(NAMES_MS, signal).catch((e: unknown) => {
@@ -174,7 +181,7 @@ export class MarketProvider implements Provider {
     return names.map((name) => name.replaceAll("_", " "));
   }
 
-  /** Throws `gpus_unsupported` where nobody has such machines, rented or not: waiting would change nothing. */
+  /** Throws `gpus_unsupported` if no host has such machines, rented or not: waiting would change nothing. */
   private async assertSold(wish: Wish, spec: RunSpec, signal: AbortSignal): Promise<void> {
     let rows: OfferRow[];
     try {
@@ -228,14 +235,14 @@ export class MarketProvider implements Provider {
     });
     const handle = made(await this.rent(offer.id, body, calledAt, made));
     const { id } = handle;
-    // From here on the machine exists and costs money: nothing may keep the caller from hearing so.
+    // From here on the machine exists and costs money: the caller must learn that in any case.
     const soon = AbortSignal.timeout(SETTLE_MS);
     const [price] = await Promise.all([
       this.billedPrice(id, offer.priceMicro, soon),
       this.client.attachKey(id, publicKey, soon).catch(() => undefined),
     ]);
     const diskMicro = numberOf(offer.extra?.disk_micro);
-    // The GPU is billed from when the machine runs, its disk from when it is made.
+    // The GPU is billed while the machine runs, its disk from its creation.
     return { ...handle, ...price, ...(diskMicro === null ? {} : { billedMicro: diskMicro }) };
   }
 
@@ -245,7 +252,7 @@ export class MarketProvider implements Provider {
     calledAt: number,
     made: (id: string) => MachineHandle,
   ): Promise<string> {
-    // Read once: the answer is judged by it, and the owner may have taken it away by then.
+    // Read once: the answer is judged by it, and the owner may have removed it by then.
     const secret = this.client.secret();
     this.listing.forget();
     for (let attempt = 1; ; attempt++) {
@@ -270,7 +277,7 @@ export class MarketProvider implements Provider {
       if (isClearlyTooOften(answer, refusalOf(answer))) {
         const waitMs = Math.max(CREATE_PENALTY_MS, answer.retryAfterMs ?? 0);
         this.client.holdCreate(waitMs);
-        // Every offer has this one limit: where it is not over soon, another offer would not do better.
+        // Every offer shares this one limit: if it lasts long, another offer would not do better.
         const isSoon = waitMs <= CREATE_WAIT_MS && this.options.now() + waitMs - calledAt < CREATE_AGAIN_WITHIN_MS;
         if (attempt === 1 && isSoon) continue;
         this.offersAvoided.remove(offerId);
@@ -280,8 +287,9 @@ export class MarketProvider implements Provider {
   }
 
   /**
-   * What the machine costs with its disk, from its own record. The offer's price stands in: as a price like any other while there is no
-   * record to be had, until a look at the machine tells; for the cost alone where no price can be read there.
+   * The machine's price with its disk, from its own record. The offer's price replaces it: as an ordinary price while
+   * the record is unavailable, until a poll shows the machine's own; only for the cost if the record has no readable
+   * price.
    */
   private async billedPrice(
     id: string,
@@ -311,7 +319,7 @@ export class MarketProvider implements Provider {
     const listed = pick(value.rows, handle);
     if (listed) return this.judge(handle, listed.row);
     if (value.missing !== null) {
-      // The machine itself may still be looked at; that the listing does not show it proves nothing.
+      // The machine itself may still be polled; its absence from the listing proves nothing.
       const alone = handle.id === ODD_ID ? null : await this.client.get(handle.id, signal);
       if (alone === null || alone === "unclear") throw value.missing;
       return this.judge(handle, alone);
@@ -354,7 +362,7 @@ export class MarketProvider implements Provider {
     // A host whose price rose has nothing wrong with it.
     if (status.preempted) return worked ? status : { ...status, elsewhere: true };
     this.avoidHostOf(handle, row);
-    // Its container ended or its host fell silent before anybody could log in: that is the host's trouble as often as not.
+    // Its container ended or its host fell silent before the first login: that is often the host's fault.
     const dead = SHAKY.has(actualStatus(row)) || actualStatus(row) === "exited";
     return !worked && dead ? { ...status, elsewhere: true } : status;
   }
@@ -377,7 +385,7 @@ export class MarketProvider implements Provider {
     const id = idOf(handle.id);
     if (id === null)
       throw new SvcError("provider_error", { provider: "market", why: "the machine's id cannot be an id" });
-    // Ended before it ever came up: as likely as not, its host is the reason.
+    // Ended before it ever came up: probably because of its host.
     if (this.sightings.wasSeen(id) && this.memories.get(id)?.ready !== true && (handle.ssh?.length ?? 0) === 0)
       this.avoidHostOf(handle);
     try {
@@ -387,7 +395,7 @@ export class MarketProvider implements Provider {
     }
   }
 
-  /** By what the provider calls it, which is used for nothing else. */
+  /** Uses the provider's own identifier, which is used for nothing else. */
   private async destroyOdd(name: string, signal: AbortSignal): Promise<void> {
     const { value } = await this.listing.get(0, signal);
     const key = memoryKey({ id: ODD_ID, name });
@@ -416,7 +424,7 @@ export class MarketProvider implements Provider {
           name: label,
           address: null,
           priceMicro: priceMicroOf(row.dph_total),
-          // When it was made is not known by this computer's clock: not later than now.
+          // Its creation time is unknown by this computer's clock, but not later than now.
           extra: { made_at: String(this.options.now()), ...(machineId === null ? {} : { machine_id: machineId }) },
         },
       ];
@@ -481,10 +489,10 @@ export class MarketProvider implements Provider {
   }
 }
 
-/** One whose id cannot be read may be it, if it bears the name. */
+/** A machine with an unreadable id may be it, if it has the name. */
 const pick = (listed: readonly Listed[], { id, name }: MachineHandle): Listed | undefined =>
   listed.find((each) => each.id === id && id !== ODD_ID) ??
   listed.find((each) => each.id === ODD_ID && each.label === name);
 
-/** A label that begins like ours and is no name that we could have given is somebody else's. */
+/** A label that begins like ours but that svc could not have chosen belongs to another user. */
 const isOurs = (label: string, prefix: string): boolean => label.startsWith(prefix) && NAME.test(label);

@@ -1,10 +1,11 @@
-// What an answer that is not the wished one means. The same refusal comes with several statuses and in several forms, so the
-// words decide before the status does. Seen up to October 2026.
+// Interprets unsuccessful answers. The same refusal comes with several statuses and in several forms, so the message
+// decides before the status does. Seen up to October 2026.
 //
-// F1. A bad key may arrive as 404: it is never read as "there is no such machine".
-// F2. Of a create call, only an answer with a clear reason and without a contract says that nothing was made. By its documentation these
-//     are 400, 401, 403, 404, 410 and 429; 402, 409 and 422 refuse a request before it is carried out as well. Any 5xx (but for a 503 that
-//     names the lack of room), 408, a page, and an order that was queued leave it open.
+// F1. A bad key may arrive as 404: it never means "this machine does not exist".
+// F2. For a create call, only an answer with a clear reason and without a contract means that nothing was made. By its
+//     documentation these are 400, 401, 403, 404, 410 and 429; 402, 409 and 422 refuse a request before it is carried
+//     out as well. Any 5xx (except a 503 that names the lack of capacity), 408, a page, and an order that was queued
+//     leave it open.
 
 import { oneLine } from "../../domain/terminal-text.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -12,18 +13,18 @@ import { neverSent, type HttpAnswer } from "../http.ts";
 import { objectOf, textOf } from "./wire.ts";
 
 const PROVIDER = "market";
-/** Of the provider's words: its longest messages name an offer, a reason and an address. */
+/** Maximum length of a quoted message: its longest ones name an offer, a reason and an address. */
 const WORDS_MAX = 600;
 
 export interface Refusal {
   status: number;
-  /** The provider's own code; empty where the answer has none. */
+  /** The provider's own code; empty if the answer has none. */
   code: string;
   /** For people: one line, without control characters. */
   words: string;
 }
 
-/** One line of what a provider wrote: no control characters, not endless, never with the key in it. */
+/** One line of a provider's text: no control characters, bounded, never with the key in it. */
 export const providerLine = (text: string, secret = ""): string =>
   oneLine(secret.length < 4 ? text : text.split(secret).join("…"), WORDS_MAX);
 
@@ -39,7 +40,7 @@ export function refusalOf(answer: HttpAnswer, secret = ""): Refusal {
   return { status, code, words: words === "" ? `status ${status}` : words };
 }
 
-/** A field that was refused is named in a list: `{"loc":["body","image"],"msg":"field required"}`. */
+/** A list names refused fields: `{"loc":["body","image"],"msg":"field required"}`. */
 function detailOf(detail: unknown): unknown {
   if (!Array.isArray(detail)) return detail;
   const lines = detail.slice(0, 5).map((one: unknown) => {
@@ -55,28 +56,28 @@ const objectIn = (value: unknown): Record<string, unknown> | null =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
 
 const NO_KEY = /\bauth_error\b|invalid (user|api)[ _]key|\bnot_authorized\b/i;
-/** The provider does not take the key, or the key may not do this. */
+/** The provider refuses the key, or the key lacks a permission. */
 export const isAboutKey = (answer: HttpAnswer, { status, code, words }: Refusal): boolean =>
   !answer.isHtml &&
   (status === 401 ||
     (NO_KEY.test(`${code} ${words}`) && (status >= 400 || objectOf(answer)?.success === false)) ||
     (status === 403 && objectOf(answer) !== null));
 
-/** What is wrong with the key, as far as the answer tells it. */
+/** The problem of the key, as far as the answer shows it. */
 const keyWords = ({ status, words }: Refusal): string =>
   status === 403
     ? `the key may not do this: it is for reading only, or limited otherwise (${words})`
     : `it does not know the key: it is wrong, or was revoked (${words})`;
 
-/** Asked too often. One thing with three faces: bare text, `detail`, and the usual form. */
+/** Too many requests. It has three forms: bare text, `detail`, and the usual form. */
 export const isTooOften = (answer: HttpAnswer, { status, code, words }: Refusal): boolean =>
   status === 429 ||
   ((status >= 400 || objectOf(answer)?.success === false) &&
     (code === "rate_limit_exceeded" || /requests too frequent/i.test(words)));
 
 /**
- * 429 in the provider's own words, or with the time to come back: the request was not carried out. A page of something in between
- * without such a word could stand for a request that was passed on.
+ * 429 in the provider's own words, or with a delay: the request was not carried out. A page from a proxy without either
+ * could mean a request that was passed on.
  */
 export const isClearlyTooOften = (answer: HttpAnswer, refusal: Refusal): boolean =>
   isTooOften(answer, refusal) && (answer.retryAfterMs !== null || (!answer.isHtml && answer.text.trim() !== ""));
@@ -87,17 +88,17 @@ export const saysNoSuchMachine = (answer: HttpAnswer, refusal: Refusal): boolean
   /^(no_such_instance|not_found)$|no such instance|instance[^.]{0,40} not found/i.test(refusal.code || refusal.words) &&
   (refusal.status === 404 || refusal.status === 410 || objectOf(answer)?.success === false);
 
-/** "Not found" in the provider's form, in words that name no machine: an address that is no more would say so, too. */
+/** "Not found" in the provider's form, in words that name no machine: a retired address would answer so, too. */
 export const isUnclearNotFound = (answer: HttpAnswer, refusal: Refusal): boolean =>
   (refusal.status === 404 || refusal.status === 410) && objectOf(answer) !== null && !isAboutKey(answer, refusal);
 
-/** The provider serves nothing at this address any more: that says nothing of a machine or an offer. */
+/** The provider serves nothing at this address any more: that says nothing about a machine or an offer. */
 export const isRetiredAddress = (answer: HttpAnswer, { status, code, words }: Refusal): boolean =>
   (status === 404 || status === 410) &&
   objectOf(answer) !== null &&
   /deprecated|endpoint|no longer (served|supported)|api version/i.test(`${code} ${words}`);
 
-/** Everything that is not an answer to what was asked, as an error. Nothing here is a create call. */
+/** The error for an unsuccessful answer. Not for create calls. */
 export function refused(answer: HttpAnswer, what: string, secret: string): SvcError {
   const refusal = refusalOf(answer, secret);
   if (isAboutKey(answer, refusal))
@@ -113,16 +114,19 @@ const BID_LOW = /\binvalid_price\b|\bbid\b[^.]{0,40}\b(too )?low|below the min/i
 const QUEUED = /queued|scheduled/i;
 const NO_FUNDS = /insufficient_credit|insufficient (credit|funds|balance)/i;
 const NO_QUOTA = /spend_rate_limit|missing_billing/i;
-/** Statuses that refuse a request before it is carried out, where the answer is in the provider's own form and says why. */
+/**
+ * Statuses that refuse a request before it is carried out, if the answer is in the provider's own form and gives a
+ * reason.
+ */
 const CLEAR = new Set([400, 402, 404, 409, 410, 422]);
-/** Said of anything that went wrong, also after the machine was made. */
+/** A message for any failure, even after the machine was made. */
 const SAYS_NOTHING = /something went wrong|internal|unknown error|unexpected|try again/i;
-/** The only words for which an answer of 503 is a refusal: it names the offer, or that there is no room. */
+/** The only messages with which a 503 is a refusal: it names the offer, or the lack of capacity. */
 const NO_ROOM = /no_such_ask|no longer available|already (been )?rented|(no|out of|insufficient) (capacity|resources)/i;
 
 /**
- * What a create call came to whose answer names no contract: an error of NOTHING_MADE where the answer says so (F2), one that counts as
- * never sent where it was asked too often, else `outcome_unknown`.
+ * The result of a create call whose answer names no contract: an error of NOTHING_MADE if the answer says so (F2), one
+ * that counts as never sent after too many requests, else `outcome_unknown`.
  */
 export function createRefused(answer: HttpAnswer, offer: string, secret: string): SvcError {
   const refusal = refusalOf(answer, secret);
@@ -141,7 +145,7 @@ export function createRefused(answer: HttpAnswer, offer: string, secret: string)
     if (NO_QUOTA.test(text)) return new SvcError("no_quota", said);
     if ((status === 404 || status === 410) && code !== "") return new SvcError("offer_taken", { ...said, offer });
     if (status === 402) return new SvcError("no_funds", said);
-    // Somebody else's order for this offer was first. An order of ours has a name of its own and is sent once.
+    // Another user's order for this offer was first. An order of ours has its own name and is sent once.
     if (status === 409 && saysWhy) return new SvcError("offer_taken", { ...said, offer });
     if ((status === 400 || status === 422) && saysWhy) return new SvcError("provider_refused", said);
   }

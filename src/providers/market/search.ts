@@ -1,4 +1,4 @@
-// Which offers are looked for, and which of those that come back are believed.
+// Searches for offers, and validates the results.
 //
 // S1. Filters are wishes: every number is looked at again in the answer. What was asked for and is not there is not an offer.
 // S2. A price that is not a finite number of 0 or more is no price, and without a price there is no offer.
@@ -19,13 +19,13 @@ import { numberOf, textOf, type OfferRow } from "./wire.ts";
 export const DEFAULT_IMAGE = "pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime";
 const DEFAULT_DISK_GB = 50;
 const LEAST_DISK_GB = 8;
-/** Cards report less memory than is printed on them. */
+/** Cards report less memory than their nominal size. */
 const VRAM_TOLERANCE = 0.9;
 const LEAST_RELIABILITY = 0.9;
 const DAY_S = 86_400;
-/** What the machine is rented for beyond the run itself: installing, collecting. */
+/** Rental time in addition to the run itself: installing, collecting. */
 const SPARE_S = 3_600;
-/** The provider answers no more than that, whatever is asked for. */
+/** The provider's maximum number of rows in one answer. */
 const LIMIT = 64;
 /** Searches are six seconds apart. */
 const SEARCHES_MAX = 4;
@@ -89,7 +89,7 @@ export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown
   };
 }
 
-/** Everything of that name, rented or not, on whatever terms: whether there is any such machine at all. */
+/** Every machine with that name, rented or not, on any terms: shows whether such machines exist at all. */
 export const everySuch = (wish: Wish): Record<string, unknown> => ({
   type: "on-demand",
   gpu_name: { in: wish.names },
@@ -97,7 +97,7 @@ export const everySuch = (wish: Wish): Record<string, unknown> => ({
   limit: LIMIT,
 });
 
-/** The same search for what costs as much as the last of these rows, or more; null where they are all that there is. */
+/** The same search for rows that cost as much as the last of these, or more; null if these are all. */
 function dearerThan(rows: readonly OfferRow[], body: Record<string, unknown>): Record<string, unknown> | null {
   const last = Math.max(...rows.map((row) => numberOf(row.dph_total)).filter((price) => price !== null));
   const asked = (body["dph_total"] ?? {}) as { gte?: number };
@@ -105,7 +105,10 @@ function dearerThan(rows: readonly OfferRow[], body: Record<string, unknown>): R
   return { ...body, dph_total: { ...asked, gte: last } };
 }
 
-/** An answer holds so many offers at the most: while it is full and none of them fits, the dearer ones are asked for. */
+/**
+ * One answer holds a limited number of offers: while it is full and none of them fits, more expensive ones are
+ * requested.
+ */
 export async function offersFor(
   search: (body: Record<string, unknown>) => Promise<OfferRow[]>,
   wish: Wish,
@@ -121,23 +124,26 @@ export async function offersFor(
   return offers;
 }
 
-/** Counts that machines commonly have: that there is none just now does not mean that there never is. */
+/** Common counts: having none now does not mean never. */
 const USUAL_COUNTS: ReadonlySet<number> = new Set([1, 2, 4, 8]);
 
-/** Why nobody will ever rent this out, in words; null where somebody may. `rows` are all of that name. */
+/** Why such a machine will never be rented out, as text; null if it may be. `rows` are all machines with that name. */
 export function neverThatMany(rows: readonly OfferRow[], wish: Wish): string | null {
   const { count } = wish;
-  // A filter is a wish: other cards may be among the rows.
+  // Filters are only requests: other cards may be among the rows.
   const named = rows.filter((row) => isNamed(row, wish));
   const counts = [...new Set(named.map((row) => numberOf(row.num_gpus)).filter((n) => n !== null))];
   const most = Math.max(...counts);
-  // An answer that is full may have left some out.
+  // A full answer may have omitted some.
   if (counts.length === 0 || counts.includes(count) || (rows.length >= LIMIT && count < most)) return null;
   if (USUAL_COUNTS.has(count) && count < most) return null;
   return `machines with it have ${counts.toSorted((a, b) => a - b).join(", ")} of them`;
 }
 
-/** The offers that are what was asked for, cheapest first. Those above the cap stay: who rents has to know the cheapest. */
+/**
+ * The offers that match the request, cheapest first. Offers above the cap stay, so that the user learns the cheapest
+ * price.
+ */
 export function offersOf(rows: readonly OfferRow[], wish: Wish): Offer[] {
   const onDemand = rows.flatMap((row) => offerOf(row, wish) ?? []);
   const bids = wish.spot === "never" ? [] : onDemand.flatMap(({ offer, row }) => bidFor(offer, row, wish.capUsd) ?? []);
@@ -159,7 +165,7 @@ export function offersOf(rows: readonly OfferRow[], wish: Wish): Offer[] {
 
 const shown = (row: OfferRow): string => `dph_total is ${JSON.stringify(row.dph_total ?? null)?.slice(0, 40)}`;
 
-/** What the search holds against every offer, for a person who wonders why there is none. */
+/** The search criteria as text, for a person who wonders why there is no offer. */
 const wordsOf = (wish: Wish): string =>
   [
     `${wish.count} × ${wish.names.join(" or ")} on a verified host`,
@@ -194,14 +200,14 @@ function offerOf(row: OfferRow, wish: Wish): { offer: Offer; row: OfferRow } | n
 /** Hours of a month by which the provider bills disks (source: its API guide, 2026). */
 const HOURS_A_MONTH = 720;
 
-/** What the disk costs an hour, in micro-dollars: all that is billed until the machine runs. */
+/** The disk's price per hour in micro-dollars: it is all that is billed until the machine runs. */
 function diskPriceOf(row: OfferRow, { diskGb }: Wish, priceMicro: number): { disk_micro?: string } {
   const monthly = numberOf(row.storage_cost);
   const micro = monthly === null ? null : Math.ceil((monthly * diskGb * 1e6) / HOURS_A_MONTH);
   return micro === null || micro < 0 || micro > priceMicro ? {} : { disk_micro: String(micro) };
 }
 
-/** Dollars per GB of traffic; null where the host does not tell them in a number of 0 or more. */
+/** Dollars per GB of traffic; null if the host does not report a number of 0 or more. */
 function trafficPrices(row: OfferRow): { up: number | null; down: number | null } {
   const price = (value: unknown): number | null => {
     const dollars = numberOf(value);
@@ -219,7 +225,7 @@ function trafficOf(row: OfferRow): { traffic?: string } {
   return told.length === 0 ? {} : { traffic: told.join(", ") };
 }
 
-/** What a person chooses by. Their words are shortened and only ever shown. */
+/** Facts by which a person chooses. The host's texts are shortened and only ever displayed. */
 function factsOf(row: OfferRow): Record<string, string> {
   const memory = numberOf(row.gpu_ram);
   const reliability = numberOf(row.reliability2 ?? row.reliability);
@@ -256,7 +262,7 @@ function fits(row: OfferRow, wish: Wish): boolean {
   );
 }
 
-/** An image of CUDA 12.8 does not start on a host whose driver ends at 12.2, though both are 12. */
+/** An image with CUDA 12.8 does not start on a host whose driver ends at 12.2, though both are 12. */
 function runsCuda(value: unknown, image: CudaVersion): boolean {
   if (value === undefined || value === null) return true;
   const host = parseCuda(value);
@@ -268,7 +274,7 @@ function isNamed(row: OfferRow, wish: Wish): boolean {
   return wish.names.some((name) => plain(name) === plain(textOf(row.gpu_name)));
 }
 
-/** `ifAbsent`: what a missing number counts as. What is there and is no number is never enough. */
+/** `ifAbsent`: the result for a missing number. A value that is not a number is never enough. */
 function atLeast(value: unknown, least: number, ifAbsent = true): boolean {
   if (value === undefined || value === null) return ifAbsent;
   const number = numberOf(value);

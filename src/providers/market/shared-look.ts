@@ -1,11 +1,12 @@
-// One answer for many who ask at the same time: 200 machines that are looked at cost one listing, not 200.
+// Shares one answer among concurrent callers: polling 200 machines costs one listing, not 200.
 //
-// L1. Who asks for a fresh answer gets one whose first request left after the question, never one that was already under way.
-// L2. A failure is everyone's who waited for it, and is not kept.
+// L1. A caller that requires a fresh answer gets one whose first request left after the call, never one that was
+//     already running.
+// L2. A failure reaches every waiting caller, and is not cached.
 
 import { orAborted } from "../../domain/or-aborted.ts";
 
-/** An answer and when its first request could have left at the earliest. */
+/** An answer, and the earliest time at which its first request could have left. */
 export interface Looked<T> {
   startedAt: number;
   value: T;
@@ -23,10 +24,12 @@ export class SharedLook<T> {
     this.now = now;
   }
 
-  /** An answer at most `ageMs` old; 0 for one that begins after this call. The question goes on when one asker leaves. */
+  /**
+   * An answer at most `ageMs` old; 0 for one that begins after this call. The request continues when one caller leaves.
+   */
   get(ageMs: number, signal?: AbortSignal): Promise<Looked<T>> {
     const now = this.now();
-    // One from a later time than now is of any age: the clock was set back.
+    // An answer from the future has an unknown age: the clock was set back.
     const isFresh = (startedAt: number): boolean => ageMs > 0 && startedAt >= now - ageMs && startedAt <= now;
     if (this.last && isFresh(this.last.startedAt)) return Promise.resolve(this.last);
     if (this.running && isFresh(this.running.startedAt)) return orAborted(this.running.answer, signal);
@@ -38,7 +41,7 @@ export class SharedLook<T> {
     return orAborted(this.following, signal);
   }
 
-  /** The world has changed: what is known or under way answers nobody who asks from now on. */
+  /** The state has changed: cached and running answers are not used for later calls. */
   forget(): void {
     this.last = undefined;
     if (this.running) this.running.startedAt = -Infinity;

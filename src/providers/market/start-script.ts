@@ -1,17 +1,21 @@
-// What a rented machine does at every start of its container, also after a reboot: so it may run any number of times.
+// The start script of a rented machine. It runs at every start of its container, also after a reboot, so it is
+// idempotent.
 
 import { gzipSync } from "node:zlib";
 import { quoted } from "../../domain/shell-words.ts";
 import { SvcError } from "../../errors/index.ts";
 
-/** The provider takes no longer start script (source: its OpenAPI document, `onstart`, November 2026; older texts say 4096). */
+/**
+ * The provider's maximum length of a start script (source: its OpenAPI document, `onstart`, November 2026; older texts
+ * say 4096).
+ */
 export const START_SCRIPT_MAX = 4_048;
-/** Kept free below it: how the provider counts, in characters or as they are escaped in JSON, is not written down. */
+/** Reserve below the limit: whether the provider counts characters or their JSON escapes is not documented. */
 const MARGIN = 148;
 
 /**
- * Ends the machine through the provider's API with the key that the provider put into it, which opens nothing but this machine.
- * See `Provider.selfEnd`.
+ * Ends the machine through the provider's API with the key that the provider put into it, which opens only this
+ * machine. See `Provider.selfEnd`.
  */
 export function selfEndText(baseUrl: string): string {
   return `id=$(svc_env CONTAINER_ID)
@@ -21,8 +25,8 @@ svc_call DELETE ${quoted(`${baseUrl}/api/v0/instances/`)}"$id/" '{}'`;
 }
 
 /**
- * The guard, our key, and the image's own variables for SSH sessions, which see none of them otherwise. Only where the first
- * process is the rented container's: a machine that shares its file system with others is left as it is.
+ * Installs the guard, our key, and the image's own variables for SSH sessions, which otherwise lack them. Only if the
+ * first process is the rented container's: a machine that shares its file system with others stays unchanged.
  */
 export function startScript(options: { guard: string; publicKey: string }): string {
   const key = quoted(options.publicKey.trim());
@@ -44,7 +48,7 @@ fi
   });
 }
 
-/** Always packed, so that no key of a certain length is the first one to be. */
+/** Always packed, so that a key of some length is never the first to need it. */
 function packed(text: string): string {
   const data = gzipSync(text, { level: 9 }).toString("base64");
   return `f=$(mktemp) && echo ${data} | base64 -d | gunzip >"$f" && sh "$f"; rm -f "$f"\n`;

@@ -1,4 +1,4 @@
-// What the provider says of one machine, in our words.
+// Translates the provider's state of one machine.
 
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import { priceMicroOf } from "../../domain/money.ts";
@@ -15,7 +15,7 @@ const STARTING: Readonly<Record<string, string>> = {
   recycling: "its container is being made anew",
   scheduling: "waiting to be scheduled",
 };
-/** States that pass by themselves as often as not: see `MarketProvider.inspect`. */
+/** States that often pass by themselves: see `MarketProvider.inspect`. */
 export const SHAKY: ReadonlySet<string> = new Set(["offline", "unknown", "frozen"]);
 const BROKEN: Readonly<Record<string, string>> = {
   exited: "its container has exited",
@@ -26,7 +26,7 @@ const BROKEN: Readonly<Record<string, string>> = {
   destroyed: "it is being destroyed",
 };
 
-/** The provider's own word for the state; empty while there is none. */
+/** The provider's own word for the state; empty while it has none. */
 export const actualStatus = (row: InstanceRow): string => textOf(row.actual_status).toLowerCase();
 
 /**
@@ -71,11 +71,11 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   if (wait !== undefined) return { phase: "starting", why: `${wait}${said}` };
   const end = BROKEN[actual];
   if (end !== undefined) return broken(`${end}${said}`);
-  // A state that nobody has heard of says neither that it works nor that it is lost.
+  // An unknown state says neither that it works nor that it is lost.
   return { phase: "starting", why: `in the state ${providerLine(actual).slice(0, 40)}${said}` };
 }
 
-/** Straight to the machine first, then through the provider's proxy. The two addresses are never mixed. */
+/** The machine's direct address first, then the provider's proxy. The two addresses are never mixed. */
 export function endpointsOf(row: InstanceRow): SshEndpoint[] {
   const direct = mappedPorts(row.ports).map((port) => endpointOf(textOf(row.public_ipaddr), port, "root"));
   const port = numberOf(row.ssh_port);

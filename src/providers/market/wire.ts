@@ -1,5 +1,5 @@
-// The marketplace's answers, as far as they are read here. Everything beside an id is taken as unknown: a field that is missing
-// or of another type is dealt with where it is used, because one odd row must not make a whole listing unreadable.
+// The parts of the marketplace's answers that svc reads. Everything except an id may be missing or have another type,
+// and is checked where it is used, because one odd row must not make a whole listing unreadable.
 
 import { z } from "zod";
 import type { HttpAnswer } from "../http.ts";
@@ -66,7 +66,7 @@ export const ListPage = z.object({
   total_instances: anything.optional(),
 });
 
-/** One object under a plural name, null for none; a list in older answers. */
+/** One object under a plural name, or null; a list in older answers. */
 export const OneInstance = z.object({
   instances: z.union([InstanceRow.partial(), z.array(InstanceRow.partial()), z.null()]),
 });
@@ -86,7 +86,7 @@ export function objectOf(answer: HttpAnswer): Record<string, unknown> | null {
 }
 
 export const textOf = (value: unknown): string => (typeof value === "string" ? value.trim() : "");
-/** A finite number, also where it was written as text; null for all else. */
+/** A finite number, also if it was written as text; null for anything else. */
 export function numberOf(value: unknown): number | null {
   const number = typeof value === "string" && /^-?\d+(\.\d+)?$/.test(value.trim()) ? Number(value) : value;
   return typeof number === "number" && Number.isFinite(number) ? number : null;

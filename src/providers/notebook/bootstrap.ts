@@ -18,7 +18,7 @@ if your plan does not allow it, do not run the cell.
 3. Keep the notebook open and in use; closing it ends the runtime. svc never ends it.
 `;
 
-/** The cell's source. `publicKey` is one line as it stands in authorized_keys. Throws `ssh_key_unusable`. */
+/** The cell's source. `publicKey` is one line in the form of authorized_keys. Throws `ssh_key_unusable`. */
 export function bootstrapCell(publicKey: string): string {
   const [, key] = KEY_LINE.exec(publicKey.trim()) ?? [];
   if (key === undefined)
@@ -26,11 +26,11 @@ export function bootstrapCell(publicKey: string): string {
       path: "of this home",
       why: "its public half is not one line of a known kind",
     });
-  // JSON of plain ASCII is a Python string, too.
+  // JSON in plain ASCII is a Python string, too.
   return CELL.replace("@PUBLIC_KEY@", () => JSON.stringify(`${key} svc`));
 }
 
-/** The same as a notebook, nbformat 4.0: what notebook sites write themselves. */
+/** The same as a notebook, nbformat 4.0: the version that notebook sites write. */
 export function bootstrapNotebook(publicKey: string): object {
   return {
     nbformat: 4,
@@ -60,5 +60,5 @@ export const bootstrapOf = (publicKey: string): { cell: string; notebook: object
   notebook: bootstrapNotebook(publicKey),
 });
 
-/** Each line with its end, but for the last. */
+/** Each line with its end, except the last. */
 const linesOf = (text: string): string[] => text.trimEnd().split(/(?<=\n)/);

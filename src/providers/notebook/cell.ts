@@ -1,11 +1,12 @@
-// The Python cell that makes a notebook runtime reachable: an SSH daemon of its own on the runtime's loopback, and a tunnel to
-// it. Python 3.7 and newer, the standard library alone. `@PUBLIC_KEY@` becomes a Python string.
+// The Python cell that makes a notebook runtime reachable: a separate SSH daemon on the runtime's loopback, and a
+// tunnel to it. Python 3.7 and newer, only the standard library. `@PUBLIC_KEY@` becomes a Python string.
 //
-// B1. What the runtime's owner must know of its terms stands first, in the cell and in what it prints.
-// B2. Keys only, never a password; host keys are made here, since an image may ship the same ones to everybody.
-// B3. The token of a tunnel is asked for when the cell runs. It is neither in the cell nor on a command line, nor printed.
+// B1. The terms that the runtime's owner must know come first, in the cell and in its output.
+// B2. Keys only, never a password; host keys are made here, since an image may ship the same ones to every user.
+// B3. The cell asks for the token of a tunnel when it runs. The token is neither in the cell nor on a command line, nor
+//     printed.
 // B4. A second run keeps the daemon with its host key and replaces only its own tunnel.
-// B5. What goes wrong is said in words, with what to do.
+// B5. Errors are explained, with a remedy.
 
 export const CELL = String.raw`#@title Connect this runtime to svc
 # Terms: runtimes without paid units usually forbid SSH and being driven from outside, and every tier forbids

@@ -90,12 +90,12 @@ function readEndpoint(from: CredentialReader): SecretReading {
   const port = settings["port"] ?? settings["endpoint"] ?? settings["proxy_command"];
   const cell = "the bootstrap cell prints both: GET /v1/notebook/bootstrap";
   const missing = anchor === undefined ? [`${from.toSet("host")} (${cell})`] : [];
-  // A host may have been pasted with all that stood around it: tcp://host:port.
+  // The user may have pasted the host with its surroundings: tcp://host:port.
   if (port === undefined && !/[:\s]/.test(settings["host"] ?? "")) missing.push(from.toSet("port"));
   return { secret: "", source, missing };
 }
 
-/** An address that is given in the environment is not mixed with what the store says of another one. */
+/** An address from the environment is not combined with the store's settings for another address. */
 function dropOtherAddress(from: CredentialReader): void {
   const others =
     from.sourceOf("endpoint") === "env"

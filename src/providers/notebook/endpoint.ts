@@ -1,20 +1,20 @@
-// What a person pastes to say where a runtime is: the line that the bootstrap cell prints, or anything that holds host and port.
+// Parses the pasted address of a runtime: the line that the bootstrap cell prints, or any text with host and port.
 
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
 
 export interface PastedEndpoint extends SshEndpoint {
-  /** The key that sshd there shows, as it stands in known_hosts without the host: `ssh-ed25519 AAAA…`. */
+  /** The host key of sshd there, in the form of known_hosts without the host: `ssh-ed25519 AAAA…`. */
   hostKey?: string;
 }
 
-/** Of an image's usual user: the cell runs as root. */
+/** The usual user of an image: the cell runs as root. */
 const USER = "root";
 const HOST_KEY = /^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{40,2048}={0,2}$/;
 
 /**
- * Understands `SVC-ENDPOINT {…}` (the last one, of a cell that was run again), its bare JSON, `tcp://host:port`, `host:port`,
- * `host port`, `user@host:port`, `ssh [-J jump] -p port user@host` and the line that a tunnel prints. Null for everything else, and where one part of it is not what such
- * a part can be.
+ * Understands `SVC-ENDPOINT {…}` (the last one, of a cell that was run again), its bare JSON, `tcp://host:port`,
+ * `host:port`, `host port`, `user@host:port`, `ssh [-J jump] -p port user@host` and the line that a tunnel prints. Null
+ * for everything else, and if a part of it is malformed.
  */
 export function parseEndpoint(text: string): PastedEndpoint | null {
   const pasted = text.slice(-8_192).trim();
@@ -31,16 +31,16 @@ export function parseEndpoint(text: string): PastedEndpoint | null {
 }
 
 /**
- * What tunnels print, with all that stands around it: `Forwarding  tcp://4.tcp.eu.ngrok.io:17042 -> localhost:22` and `url=tcp://…` of
- * ngrok, `listening at bore.pub:40123` of bore, `tcp://name.a.free.pinggy.link:40527` of pinggy (seen: their manuals, 2026). The last
- * address counts: a tunnel that was started again has another one.
+ * Parses the output of tunnels, with its surroundings: `Forwarding  tcp://4.tcp.eu.ngrok.io:17042 -> localhost:22` and
+ * `url=tcp://…` of ngrok, `listening at bore.pub:40123` of bore, `tcp://name.a.free.pinggy.link:40527` of pinggy (seen:
+ * their manuals, 2026). The last address counts: a restarted tunnel has another one.
  */
 function ofTunnelLine(text: string): PastedEndpoint | null {
   const found = [...text.matchAll(/(?:\btcp:\/\/|\blistening at )([^\s:/@]+):([0-9]{1,5})(?![0-9:])/g)].at(-1);
   return found === undefined ? null : endpointOf(found[1], found[2], USER);
 }
 
-/** A host key as it was printed, without a comment; null where it is none. */
+/** A printed host key, without a comment; null if it is malformed. */
 export function hostKeyOf(value: unknown): string | null {
   if (typeof value !== "string") return null;
   const key = value.trim().split(/\s+/).slice(0, 2).join(" ");
@@ -55,17 +55,20 @@ function ofJson(text: string): PastedEndpoint | null {
     return null;
   }
   if (typeof value !== "object" || value === null) return null;
-  // Its members are looked at one by one below.
+  // Its members are checked one by one below.
   const of = value as Record<string, unknown>;
   const endpoint = endpointOf(of["host"], of["port"], of["user"] ?? of["ssh_user"] ?? USER);
   const given = of["hostKey"] ?? of["host_key"] ?? null;
   if (endpoint === null || given === null || given === "") return endpoint;
   const hostKey = hostKeyOf(given);
-  // A pin that cannot be read must not become no pin at all.
+  // An unreadable pin must not become a missing pin.
   return hostKey === null ? null : { ...endpoint, hostKey };
 }
 
-/** `ssh [-p PORT] [-l USER] [-J JUMP] [-o …] [USER@]HOST [-p PORT]`; every other option is passed over, and none is ever used. */
+/**
+ * `ssh [-p PORT] [-l USER] [-J JUMP] [-o …] [USER@]HOST [-p PORT]`; every other option is ignored, and none is ever
+ * used.
+ */
 function ofCommand(words: string[]): PastedEndpoint | null {
   let port = "22";
   let login = USER;
@@ -91,7 +94,7 @@ function ofCommand(words: string[]): PastedEndpoint | null {
   return proxyCommand === null ? null : { ...endpoint, proxyCommand };
 }
 
-/** `[USER@]HOST[:PORT]`, of one machine, as a command whose parts were each checked; null where one of them cannot be. */
+/** `[USER@]HOST[:PORT]` of one machine, as a command of checked parts; null if a part is malformed. */
 function throughJump(jump: string): string | null {
   const [, user, host, port = "22"] = /^(?:ssh:\/\/)?(?:([^@\s]+)@)?([^@:\s,]+)(?::([0-9]{1,5}))?$/.exec(jump) ?? [];
   const way = endpointOf(host, port, user ?? "root");

@@ -6,7 +6,7 @@ import { SvcError } from "../../errors/index.ts";
 
 const TIMEOUT_MS = 20_000;
 
-/** Whether sshd greets at an address. Nothing is sent, so no login is counted. */
+/** Whether sshd greets at an address. Sends nothing, so no login is counted. */
 export function greets({ host, port }: Pick<SshEndpoint, "host" | "port">): Promise<void> {
   const unreachable = (why: string): SvcError =>
     new SvcError("provider_unreachable", { provider: "notebook", why: `${host} port ${port}: ${why}` });

@@ -1,10 +1,10 @@
-// The provider `notebook`: a runtime that its owner opened, reached over SSH through a tunnel. svc adopts what stands in the
-// credential and gives back nothing, since it owns nothing.
+// The provider `notebook`: a runtime that its owner opened, reached over SSH through a tunnel. svc adopts the runtime
+// in the credential and never ends it, since it does not own it.
 //
-// N1. Nobody is asked and nothing is probed here: every connection counts against the tunnel's limits, so the one handshake of
-//     the greeting is also the test whether the runtime answers.
-// N2. The way in is read anew at every look: a tunnel that was restarted has another host and port.
-// N3. A command of a way in comes from the owner's own settings, never from what was pasted.
+// N1. This file sends no request and no probe: every connection counts against the tunnel's limits, so the one
+//     handshake of the greeting is also the test whether the runtime answers.
+// N2. The endpoint is read again at every poll: a restarted tunnel has another host and port.
+// N3. A command of an endpoint comes from the owner's own settings, never from pasted text.
 
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -23,10 +23,10 @@ const HOW =
 export class NotebookProvider implements Provider {
   readonly name = "notebook" as const;
   readonly info = infoOf("notebook");
-  /** Nothing is ordered, so nothing can be lost on the way. */
+  /** Nothing is ordered, so no answer can be lost. */
   readonly certainty: Certainty = { horizonMs: 0, listingLagMs: 0, emptyLooks: 1, lookGapMs: 0 };
   readonly #o: RemoteOptions;
-  /** Names of orders that were let go of. Not kept: whoever terminates after a restart says so again before it looks. */
+  /** Names of released orders. Not stored: after a restart `terminate` is called again before `inspect`. */
   readonly #letGo = new Set<string>();
 
   constructor(options: RemoteOptions) {
@@ -60,7 +60,7 @@ export class NotebookProvider implements Provider {
     });
   }
 
-  /** Whether it still answers cannot be told from a look: a closed notebook and a cut tunnel are one and the same. */
+  /** A poll cannot tell whether it still answers: a closed notebook and a cut tunnel look the same. */
   inspect(handle: MachineHandle): Promise<MachineStatus> {
     return attempt(() => {
       if (this.#letGo.has(handle.name)) return { phase: "gone", why: "svc does not own it and has let go of it" };
@@ -69,7 +69,10 @@ export class NotebookProvider implements Provider {
     });
   }
 
-  /** Ends nothing: the runtime is its owner's. What svc ran there is ended by whoever lets go of it (`MachineAccess.leave`). */
+  /**
+   * Ends nothing: the runtime belongs to its owner. The step that releases it ends svc's processes there
+   * (`MachineAccess.leave`).
+   */
   terminate(handle: MachineHandle): Promise<void> {
     this.#letGo.add(handle.name);
     return Promise.resolve();
@@ -98,7 +101,7 @@ export class NotebookProvider implements Provider {
     return this.#o.access(handle);
   }
 
-  /** The way in that is set now, unless it is gone from the settings or shows the key of another runtime. */
+  /** The present endpoint, unless it is gone from the settings or shows another runtime's key. */
   #wayTo(handle: MachineHandle): SshEndpoint | undefined {
     const adopted = handle.ssh?.[0];
     let now: PastedEndpoint;
@@ -118,7 +121,7 @@ export class NotebookProvider implements Provider {
   }
 }
 
-/** The runtime that a credential names. Throws `credential_missing`, which says what to do. */
+/** The runtime in a credential. Throws `credential_missing`, which says what to do. */
 export function endpointIn({ settings }: ProviderCredential): PastedEndpoint {
   const { endpoint, host, port, ssh_user: user, proxy_command: proxyCommand, host_key: key } = settings;
   const missing = (what: string) => new SvcError("credential_missing", { provider: "notebook", missing: what });
@@ -142,7 +145,7 @@ export function endpointIn({ settings }: ProviderCredential): PastedEndpoint {
   };
 }
 
-/** A host may have been pasted with all that stood around it; a port or user of its own field comes first. */
+/** The user may have pasted a host with its surroundings; a port or user in its own field takes precedence. */
 function wayOf(host: string, port: string | undefined, user: string | undefined): PastedEndpoint | null {
   const plain = port === undefined ? null : endpointOf(host.replace(/^(tcp|ssh):\/\//, ""), port, user ?? "root");
   if (plain) return plain;
@@ -159,10 +162,10 @@ function asUser(way: PastedEndpoint | null, user: string | undefined): PastedEnd
   return checked && { ...way, user: checked.user };
 }
 
-/** Safe in a path and on a command line; the same for the same way in. */
+/** Safe in a path and on a command line; the same for the same endpoint. */
 const idOf = ({ host, port }: SshEndpoint): string => `at-${host.replaceAll(":", "-").slice(0, 100)}-${port}`;
 
-/** What is thrown becomes a rejection. */
+/** Turns a thrown error into a rejection. */
 async function attempt<T>(look: () => T): Promise<T> {
   return look();
 }

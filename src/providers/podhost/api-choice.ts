@@ -1,10 +1,11 @@
-// Which of the pod host's two APIs is asked. Pods are the same in both: one that was made through one API is found and ended
+// Chooses between the pod host's two APIs. Pods are the same in both: a pod made through one API is found and ended
 // through the other.
 //
 // A1. GraphQL comes first while it answers well.
-// A2. REST takes over when GraphQL is not served any more, when GraphQL announces its retirement, or when it limits requests again and
-//     again. Of the last it gets another chance after a while.
-// A3. REST must have answered once before a pod is ordered through it. Where it does not answer, GraphQL is asked as before.
+// A2. REST takes over when GraphQL is not served any more, when GraphQL announces its retirement, or when it limits
+//     requests again and again. After limits, GraphQL gets another chance after a while.
+// A3. REST must have answered once before a pod is ordered through it. If it does not answer, GraphQL is used as
+//     before.
 
 import { SvcError } from "../../errors/index.ts";
 import { isRetired, type GraphqlSign } from "./transport.ts";
@@ -23,10 +24,10 @@ export class ApiChoice {
   #graphqlIsGone = false;
   #graphqlEnds = false;
   #limited = 0;
-  /** GraphQL limits requests: REST is asked until then. */
+  /** GraphQL limits requests: REST is used until then. */
   #limitedUntil = -Infinity;
   #restAnswered = false;
-  /** REST did not answer: it is left alone until then. */
+  /** REST did not answer: it is not used until then. */
   #restFailedUntil = -Infinity;
 
   constructor(apis: { graphql: PodApi; rest: PodApi }, mode: () => ApiMode, now: () => number) {
@@ -36,14 +37,14 @@ export class ApiChoice {
     this.#now = now;
   }
 
-  /** What an answer of GraphQL says about GraphQL itself. */
+  /** Records the sign that an answer of GraphQL gives about GraphQL itself. */
   heard(sign: GraphqlSign): void {
     if (sign === "ends") this.#graphqlEnds = true;
     this.#limited = sign === "limited" ? this.#limited + 1 : 0;
     if (this.#limited >= LIMITED_IN_A_ROW) this.#limitedUntil = this.#now() + REST_MS;
   }
 
-  /** For what may be asked twice. */
+  /** For idempotent calls. */
   async ask<T>(use: (api: PodApi) => Promise<T>): Promise<T> {
     const mode = this.#mode();
     if (mode === "graphql") return use(this.#graphql);
@@ -75,8 +76,8 @@ export class ApiChoice {
   }
 
   /**
-   * After GraphQL refused an order because it is not served any more: REST, once its complete list shows no pod of that name. Null where
-   * that cannot be told, or another API may not be asked.
+   * After GraphQL refused an order because it is not served any more: REST, once its complete list shows no pod with
+   * that name. Null if that is unknown, or if the other API may not be used.
    */
   async insteadOfGraphql(name: string): Promise<PodApi | null> {
     if (this.#mode() !== "auto") return null;
@@ -106,7 +107,7 @@ export class ApiChoice {
       this.#restAnswered = true;
       return { value };
     } catch (e) {
-      // Once it has answered, what it says counts.
+      // Once it has answered, its errors count.
       if (this.#restAnswered || !(e instanceof SvcError && e.code === "provider_error")) throw e;
       this.#restFailedUntil = this.#now() + REST_MS;
       return null;

@@ -1,22 +1,22 @@
-// Pods that cannot come up. Their status says the same for a pull that goes on and for one that was refused: what went wrong stands in
-// the pod's log alone, or shows as an address that stays private. Both are looked for while a pod starts, and end the wait.
+// Detects pods that cannot come up. Their status is the same for a running and for a refused pull: only the pod's log
+// shows the failure, or an address that stays private. Both are checked while a pod starts, and end the wait.
 //
-// B1. Only a pod whose container does not run is judged by its log: what runs may write anything.
-// B2. A log that cannot be had says nothing.
+// B1. Only a pod whose container does not run is judged by its log: a running program may write anything.
+// B2. An unavailable log proves nothing.
 
 import { bootVerdict, type BootVerdict } from "../boot-words.ts";
 import type { Pod } from "./wire.ts";
 
-/** A pull of seconds needs no look at its log. */
+/** A pull of seconds requires no check of its log. */
 const FIRST_LOOK_MS = 15_000;
 const LOOK_MS = 15_000;
-/** Where the log is not served, or not to this key. */
+/** Interval if the log is not served, or not to this key. */
 const LOOK_MS_UNSERVED = 60_000;
-/** How long port 22 may be named without a public address. */
+/** How long port 22 may be listed without a public address. */
 const PRIVATE_MS = 60_000;
 const CHARACTERS_MAX = 200_000;
 
-/** Lines of the container's runtime, in a log that has those of the container as well. */
+/** Lines of the container's runtime, in a log that also has lines of the container. */
 const OF_RUNTIME =
   /error (response|pulling|creating|starting)|failed to (create|pull|start|resolve|register)|pull (access|rate)|manifest|daemon|nvidia-container-cli|toomanyrequests|image_pull|cuda_version/i;
 
@@ -31,13 +31,13 @@ export class BootLog {
   readonly #now: () => number;
   readonly #seen = new Map<string, Seen>();
 
-  /** @param read the text of a pod's log; null where it is not served */
+  /** @param read returns the text of a pod's log; null if it is not served */
   constructor(read: (id: string, signal: AbortSignal) => Promise<string | null>, now: () => number) {
     this.#read = read;
     this.#now = now;
   }
 
-  /** Why a pod that is still starting will not come up; null where nothing says so. */
+  /** Why a starting pod will not come up; null if there is no sign of that. */
   async verdict(pod: Pod, signal: AbortSignal): Promise<BootVerdict | null> {
     if (pod.id === null) return null;
     const now = this.#now();
@@ -64,7 +64,7 @@ export class BootLog {
   }
 }
 
-/** The log is text, or JSON in which the runtime's lines stand under `system` (both seen, 2025 and 2026). */
+/** The log is text, or JSON with the runtime's lines under `system` (both seen, 2025 and 2026). */
 function runtimeLines(text: string): string {
   const tail = text.slice(-CHARACTERS_MAX);
   const json = parsed(text);

@@ -1,4 +1,4 @@
-// The pod host's first API. Most of its errors come with status 200: they are told by their words.
+// The pod host's first API. Most of its errors have status 200: their messages identify them.
 
 import { idOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -53,7 +53,7 @@ interface Reply {
 
 const membersOf = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null ? { ...value } : {};
-/** What stands beside the data and speaks of pages, or of something that is missing; not what a call cost. */
+/** Members next to the data that concern pages, or missing parts; not the cost of a call. */
 const hintsOf = (extensions: unknown): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(membersOf(extensions)).filter(([name]) =>
@@ -118,7 +118,7 @@ export class GraphqlApi implements PodApi {
     const reply = await this.#ask(CREATE, { input }, "rent");
     const made = field(reply.data, "podFindAndDeployOnDemand");
     const pod = podOfGraphql(made);
-    // A machine that is named was made, whatever else the answer complains of.
+    // A named machine was made, whatever errors the answer also contains.
     if (pod !== null && (pod.id ?? pod.oddId) !== null) return pod;
     const words = reply.errors.join("; ");
     if (made === null || made === undefined) {
@@ -136,14 +136,17 @@ export class GraphqlApi implements PodApi {
     const { status, data, errors } = await this.#ask(GET, { input: { podId: id } }, "read", signal);
     if (status !== 200) throw this.#transport.error(`status ${status}: ${errors.join("; ")}`);
     const raw = field(data, "pod");
-    // For a pod that it does not know some say null, others an error that could mean anything.
+    // For an unknown pod some deployments answer null, others an error that could mean anything.
     if (errors.length > 0) return undefined;
     if (raw === null) return null;
     const pod = podOfGraphql(raw);
     return pod?.id === id ? pod : undefined;
   }
 
-  /** This list is documented to be whole. An answer that hints at more than it shows is believed, and cannot be followed here. */
+  /**
+   * This list is documented as complete. An answer that hints at more counts as incomplete, and there is no way to the
+   * rest here.
+   */
   list(): Promise<List<Pod>> {
     return readList({
       provider: PODHOST,
@@ -202,7 +205,7 @@ export class GraphqlApi implements PodApi {
     return idOf(field(await this.#myself(ACCOUNT_ID, "read", signal), "id"));
   }
 
-  /** What the key's owner is; a null without an error means that there is none. */
+  /** The account of the key's owner; a null without an error means that there is none. */
   async #myself(document: string, purpose: Purpose, signal?: AbortSignal): Promise<unknown> {
     return this.#account(await this.#read(document, {}, signal, purpose));
   }

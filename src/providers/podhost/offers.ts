@@ -1,4 +1,4 @@
-// What of the pod host's catalogue serves a run.
+// Selects offers for a run from the pod host's catalogue.
 
 import { nearestFew } from "../../domain/nearest.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -9,14 +9,14 @@ import { refuseSpot } from "../spot.ts";
 import { PODHOST } from "./transport.ts";
 import type { Cloud, GpuType, Place } from "./wire.ts";
 
-/** More GPUs than this no host of theirs has. */
+/** No host of theirs has more GPUs than this. */
 const GPUS_MAX = 8;
 const DATA_CENTRE = /^[A-Za-z]{2,4}(-[A-Za-z0-9]{1,8}){1,3}$/;
 const COUNTRY = /^[A-Za-z]{2}$/;
-/** `registry:port/path/name:tag@digest`; nothing that a shell or an option could be made of. */
+/** `registry:port/path/name:tag@digest`; no text that could be an option or that a shell interprets. */
 const IMAGE = /^[A-Za-z0-9][A-Za-z0-9._/:@-]*$/;
 
-/** Throws where no pod can ever be like that, naming the field. */
+/** Throws, naming the field, if no pod can ever match. */
 export function checkSpec(spec: RunSpec): void {
   refuseSpot(PODHOST, spec);
   const wish = gpuWishOf(PODHOST, spec.gpus);
@@ -36,7 +36,10 @@ export function checkSpec(spec: RunSpec): void {
   if (image !== undefined && !IMAGE.test(image)) invalid("image", "must be a container image such as name/image:tag");
 }
 
-/** Where to look: a data centre is in the secure cloud, a country in the other one; without either as the owner has set. */
+/**
+ * The places to search: a data centre is in the secure cloud, a country in the other one; without either, the owner's
+ * setting.
+ */
 export function placesOf(spec: RunSpec, cloud: string | undefined): Place[] {
   const region = spec.region?.toUpperCase();
   if (region !== undefined && COUNTRY.test(region))
@@ -53,13 +56,13 @@ export function placesOf(spec: RunSpec, cloud: string | undefined): Place[] {
   return chosen.map((one) => ({ cloud: one, dataCenterId: null, countryCode: null }));
 }
 
-/** Null where `known`, the places that there are, has it, or has none of its kind and so tells nothing. */
+/** Null if `known`, the existing places, contains it, or has none of its kind and so proves nothing. */
 export function noSuchPlace(region: string, known: readonly string[]): SvcError | null {
   const isCountry = COUNTRY.test(region);
   const alike = [...new Set(known.filter((place) => COUNTRY.test(place) === isCountry))];
   if (alike.length === 0 || alike.includes(region.toUpperCase())) return null;
   const kind = isCountry ? "country" : "data centre";
-  // There are a dozen countries; of the data centres, which are more, those whose names are near.
+  // There are a dozen countries; of the more numerous data centres, those with similar names.
   const named = isCountry ? alike.toSorted() : nearestFew(region, alike, (name) => name.toUpperCase());
   const has = named.length === 0 ? "" : `; ${isCountry ? "it has" : "near it:"} ${named.join(", ")}`;
   return new SvcError(
@@ -69,7 +72,7 @@ export function noSuchPlace(region: string, known: readonly string[]): SvcError 
   );
 }
 
-/** Why a kind of GPU is no offer, in words; null where it is one. */
+/** Why a kind of GPU gives no offer, as text; null if it gives one. */
 export function whyNoOffer(type: GpuType, spec: RunSpec, place: Place): string | null {
   const where = [`${place.cloud.toLowerCase()} cloud`, place.dataCenterId ?? place.countryCode]
     .filter(Boolean)
@@ -80,7 +83,7 @@ export function whyNoOffer(type: GpuType, spec: RunSpec, place: Place): string |
   return `${type.id} has ${type.memoryGb ?? "an unknown number of"} GB, and ${spec.min_vram_gb} are asked for`;
 }
 
-/** Nothing where the kind does not serve, is out of stock, or has no price that is one. */
+/** Empty if the kind does not match, is out of stock, or has no valid price. */
 export function offerOf(type: GpuType, spec: RunSpec, place: Place): Offer[] {
   const { count } = gpuWishOf(PODHOST, spec.gpus);
   if (!type.inStock || type.unitMicro === null) return [];

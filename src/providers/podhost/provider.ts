@@ -1,11 +1,13 @@
-// The provider `podhost`: containers with GPUs, rented by the second. docs/reference/providers/podhost.md tells it for people.
+// The provider `podhost`: containers with GPUs, rented by the second. docs/reference/providers/podhost.md describes it
+// for people.
 //
-// D1. A pod is gone when a complete list and a look by its id, twice and apart, do not have it. Of one that is younger than lists may
-//     lag it takes more: sightings.ts.
-// D2. A create call is sent once, and again only where it was refused before it was carried out. What other failures mean is told by
-//     `outcomeOfCreate`.
-// D3. When GraphQL refuses a create call because it is not served any more, REST is asked for a pod of that name first, and then to make it.
-// D4. A pod whose id is none is ended by what the provider calls it, found by the pod's name, and used for nothing else.
+// D1. A pod is gone when a complete list and a lookup by its id, twice and apart, do not have it. A pod that is younger
+//     than the list lag requires more: sightings.ts.
+// D2. A create call is sent once, and again only if it was refused before it was carried out. `outcomeOfCreate`
+//     interprets other failures.
+// D3. When GraphQL refuses a create call because it is not served any more, REST first looks for a pod with that name,
+//     and then creates it.
+// D4. A pod with an unusable id is found by its name, ended by the provider's raw id, and used for nothing else.
 
 import { cudaOfImage, cudaText } from "../../domain/cuda.ts";
 import { memoryKey, ODD_ID } from "../../domain/endpoint.ts";
@@ -45,26 +47,29 @@ import { PODHOST, PodTransport, saysRetired, waitAfterRefusal } from "./transpor
 import type { Cloud, GpuType, Pod, PodApi, PodOrder } from "./wire.ts";
 
 const IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404";
-/** For cards that the default image has no code for: PyTorch of CUDA 12.8 dropped the V100, and AMD's need ROCm. As of November 2026. */
+/**
+ * For cards without code in the default image: PyTorch of CUDA 12.8 dropped the V100, and AMD's need ROCm. As of
+ * November 2026.
+ */
 const OTHER_IMAGES: Readonly<Record<string, string>> = {
   v100: "runpod/pytorch:2.1.0-py3.10-cuda11.8.0-devel-ubuntu22.04",
   mi300x: "runpod/pytorch:2.4.0-py3.10-rocm6.1.0-ubuntu22.04",
 };
 const DISK_GB = 40;
 
-/** A host with an older driver takes the order, and its container is refused. */
+/** A host with an older driver accepts the order, but its container is refused. */
 function cudaFloor(image: string): string | null {
   const cuda = cudaOfImage(image);
   return cuda === null ? null : cudaText(cuda);
 }
 
-/** The kinds of GPUs change seldom; what is in stock is asked for each time. */
+/** The kinds of GPUs change seldom; the stock is requested each time. */
 const CATALOGUE_MS = 10 * 60_000;
-/** One list serves every machine that is looked at within this time. */
+/** One list serves every machine that is polled within this time. */
 const LIST_AGE_MAX_MS = 2_000;
 const LOOKS_APART_MS = 3_000;
 
-/** How long an order may wait in all that is refused with "too many requests". */
+/** Total time that an order may wait after refusals with "too many requests". */
 const ORDER_WAIT_MS = 20_000;
 
 const CERTAINTY: Certainty = {
@@ -86,7 +91,7 @@ export class PodhostProvider implements Provider {
   readonly #bootLog: BootLog;
   #sold: { askedAt: number; gpus: readonly SoldGpu[] } | null = null;
   #accountOf: { secret: string; id: string } | null = null;
-  /** When a complete look first missed a pod. */
+  /** When a complete poll first missed a pod. */
   readonly #missedAt = new Map<string, number>();
 
   constructor(options: RemoteOptions) {
@@ -96,7 +101,7 @@ export class PodhostProvider implements Provider {
     const graphql = new GraphqlApi(transport);
     this.#rest = new RestApi(transport, graphql);
     this.#apis = new ApiChoice({ graphql, rest: this.#rest }, () => this.#mode(), options.now);
-    // The first API serves no log: whichever of the two is in use, the second one is asked for it.
+    // The first API serves no log: the second one is asked for it, whichever of the two is in use.
     this.#bootLog = new BootLog((id, signal) => this.#rest.log(id, signal), options.now);
   }
 
@@ -132,7 +137,10 @@ export class PodhostProvider implements Provider {
     );
   }
 
-  /** Throws where there is no such place at all: it would read as one that has nothing just now, and be asked again and again. */
+  /**
+   * Throws if the place does not exist at all: it would look like one without capacity, and be requested again and
+   * again.
+   */
   async #assertPlace({ region }: RunSpec, signal: AbortSignal): Promise<void> {
     if (region === undefined) return;
     const known = await this.#ask((api) => api.placeNames(signal)).catch(() => []);
@@ -141,7 +149,7 @@ export class PodhostProvider implements Provider {
     if (refusal !== null) throw refusal;
   }
 
-  /** Throws `gpus_unsupported` where no machine has so many of them: waiting would change nothing. */
+  /** Throws `gpus_unsupported` if no machine has that many: waiting would change nothing. */
   #assertSold(spec: RunSpec, kinds: readonly GpuType[]): void {
     const { count } = gpuWishOf(PODHOST, spec.gpus);
     const most = Math.max(...kinds.map(({ countMax }) => countMax ?? Infinity));
@@ -149,13 +157,13 @@ export class PodhostProvider implements Provider {
       throw neverSold(PODHOST, spec.gpus, `there are at most ${most} of them on one machine`);
   }
 
-  /** Null where it cannot be read: the table of names stands in. */
+  /** Null if it cannot be read: the table of names replaces it. */
   async #catalogue(signal: AbortSignal): Promise<readonly SoldGpu[] | null> {
     const now = this.#o.now();
     if (this.#sold !== null && now >= this.#sold.askedAt && now - this.#sold.askedAt < CATALOGUE_MS)
       return this.#sold.gpus;
     const gpus = await this.#ask((api) => api.gpuNames(signal)).catch((e: unknown) => {
-      // A key that is refused is told by whoever asks next.
+      // The next call reports a refused key.
       if (!(e instanceof SvcError)) throw e;
       return [];
     });
@@ -175,7 +183,7 @@ export class PodhostProvider implements Provider {
       this.#list = null;
     }
     const handle = this.#handle(pod, order.name, this.#o.now());
-    // The cap is held against what is billed: where the answer does not tell, one more look may.
+    // The cap is compared with the billed price: if the answer lacks it, another poll may show it.
     if (handle.priceMicro === null && handle.id !== ODD_ID) {
       const again = await api.get(handle.id, AbortSignal.timeout(10_000)).catch(() => null);
       handle.priceMicro = again?.priceMicro ?? null;
@@ -183,7 +191,7 @@ export class PodhostProvider implements Provider {
     return handle;
   }
 
-  /** D2. Sent again only where it was refused before it was carried out; always under the same name. */
+  /** D2. Sent again only if it was refused before it was carried out; always under the same name. */
   async #order(first: PodApi, input: PodOrder): Promise<Pod> {
     const until = this.#o.now() + ORDER_WAIT_MS;
     for (let api = first; ;) {
@@ -205,7 +213,7 @@ export class PodhostProvider implements Provider {
     const look = await this.#look(handle, signal, this.#o.now() - LIST_AGE_MAX_MS);
     if (look.pod) return this.#judge(look.pod, signal);
     const key = memoryKey(handle);
-    // Of the list, not of this call: then machines that vanish together share the second list, too.
+    // The list's time, not this call's: machines that vanish together then share the second list, too.
     const missedAt = this.#missedAt.get(key) ?? look.askedAt;
     this.#missedAt.set(key, missedAt);
     if (look.askedAt < missedAt + LOOKS_APART_MS) {
@@ -222,7 +230,7 @@ export class PodhostProvider implements Provider {
 
   async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
     const key = memoryKey(handle);
-    // Once it was seen in a list, its absence from one means something.
+    // Once a list has shown it, its absence from one is significant.
     if (!this.#sightings.wasSeen(key)) await this.#pods(signal, this.#o.now() - LIST_AGE_MAX_MS).catch(() => null);
     signal.throwIfAborted();
     const ids = handle.id === ODD_ID ? await this.#oddIds(handle.name, signal) : [handle.id];
@@ -267,7 +275,7 @@ export class PodhostProvider implements Provider {
     return selfEndScript(this.#baseUrl(), this.#restOnly());
   }
 
-  /** Asked of machines that run, also while there is no credential: then no setting is known, and both ways may be tried. */
+  /** Called for running machines even without a credential: then the setting is unknown, and both APIs may be tried. */
   #restOnly(): boolean {
     try {
       return this.#apis.onlyRest();
@@ -287,7 +295,7 @@ export class PodhostProvider implements Provider {
     return ids;
   }
 
-  /** Whatever can fail before anything is sent. */
+  /** Everything that can fail before the request is sent. */
   async #prepare(offer: Offer, { name, spec }: Order): Promise<{ api: PodApi; input: PodOrder }> {
     const extra = offer.extra ?? {};
     const publicKey = await beforeSending(this.#o.publicKey());
@@ -334,7 +342,10 @@ export class PodhostProvider implements Provider {
     return status;
   }
 
-  /** By the list, which serves all machines; by its id where that does not have it. Without a pod it is one complete look. */
+  /**
+   * By the list, which serves all machines; by its id if the list does not have it. A result without a pod is one
+   * complete poll.
+   */
   async #look(
     handle: MachineHandle,
     signal: AbortSignal,
@@ -351,13 +362,13 @@ export class PodhostProvider implements Provider {
     return { pod, askedAt: list.askedAt };
   }
 
-  /** A list that was asked for at or after `notBefore`. */
+  /** A list that was requested at or after `notBefore`. */
   async #pods(
     signal: AbortSignal,
     notBefore: number,
   ): Promise<{ pods: Pod[]; missing: SvcError | null; askedAt: number }> {
     const recent = this.#list;
-    // One from a later time than now is of any age: the clock was set back.
+    // A list from the future has an unknown age: the clock was set back.
     const isFresh = recent !== null && recent.askedAt >= notBefore && recent.askedAt <= this.#o.now();
     const list = isFresh ? recent : this.#askForList();
     signal.throwIfAborted();
@@ -365,7 +376,7 @@ export class PodhostProvider implements Provider {
     return { pods: rows, missing, askedAt: list.askedAt };
   }
 
-  /** Not aborted with one of those who wait for it. */
+  /** An abort of one waiting caller does not end it. */
   #askForList(): { askedAt: number; pods: Promise<List<Pod>> } {
     const asked = {
       askedAt: this.#o.now(),
@@ -382,7 +393,7 @@ export class PodhostProvider implements Provider {
     return asked;
   }
 
-  /** Only for what may be asked twice. */
+  /** Only for idempotent calls. */
   #ask<T>(use: (api: PodApi) => Promise<T>): Promise<T> {
     return this.#apis.ask(use);
   }
@@ -427,7 +438,7 @@ export class PodhostProvider implements Provider {
   }
 }
 
-/** One whose id cannot be read may be it, if it bears the name. */
+/** A pod with an unreadable id may be it, if it has the name. */
 function pick(pods: readonly Pod[], handle: MachineHandle): Pod | undefined {
   return pods.find((pod) => pod.id === handle.id) ?? pods.find((pod) => pod.id === null && pod.name === handle.name);
 }

@@ -1,4 +1,5 @@
-// The pod host's second API, which stays when the first one goes. Errors are problem documents with a status of their own.
+// The pod host's second API, which stays when the first one is retired. Errors are problem documents with a status of
+// their own.
 
 import { SvcError } from "../../errors/index.ts";
 import type { HttpAnswer, HttpRequest } from "../http.ts";
@@ -19,18 +20,21 @@ import {
   type PodOrder,
 } from "./wire.ts";
 
-/** A log goes on for as long as its pod does: what came within that time counts. */
+/** A log continues as long as its pod runs: the bytes within this time count. */
 const LOG_MS = 4_000;
-/** Statuses with which clear words say that nothing was made. A conflict without such words may be with the pod that was just made. */
+/**
+ * Statuses that, with a clear message, mean that nothing was made. A conflict without such a message may be with the
+ * pod that was just made.
+ */
 const REFUSALS = new Set([400, 404, 409, 410, 422]);
-/** Not the pod itself: that could not be found may be the pod that was just made. */
+/** Excludes the pod itself: a pod that was not found may be the one that was just made. */
 const NO_SUCH_PART = /\b(gpu|template|registry|data ?cent(er|re)|volume|image)\b/i;
 
 export class RestApi implements PodApi {
   readonly #transport: PodTransport;
   readonly #otherCatalogue: Pick<PodApi, "gpuTypes" | "gpuNames" | "placeNames">;
 
-  /** @param otherCatalogue is asked where this API has no catalogue of its own; it opens to every key. */
+  /** @param otherCatalogue used because this API has no catalogue of its own; it accepts every key. */
   constructor(transport: PodTransport, otherCatalogue: Pick<PodApi, "gpuTypes" | "gpuNames" | "placeNames">) {
     this.#transport = transport;
     this.#otherCatalogue = otherCatalogue;
@@ -50,7 +54,7 @@ export class RestApi implements PodApi {
       return this.#otherCatalogue
         .gpuTypes(ids, count, place, signal)
         .catch(() => Promise.reject(this.#refusal(answer)));
-    // An offer of a page that could be read is an offer. That there is no such GPU is concluded from `gpuNames` alone.
+    // An offer on a readable page counts. Only `gpuNames` proves that a GPU does not exist.
     const { rows } = await this.#read({
       name: "gpus",
       path,
@@ -76,7 +80,7 @@ export class RestApi implements PodApi {
     return list.rows.flatMap(soldGpuOf);
   }
 
-  /** It has no list of places: those of its catalogue are where some GPU is, which may not be all. */
+  /** It has no list of places: the places in its catalogue are those with some GPU, perhaps not all. */
   placeNames(signal: AbortSignal): Promise<string[]> {
     return this.#otherCatalogue.placeNames(signal);
   }
@@ -146,7 +150,7 @@ export class RestApi implements PodApi {
     return answer.status < 300;
   }
 
-  /** This API tells nothing of the account; that the key opens its list of pods is what can be known. */
+  /** This API reports nothing about the account; svc can only learn that the key opens its list of pods. */
   async account(signal: AbortSignal): Promise<Account> {
     this.#rows(await this.#transport.call({ method: "GET", path: "/v2/pods", signal }, "account"), "pods");
     return { name: "account of the key", balanceUsd: null, warnings: [] };
@@ -164,7 +168,7 @@ export class RestApi implements PodApi {
     return list;
   }
 
-  /** @param first the answer with the first page, where it is there already */
+  /** @param first the answer with the first page, if it is already known */
   #read(list: {
     name: "pods" | "gpus";
     path: string;
@@ -207,5 +211,5 @@ const raise = (error: SvcError): never => {
   throw error;
 };
 const podPath = (id: string): string => `/v2/pods/${encodeURIComponent(id)}`;
-/** It said itself that there is no such pod; a page of some server in between does not count. */
+/** The API itself said that the pod does not exist; a page from a proxy does not count. */
 const saysSo = (answer: HttpAnswer): boolean => wordsOf(answer.json()).length > 0;

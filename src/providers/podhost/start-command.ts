@@ -1,21 +1,21 @@
-// What runs first in a pod, and what ends it from the inside.
+// The first command of a pod, and the script that ends it from inside.
 
 import { guardDir, guardScript, type GuardedMachine } from "../guard.ts";
 
-/** The variables of its first process, of which the start command reads the first. */
+/** The variables of its first process; the start command reads the first one. */
 export function podEnvironment(name: string, publicKey: string): Record<string, string> {
   return {
     PUBLIC_KEY: publicKey,
     SSH_PUBLIC_KEY: publicKey,
     SVC_MACHINE: name,
-    // Images that run as somebody else: sshd and the guard want root.
+    // Images that run as another user: sshd and the guard need root.
     RUNPOD_POD_USER: "0",
   };
 }
 
 /**
- * Starts the guard, then what the image would have started, else an sshd of its own. Never returns: a container whose command
- * ends is started again and again. Holds no secret; base64, since nested quotes do not survive the way to the machine.
+ * Starts the guard, then the image's own start, else its own sshd. Never returns: a container whose command ends is
+ * restarted again and again. Contains no secret; base64, because nested quotes do not survive the transport.
  */
 export function startCommand(guard: GuardedMachine): string {
   const script = `#!/bin/sh
@@ -28,7 +28,7 @@ ${OWN_SSHD}`;
   return `sh -c 'echo ${Buffer.from(script).toString("base64")} | base64 -d >/tmp/svc-start.sh; exec sh /tmp/svc-start.sh'`;
 }
 
-/** For images that bring no start of their own. Keys go into a file of ours, beside those of the image. */
+/** For images without a start of their own. Keys go into a separate file, next to those of the image. */
 const OWN_SSHD = `export PATH="$PATH:/usr/sbin:/sbin"
 n=0
 until command -v sshd >/dev/null 2>&1; do
@@ -58,8 +58,8 @@ const terminate = `mutation T($input: PodTerminateInput!) { podTerminate(input: 
 const stop = `mutation S($input: PodStopInput!) { podStop(input: $input) { id } }`;
 
 /**
- * Shell text for `Provider.selfEnd`. The key is the one that the pod host gives each pod for itself. Ending comes first; where
- * that key may not, stopping at least ends the price of the GPUs. Of both, whatever API still answers.
+ * Shell text for `Provider.selfEnd`. The pod host gives each pod a key for itself. The script first tries to end the
+ * pod; if that key may not, stopping at least ends the price of the GPUs. It uses whichever API still answers.
  */
 export function selfEndScript(baseUrl: string, restOnly: boolean): string {
   const base = baseUrl.replaceAll("'", "%27");

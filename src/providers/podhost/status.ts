@@ -1,4 +1,4 @@
-// What a look at a pod says. Its status is only what was asked for; that its container runs is what counts.
+// Interprets the answer about a pod. Its status only shows the request; the state of its container counts.
 
 import type { MachineStatus } from "../provider.ts";
 import type { Pod } from "./wire.ts";
@@ -8,12 +8,13 @@ const COMING = new Set(["CREATED", "PROVISIONING", "STARTING", "RESTARTING"]);
 
 export function statusOf(pod: Pod): Exclude<MachineStatus, { phase: "gone" }> {
   const { priceMicro } = pod;
-  // What runs in a stopped pod may be told for a while after it has stopped.
+  // A stopped pod may be reported as running for a while after it has stopped.
   if (STOPPED.has(pod.status)) {
     const taken = /^outbid/i.test(pod.lastChange) ? ({ preempted: true } as const) : {};
     const stopped = { phase: "broken", why: whyStopped(pod), priceMicro, ...taken } as const;
-    // The provider's own doing, before its container ever ran: another host may start it. Where no reason is told (its second API tells
-    // none) that may be so as well. If it was the account's credit, the next order is refused for that reason.
+    // The provider stopped it before its container ever ran: another host may start it. Without a reason (its second
+    // API gives none) that is possible as well. If the account's credit was the reason, the next order is refused for
+    // it.
     const byProvider = /^exited by runpod/i.test(pod.lastChange) || (pod.status === "EXITED" && pod.lastChange === "");
     return !pod.up && byProvider ? { ...stopped, elsewhere: true } : stopped;
   }

@@ -1,4 +1,4 @@
-// What both APIs of the pod host share: the key, the rate limit, and the meaning of a status.
+// The shared parts of the pod host's two APIs: the key, the rate limit, and the meaning of a status.
 
 import { SvcError } from "../../errors/index.ts";
 import { clientOf, neverSent, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
@@ -7,38 +7,38 @@ import type { RemoteOptions } from "../remote.ts";
 
 export const PODHOST = "podhost";
 const USER_AGENT = "svc/0.1 (training control plane)";
-/** In an answer's words, what a person is shown of it. */
+/** Maximum length of a provider's message shown to a person. */
 const WORDS_MAX = 450;
 
 const NOT_KNOWN = "it does not know the key (status 401): it is wrong, or was revoked";
 
-/** What a call is for. A right that is missing is the key's fault only where somebody can still choose another key. */
+/** The purpose of a call. A missing permission is the key's fault only while the user can still choose another key. */
 export type Purpose = "read" | "account" | "rent" | "release" | "log";
 
-/** Errors that say that this API is not served any more, and whether the API said so itself. */
+/** Errors that mean that this API is not served any more, and whether the API said so itself. */
 const retirements = new WeakMap<object, { saidSo: boolean }>();
 export const isRetired = (error: unknown): boolean =>
   typeof error === "object" && error !== null && retirements.has(error);
-/** Then the request was not carried out. A page of some server in between does not prove that. */
+/** Then the request was not carried out. A page from a proxy does not prove that. */
 export const saysRetired = (error: unknown): boolean =>
   typeof error === "object" && error !== null && retirements.get(error)?.saidSo === true;
 
-/** What an answer of GraphQL says about that API: it announces its retirement, it limits requests, or neither. */
+/** The sign in an answer of GraphQL about that API: it announces its retirement, it limits requests, or neither. */
 export type GraphqlSign = "ends" | "limited" | "well";
 
 const turnedAway = new WeakMap<object, number>();
-/** For how many milliseconds an order is to wait that was refused with "too many requests" before it was carried out; null for other errors. */
+/** Milliseconds that an order must wait after "too many requests" before it was carried out; null for other errors. */
 export const waitAfterRefusal = (error: unknown): number | null =>
   typeof error === "object" && error !== null ? (turnedAway.get(error) ?? null) : null;
 const WAIT_MS = 2_000;
 
 export class PodTransport {
   readonly #o: RemoteOptions;
-  /** One for each API: each has limits of its own. */
+  /** One for each API: each has its own limits. */
   readonly #limiters: Readonly<Record<"graphql" | "rest", RateLimiter>>;
   readonly #heard: (sign: GraphqlSign) => void;
   readonly #http: () => ProviderHttp;
-  /** Every key that was sent. The owner's may be another, or none, when the answer comes. */
+  /** Every key that was sent. The owner may have changed or removed it when the answer arrives. */
   readonly #sent = new Set<string>();
 
   constructor(options: RemoteOptions, heard: (sign: GraphqlSign) => void) {
@@ -53,11 +53,11 @@ export class PodTransport {
     this.#limiters = { graphql: limiter(), rest: limiter() };
   }
 
-  /** An answer of 2xx with JSON (or nothing) in it, or one of 400, 402, 403, 404, 405, 409, 410 and 422. */
+  /** Returns an answer of 2xx with JSON (or nothing) in it, or one of 400, 402, 403, 404, 405, 409, 410 and 422. */
   async call(request: HttpRequest, purpose: Purpose): Promise<HttpAnswer> {
     const { secret } = this.#o.credential();
     const http = this.#http();
-    // What costs money is given back whatever a rate limit says.
+    // Machines that cost money are released regardless of rate limits.
     const isGraphql = request.path === "/graphql";
     const limiter = this.#limiters[isGraphql ? "graphql" : "rest"];
     if (purpose !== "release") await limiter.slot(request.signal);
@@ -75,7 +75,7 @@ export class PodTransport {
       limiter.hold(wait);
       const when = wait > 0 ? `it wants to be asked again in ${Math.ceil(wait / 1000)} s` : "it is asked again later";
       const error = this.error(`too many requests (status 429${this.#said(answer)}); ${when}`);
-      // A page of something in between, with no word about when to come back, could stand for a request that was passed on.
+      // A page from a proxy, without a delay in it, could mean a request that was passed on.
       if (answer.retryAfterMs !== null || wordsOf(answer.json()).length > 0) {
         turnedAway.set(error, answer.retryAfterMs ?? WAIT_MS);
         neverSent(error);
@@ -112,7 +112,10 @@ export class PodTransport {
     return error;
   }
 
-  /** One short line of somebody else's words, without a key. Never throws: an answer is judged whatever is set by now. */
+  /**
+   * One short line of the provider's text, without a key. Never throws: an answer is judged whatever the present
+   * settings.
+   */
   scrub(words: string): string {
     const plain = [...this.#sent].reduce((text, key) => text.replaceAll(key, "[key]"), words);
     return plain
@@ -123,7 +126,7 @@ export class PodTransport {
 
   #said(answer: HttpAnswer): string {
     const words = this.scrub(wordsOf(answer.json()).join("; "));
-    // Something in between answers with plain text: it is the only clue there is.
+    // A proxy answers with plain text: it is the only clue.
     const plain = words === "" && !answer.isHtml && answer.json() === undefined ? this.scrub(answer.text) : words;
     return plain === "" ? "" : `: ${plain}`;
   }
@@ -133,7 +136,7 @@ const EXPECTED = new Set([200, 201, 202, 204, 400, 402, 403, 404, 405, 409, 410,
 
 const RETIREMENT = /\b(deprecat|sunset|retire|end[- ]of[- ]life)/i;
 
-/** By a header, or by words beside the data. */
+/** Announced by a header, or by text next to the data. */
 function announcesItsEnd(answer: HttpAnswer): boolean {
   const { deprecation = "", sunset = "", warning = "" } = answer.headers;
   if ((deprecation !== "" && deprecation !== "false") || sunset !== "" || RETIREMENT.test(warning)) return true;
@@ -143,7 +146,7 @@ function announcesItsEnd(answer: HttpAnswer): boolean {
   return beside.length > 0 && RETIREMENT.test(JSON.stringify(beside));
 }
 
-/** What an answer says went wrong, in any of the forms in which it says so. */
+/** The error messages of an answer, in any of its forms. */
 export function wordsOf(body: unknown): string[] {
   if (typeof body !== "object" || body === null) return [];
   const { errors, detail, title, message, error } = body as Record<string, unknown>;
@@ -151,7 +154,7 @@ export function wordsOf(body: unknown): string[] {
   return [...(main ?? []), ...(Array.isArray(errors) ? sentencesIn(errors) : [])];
 }
 
-/** A text, or what objects and lists of them say as their `message`, `msg` or `detail`. */
+/** A text, or the `message`, `msg` or `detail` of objects and lists of them. */
 function sentencesIn(value: unknown): string[] {
   if (typeof value === "string") return value.trim() === "" ? [] : [value];
   if (Array.isArray(value)) return value.slice(0, 20).flatMap((one: unknown) => sentencesIn(one));
@@ -168,10 +171,10 @@ const QUOTA = /spend(ing)? limit|quota|limit (is |was |has been )?(reached|excee
 const RIGHTS =
   /unauthori[sz]ed|unauthenticated|not authenticated|invalid (api )?key|forbidden|access denied|permission/i;
 
-/** Said of anything that went wrong, also of what went wrong after the machine was made. */
+/** A message for any failure, even after the machine was made. */
 export const saysNothing = (words: string): boolean => /something went wrong/i.test(words);
 
-/** What a refusal to rent means, where its words leave no doubt that nothing was made. */
+/** The meaning of a refusal to rent, if its message leaves no doubt that nothing was made. */
 export function refusalOf(words: string, offer: string): SvcError | null {
   const provider = PODHOST;
   if (CAPACITY.test(words)) return new SvcError("offer_taken", { provider, offer, why: lower(words) });

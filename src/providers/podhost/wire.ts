@@ -1,5 +1,5 @@
-// What the pod host answers, in either of its two APIs, and what is made of it here. Fields that nothing hangs on may be
-// missing or odd; ids, addresses and prices go through the strict patterns of the domain or become null.
+// The pod host's answers, in either of its two APIs, and their conversion. Unimportant fields may be missing or odd;
+// ids, addresses and prices pass the strict patterns of the domain or become null.
 
 import { z } from "zod";
 import { endpointOf, idOf, oddIdOf, type SshEndpoint } from "../../domain/endpoint.ts";
@@ -9,24 +9,24 @@ import type { List } from "../paging.ts";
 import type { Account } from "../provider.ts";
 
 export interface Pod {
-  /** Null where the provider sent something that no id looks like. */
+  /** Null if the provider sent an id of an unusable form. */
   id: string | null;
-  /** What it sent instead, where that can be given back to it. */
+  /** The id that it sent instead, if it can be used in a request. */
   oddId: string | null;
   name: string;
-  /** In upper case; empty where none was sent. */
+  /** In upper case; empty if none was sent. */
   status: string;
-  /** What changed the status last, in the provider's words. */
+  /** The reason of the last status change, in the provider's words. */
   lastChange: string;
   priceMicro: number | null;
   machineId: string | null;
-  /** Whether its container runs; the status alone says only what was asked for. */
+  /** Whether its container runs; the status alone only shows the request. */
   up: boolean;
   ssh: SshEndpoint | null;
-  /** Port 22 is named, and no public address for it. */
+  /** Port 22 is listed without a public address. */
   privateOnly: boolean;
   privateAddress: string | null;
-  /** The provider says that it does not exist any more, and lists it all the same. */
+  /** The provider says that it no longer exists, but still lists it. */
   deleted: boolean;
 }
 
@@ -34,10 +34,10 @@ export interface Pod {
 export interface GpuType {
   id: string;
   memoryGb: number | null;
-  /** Dollars an hour for one GPU; null where there is none, or one that no price looks like. */
+  /** Dollars per hour for one GPU; null if the price is missing or malformed. */
   unitMicro: number | null;
   inStock: boolean;
-  /** GPUs of it on one machine, at the most; null where that is not told. */
+  /** Maximum of such GPUs on one machine; null if unknown. */
   countMax: number | null;
 }
 
@@ -56,34 +56,34 @@ export interface PodOrder extends Place {
   image: string;
   minCudaVersion: string | null;
   diskGb: number;
-  /** What runs in place of the image's own command. */
+  /** Replaces the image's own command. */
   args: string;
   env: Readonly<Record<string, string>>;
   globalNetwork: boolean;
 }
 
-/** Tells the pods of one list apart. */
+/** Distinguishes the pods of one list. */
 export const podKey = ({ id, oddId, name }: Pod): string => (id === null ? `odd ${oddId ?? ""} ${name}` : `id ${id}`);
 
-/** What both APIs can do. */
+/** The operations of both APIs. */
 export interface PodApi {
   gpuTypes(ids: readonly string[], count: number, place: Place, signal: AbortSignal): Promise<GpuType[]>;
-  /** Every kind of GPU in the catalogue; throws where that cannot be read whole. */
+  /** Every kind of GPU in the catalogue; throws if it cannot be read completely. */
   gpuNames(signal: AbortSignal): Promise<SoldGpu[]>;
-  /** Every data centre and country that there is, in upper case; of a kind that this API does not tell, none. */
+  /** Every existing data centre and country, in upper case; empty for a kind that this API does not list. */
   placeNames(signal: AbortSignal): Promise<string[]>;
-  /** Throws one of NOTHING_MADE only where the answer says so. */
+  /** Throws one of NOTHING_MADE only if the answer says so. */
   create(order: PodOrder): Promise<Pod>;
   /** Null: not found. Undefined: the answer does not tell. */
   get(id: string, signal: AbortSignal): Promise<Pod | null | undefined>;
-  /** The account's pods; throws where not even the first page of them can be read. */
+  /** The account's pods; throws if not even the first page can be read. */
   list(): Promise<List<Pod>>;
-  /** Whether the provider took the wish; false where it knows no such pod. Neither is a proof. */
+  /** Whether the provider accepted the termination; false if it does not know the pod. Neither is a proof. */
   terminate(id: string, signal: AbortSignal): Promise<boolean>;
-  /** The last lines of a pod's log; null where this API does not serve it. */
+  /** The last lines of a pod's log; null if this API does not serve it. */
   log(id: string, signal: AbortSignal): Promise<string | null>;
   account(signal: AbortSignal): Promise<Account>;
-  /** What the provider calls the key's account; null where this API does not tell. */
+  /** The provider's name of the key's account; null if this API does not report it. */
   accountId(signal: AbortSignal): Promise<string | null>;
 }
 
@@ -141,7 +141,7 @@ const RestPod = z.looseObject({
 const isSsh = (port: number | null | undefined, type: string | null | undefined): boolean =>
   port === 22 && (type ?? "tcp").toLowerCase() === "tcp";
 
-/** Null where it is not even an object. */
+/** Null if it is not even an object. */
 export function podOfGraphql(raw: unknown): Pod | null {
   const parsed = GraphqlPod.safeParse(raw);
   if (!parsed.success) return null;
@@ -164,7 +164,7 @@ export function podOfGraphql(raw: unknown): Pod | null {
   };
 }
 
-/** Null where it is not even an object. */
+/** Null if it is not even an object. */
 export function podOfRest(raw: unknown): Pod | null {
   const parsed = RestPod.safeParse(raw);
   if (!parsed.success) return null;
@@ -185,7 +185,7 @@ export function podOfRest(raw: unknown): Pod | null {
       [direct?.host, direct?.port, direct?.username ?? "root"],
       ...ports.map((port): [unknown, unknown, unknown] => [port.ip, port.public, "root"]),
     ]),
-    // Its answers do not say which addresses are public.
+    // Its answers do not show which addresses are public.
     privateOnly: false,
     privateAddress: endpointOf(field(pod.globalNetworking, "ip"), 22, "root")?.host ?? null,
     deleted: status === "TERMINATED",
@@ -207,8 +207,8 @@ const inStock = (level: unknown): boolean =>
   level === undefined || (typeof level === "string" && !/^(none|)$/i.test(level.trim()));
 
 /**
- * The price of one GPU from the fields that may tell it: the highest of those that do. One that is there and is no price makes
- * the offer go away: nobody knows what would be billed.
+ * The price of one GPU: the highest of the fields that contain one. A malformed price removes the offer, because the
+ * billed price would be unknown.
  */
 function unitPrice(...prices: unknown[]): number | null {
   const told = prices.filter((price) => price !== null && price !== undefined);
@@ -216,7 +216,7 @@ function unitPrice(...prices: unknown[]): number | null {
   return micro.length === 0 || micro.includes(null) ? null : Math.max(0, ...micro.map(Number));
 }
 
-/** Nothing where it has no name that can be ordered. */
+/** Empty if it has no name that can be ordered. */
 export function soldGpuOf(raw: unknown): SoldGpu[] {
   const id = gpuId(field(raw, "id"));
   if (id === null) return [];
@@ -225,14 +225,14 @@ export function soldGpuOf(raw: unknown): SoldGpu[] {
   return [{ id, memoryGb, ...(shownAs === null ? {} : { shownAs }) }];
 }
 
-/** The names of places in a list of them or of what bears them as its id. */
+/** The names in a list of places, or of objects with the name as their id. */
 export const placeNamesOf = (raw: unknown): string[] =>
   (Array.isArray(raw) ? raw : [])
     .map((one: unknown) => (typeof one === "string" ? one : field(one, "id")))
     .filter((name) => typeof name === "string")
     .map((name) => name.toUpperCase());
 
-/** Null where it is none that can be named. */
+/** Null if it has no usable name. */
 export function gpuTypeOfGraphql(raw: unknown, cloud: Cloud, count: number): GpuType | null {
   const id = gpuId(field(raw, "id"));
   if (id === null) return null;
@@ -257,7 +257,7 @@ export function gpuTypeOfGraphql(raw: unknown, cloud: Cloud, count: number): Gpu
   };
 }
 
-/** Null where it is none that can be named. */
+/** Null if it has no usable name. */
 export function gpuTypeOfRest(raw: unknown, place: Place, count: number): GpuType | null {
   const id = gpuId(field(raw, "id"));
   if (id === null) return null;
@@ -267,7 +267,7 @@ export function gpuTypeOfRest(raw: unknown, place: Place, count: number): GpuTyp
   const centres = field(raw, "dataCenters");
   const here =
     place.dataCenterId !== null && Array.isArray(centres)
-      ? // Not named among its data centres: not to be had there.
+      ? // Its data centres do not include this one: unavailable there.
         (field(
           centres.find((centre) => field(centre, "id") === place.dataCenterId),
           "availability",
