@@ -34,7 +34,7 @@ export class LogFiles {
         done += (await handle.write(text, done, text.length - done, offset + done)).bytesWritten;
       await handle.datasync();
     } catch (e) {
-      // Whatever the problem of this descriptor, the next try gets another one.
+      // The next try gets another descriptor, for any failure of this one.
       this.#drop(jobId, file);
       throw e;
     } finally {

@@ -59,14 +59,14 @@ export interface CredentialReader {
   /** Every field that is not secret, by name. A descriptor may add and remove entries. */
   settings: Record<string, string>;
   sourceOf(setting: string): FieldSource | null;
-  /** Where a missing field can be set, as text. */
+  /** The place to set a missing field, as text. */
   toSet(name: string): string;
 }
 
 export interface SecretReading {
   secret: string;
   source: FieldSource | null;
-  /** What is still to be set, as text; empty if nothing is missing. */
+  /** The values that are missing, as text; empty if there are none. */
   missing: string[];
 }
 
@@ -104,7 +104,7 @@ export interface ProviderDescriptor {
   /** The default address of its API; null if it has none. */
   address: string | null;
   capabilities: Capabilities;
-  /** What ends its machine without svc, for a person. */
+  /** The means by which its machine ends without svc, for a person. */
   stopsByItself: string;
   /** Models that it commonly offers, by their names in `src/domain/gpus.ts`. */
   gpus: readonly string[];

@@ -102,7 +102,7 @@ function mayHoldMore(members: Record<string, unknown>): boolean {
 
 const reasonOf = (error: SvcError): string => error.message.replace(/^.*is not complete: /, "").replace(/\.$/, "");
 
-/** Where unlisted machines may be. */
+/** The possible place of unlisted machines. */
 export const gapOf = ({ silent }: Listing): PartialListing["gap"] =>
   silent.some(({ zone }) => zone === null) ? "anywhere" : "named";
 

@@ -147,7 +147,7 @@ export class LocalHost implements RunHost {
     signal.throwIfAborted();
     const news = (): boolean => this.#spool.end() > seen;
     if (news()) return;
-    // A caller who asks has not seen the end yet; a comparison with an earlier state would miss an end in between.
+    // The caller has not seen the end yet; a comparison with an earlier state would miss an end in between.
     const ended = async (): Promise<boolean> => {
       const status = await this.#readStatus();
       return status !== null && (status.phase !== "running" || !runnerLives(status));
