@@ -103,7 +103,7 @@ async function askProvider(name: RemoteName, places: Places, parts: DeskParts): 
     pause: (ms, signal) => pause(parts.clock, ms, signal),
   });
   const account = await provider.account?.(AbortSignal.timeout(ASK_MS_MAX));
-  // Whoever rents machines may refuse to, and says so only then.
+  // A provider may refuse to rent, and shows that only at an order.
   const doubt = DESCRIPTORS[name].capabilities.bills
     ? ["whether it may rent machines shows only when one is rented"]
     : [];

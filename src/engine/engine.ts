@@ -1,12 +1,11 @@
 // The durable engine. It folds events through the pure job machine, commits event, snapshot and requested effects
-// together, and only then acts. Its memory can be lost at any moment; the committed rows are enough to continue.
+// together, and only then acts. It may lose its memory at any moment: the committed rows are enough to continue.
 //
 // E1. An effect starts strictly after the commit that requested it, and starts again after a crash: at least once.
 // E2. A result is accepted once: only from the current attempt, in one transaction with its changes.
 // E3. Effects and timers belong to the state that requested them; the transition that leaves it cancels them.
 // E4. Deadlines and retries are rows. The process only remembers when to check them.
-// E5. A stored snapshot that cannot be loaded parks its job. The engine never guesses, and a kill still releases its
-//     machine.
+// E5. A stored snapshot that cannot be loaded parks its job. The engine never guesses; a kill still releases its machine.
 
 import { asSvcError, describeError, SvcError } from "../errors/index.ts";
 import type { Clock } from "../domain/clock.ts";
@@ -398,10 +397,7 @@ export class Engine {
 
   // Recovery
 
-  /**
-   * One pass over the open jobs, without a call to any provider: loads them, parks unloadable ones, starts effects
-   * again, arms timers.
-   */
+  /** One pass over the open jobs, without a provider call: loads or parks them, restarts effects, arms timers. */
   async recover(what: "all" | "ending only" | "nothing" = "all"): Promise<{ resumed: string[]; parked: string[] }> {
     if (what === "nothing") return { resumed: [], parked: [] };
     return await this.commit((tx) => {
@@ -426,8 +422,7 @@ export class Engine {
 
   #resume(tx: Transaction, effect: EffectRow): void {
     if (effect.state === "retrying") {
-      // The store does not record whether it failed or only waited: after a crash it counts as a new attempt either
-      // way.
+      // Failed or only waited: the store does not say, and after a crash it counts as a new attempt either way.
       tx.after(() => this.#awaitRetry(effect, "next attempt"));
       return;
     }
@@ -463,9 +458,7 @@ export class Engine {
     return { id: row.id, seq: this.#rebase(tx, row, loaded.snapshot).seq, snapshot };
   }
 
-  /**
-   * A snapshot that did not come from an event (a migration, a rescue) enters the journal whole: folds start from it.
-   */
+  /** A snapshot without an event (a migration, a rescue) enters the journal whole: folds start from it. */
   #rebase(tx: Transaction, row: JobRow, stored: StoredSnapshot): JobRow {
     const snapshot = jobMachine.resolveState(stored);
     this.#advance(
@@ -477,9 +470,7 @@ export class Engine {
     return { ...row, seq: row.seq + 1, version: JOB_MACHINE_VERSION, state: stored.value };
   }
 
-  /**
-   * A kill of a parked job: a fresh machine replaces it and goes straight to releasing what the ledger says it holds.
-   */
+  /** A kill of a parked job: a fresh machine replaces it and goes straight to releasing the ledger's machines. */
   #rescue(tx: Transaction, row: JobRow, body: EventBody): SendResult {
     const fresh = firstFold({ job_id: row.id, nodes: row.nodes, max_runtime_ms: null, at: tx.at }).snapshot;
     const context: JobContext = { ...fresh.context, occupied: true };

@@ -12,7 +12,7 @@ import { assert } from "../errors/assert.ts";
 import { replaceFile } from "./replace-file.ts";
 
 export interface PythonProgram {
-  /** Of the folder, and of the module that it becomes. */
+  /** The name of the folder, and of the module that it becomes. */
   name: string;
   text: Buffer;
   /** SHA-256 of the text, in hexadecimal. */

@@ -1,5 +1,5 @@
-// What may be given for a provider or a service: the one table of fields. The store, the environment, the API, its document and the
-// dashboard's forms are all made from it. Free of zod, so that a page may read it.
+// The one table of credential fields for providers and services. The store, the environment, the API, its OpenAPI
+// document and the dashboard's forms are all made from it. Free of zod, so that a page may read it.
 
 import {
   addressField,
@@ -11,7 +11,7 @@ import {
 import { credentialBlockOf, DESCRIPTORS, REMOTE_NAMES, type RemoteName } from "../providers/descriptors.ts";
 
 interface ServiceBlock extends CredentialBlock {
-  /** What it is, for a person. A provider's descriptor says that for providers. */
+  /** Its description, for a person. A provider's descriptor has it for providers. */
   speaks: string;
 }
 
@@ -103,7 +103,7 @@ const byName = <T>(make: (name: CredentialName) => T) =>
 export const CREDENTIAL_BLOCKS: Readonly<Record<CredentialName, CredentialBlock & { speaks: string }>> = byName(
   (name) => (isService(name) ? SERVICES[name] : { ...credentialBlockOf(name), speaks: DESCRIPTORS[name].speaks }),
 );
-/** Which field of which block is what. A field of this table is understood everywhere. */
+/** The fields of each block. A new field needs an entry only in this table. */
 export const CREDENTIAL_FIELDS: Readonly<Record<CredentialName, readonly CredentialField[]>> = byName(
   (name) => CREDENTIAL_BLOCKS[name].fields,
 );
