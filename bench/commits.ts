@@ -14,7 +14,7 @@ const ROUNDS = 5;
 
 interface Round {
   stepsPerSecond: number;
-  /** Of each step, from its beginning to the beginning of the next: settle, decide, commit, start. */
+  /** For each step, from its beginning to the beginning of the next: settle, decide, commit, start. */
   stepMs: number[];
   transactions: Transactions;
 }

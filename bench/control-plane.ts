@@ -7,7 +7,7 @@ import { pause, rowOf, type Bench, type Row } from "./lib/measure.ts";
 import { Served, wholeProcess } from "./lib/served.ts";
 
 const STARTS = 11;
-/** What belongs to starting is over by then: the first sweep, the set-aside disk space, the compiler's work. */
+/** The work of the start has ended by then: the first sweep, the reserved disk space, the compiler's work. */
 const SETTLE_MS = 15_000;
 const IDLE_ROUNDS = 3;
 const IDLE_MS = 20_000;

@@ -47,7 +47,7 @@ async function measureIn(folder: string): Promise<Row[]> {
   mkdirSync(set);
   make(set);
   spawnSync("sync");
-  // What was written just before it was read is read again; that is not what is measured here.
+  // Files written just before they were read are read again; that is not measured here.
   await pause(UNTRUSTED_MS + 500);
   const options = () => ({ home, now: Date.now(), signal: new AbortController().signal });
   const add = () => addData({ name: "set", paths: [set], followLinks: false }, options());

@@ -1,5 +1,5 @@
-// From the request to the first line that can be read back: the run is accepted, durable, started, and its output stored. The
-// baseline is what nobody can do without: Python itself, printing the same line into a pipe.
+// From the request to the first readable line: the run is accepted, durable, started, and its output stored. The
+// baseline is the unavoidable part: Python itself, printing the same line into a pipe.
 
 import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";

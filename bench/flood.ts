@@ -1,5 +1,6 @@
-// A run that writes 1 GB as fast as it is taken. Every byte must be in the stored log; meanwhile the API is asked all the
-// time, and the memory of the control plane is watched. The baseline is the same script writing into a file.
+// A run that writes 1 GB as fast as the pipe accepts it. Every byte must be in the stored log; meanwhile the API is
+// called all the time, and the memory of the control plane is watched. The baseline is the same script writing into a
+// file.
 
 import { createHash } from "node:crypto";
 import { spawn } from "node:child_process";
@@ -23,7 +24,7 @@ const BYTES = 1_000_000_000;
 const ASK_EVERY_MS = 10;
 const MB = 1_000_000;
 
-/** Lines of 100 bytes, each with its number; the digest of all is left beside the script. */
+/** Lines of 100 bytes, each with its number; the digest of all is left next to the script. */
 const SCRIPT = `import hashlib, os, sys
 total, line, digest = ${BYTES}, 0, hashlib.sha256()
 out = sys.stdout.buffer

@@ -15,7 +15,7 @@ const STARTS = 15;
 /** Real jobs: each was driven through its eight steps by the engine, so journal, feed and attempts are there, too. */
 async function fill(home: string): Promise<void> {
   const store = await openHome(home);
-  // Nothing to lose yet: what is made here is made before the measurement.
+  // No data can be lost yet: this is set up before the measurement.
   store.db.pragma("synchronous = OFF");
   const over = new Map<string, () => void>();
   const engine = engineOf(store, instantSteps(), (id) => {

@@ -15,7 +15,7 @@ import { Served } from "./lib/served.ts";
 const ROUNDS = 3;
 const POINTS = 600_000;
 const NAMES = Array.from({ length: 10 }, (_, i) => `layer${i}/grad_norm`);
-/** What one pull of a busy run brings. */
+/** Size of one pull of a busy run. */
 const PART_BYTES = 1 << 20;
 const MARK = "0123456789abcdef01234567";
 const MIN = 50_000;
@@ -105,7 +105,7 @@ async function endToEnd(folder: string): Promise<number> {
     const seconds = (performance.now() - start) / 1000;
     if (status !== "succeeded") throw new Error(`the run is ${status}`);
     const db = new Database(join(home, "svc.db"), { readonly: true });
-    // The machine's own samples are series beside the script's.
+    // The machine's own samples are separate series.
     const n = db
       .prepare("SELECT count(*) FROM point JOIN series ON series.id = series_id WHERE name NOT LIKE 'system/%'")
       .pluck()

@@ -1,9 +1,9 @@
-// 1,000 runs at work when the control plane was killed. The real engine brought them there (with steps that do nothing); their
-// run directories are made by hand: each says that its script runs, by the name of one process that does live, and holds a
-// line of log that no control plane has seen. A run counts as re-attached when that line is in the store.
+// 1,000 active runs when the control plane was killed. The real engine brought them there (with steps that do nothing);
+// their run directories are made by hand: each says that its script runs, names one living process, and holds a line of
+// log that no control plane has seen. A run counts as re-attached when that line is in the store.
 //
-// What it is not: 1,000 scripts and 1,000 supervisors. They would cost this computer their memory, and the control plane the
-// same reads, since all it sees of a run is its directory and its process's place in /proc.
+// It does not start 1,000 scripts and 1,000 supervisors. They would cost this computer memory, and the control plane
+// the same reads, since it only sees a run's directory and its process's entry in /proc.
 
 import Database from "better-sqlite3";
 import { spawn, type ChildProcess } from "node:child_process";

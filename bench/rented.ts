@@ -1,5 +1,5 @@
-// Rented machines, all of them on this computer: what a run, a tree, a checkpoint and a log cost over real SSH, against the
-// system's own ssh and rsync to the same sshd; and how many machines one control plane looks after.
+// Rented machines, all of them on this computer: the cost of a run, a tree, a checkpoint and a log over real SSH,
+// compared with the system's own ssh and rsync to the same sshd; and how many machines one control plane supervises.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

@@ -80,7 +80,7 @@ async function all(benches: Bench[]): Promise<number> {
       failed.push(bench.name);
       console.error(`${bench.name} failed: ${e instanceof Error ? e.message : String(e)}`);
     }
-    // What one group left to the disk is not the next one's.
+    // One group's pending disk writes must not slow the next one.
     await pause(500);
   }
   console.log(table(rows));

@@ -1,5 +1,5 @@
-// What `svc.log` costs a training script, and whether everything that eight ranks write at once arrives. The baseline of a call
-// is what nobody can do without: one `os.write` of a line of the same length.
+// The cost of `svc.log` for a training script, and whether everything arrives that eight ranks write at once. The
+// baseline of a call is the unavoidable part: one `os.write` of a line of the same length.
 
 import { spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";

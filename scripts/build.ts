@@ -32,7 +32,7 @@ const result = await build({
     ].join(" "),
   },
   legalComments: "none",
-  // What is smaller to read is smaller in memory; names stay, for stack traces.
+  // A smaller source takes less memory; names stay, for stack traces.
   minifyWhitespace: true,
   minifySyntax: true,
   sourcemap: "linked",
@@ -40,7 +40,7 @@ const result = await build({
   logLevel: "warning",
   metafile: true,
 });
-// The simulated providers of `svc sim`: one file, and the scripts of their machines beside it.
+// The simulated providers of `svc sim`: one file, and the scripts of their machines next to it.
 await build({
   absWorkingDir: root,
   entryPoints: { serve: "test/sim/serve.ts" },

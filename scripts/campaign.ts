@@ -6,10 +6,10 @@
 //   npm run campaign -- --seed S --lanes N      another drawing; so many at once
 //   npm run campaign -- --from N                system calls after the first N
 //   npm run campaign -- --call JSON             one trial of a system call again, as a failure printed it
-//   npm run campaign -- --keep FILE             adds what was found to FILE, and writes docs/quality/campaign.md from all that stands there;
+//   npm run campaign -- --keep FILE             adds the results to FILE, and writes docs/quality/campaign.md from all results in it;
 //                                               what the page now shows is in docs/quality/campaign.jsonl
 //
-// It goes on after a failure, prints what to run to see it again, and ends with 1 if there was any.
+// It continues after a failure, prints the command that repeats it, and exits with 1 if there was any.
 
 import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, writeFileSync } from "node:fs";
@@ -132,7 +132,7 @@ async function matrix(): Promise<Found> {
   return { counts: { runs, cells }, seeds: [seed, seed], wrong: code === 0 ? 0 : Math.max(1, wrong) };
 }
 
-/** Where there is a repository. */
+/** The commit of the checkout, if there is a repository. */
 function commitHere(): string {
   const { stdout } = spawnSync("git", ["-C", import.meta.dirname, "rev-parse", "--short=7", "HEAD"], {
     encoding: "utf8",

@@ -1,4 +1,4 @@
-// The demo of a checkout: `npm run demo`. What it does is `svc demo` (src/cli/demo.ts).
+// The demo of a checkout: `npm run demo` runs `svc demo` (src/cli/demo.ts).
 
 import { join } from "node:path";
 import { runDemo } from "../src/cli/demo.ts";

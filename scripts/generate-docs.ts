@@ -70,7 +70,7 @@ function errorsPage(): string {
       message: (data: unknown) => unknown;
       hint: unknown;
     };
-    // A message that is nothing but its data gives the placeholder itself, which is no string.
+    // A message that is only its data returns the placeholder itself, which is not a string.
     const said = String(message(placeholders()));
     const advice = String(typeof hint === "function" ? hint(placeholders()) : hint);
     return `| \`${code}\` | ${status} | ${exit} ${EXIT_MEANING[exit] ?? ""} | ${RETRY_MEANING[retry] ?? retry} | ${cell(said)} | ${cell(advice)} |`;
@@ -111,7 +111,7 @@ function statesPage(): string {
   for (const node of nodes) {
     if (node.type === "final") continue;
     const own = transitionsOf(node);
-    // What a state answers itself hides the machine's general answer to the same event, also where it answers with nothing.
+    // A state's own answer hides the machine's general answer to the same event, even if it does nothing.
     const general = inherited.filter(({ event }) => !node.transitions.has(event));
     for (const { event, target } of [...own, ...general])
       if (target !== undefined && target !== node.key) add(node.key, target, event);

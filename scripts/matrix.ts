@@ -6,7 +6,7 @@
 //   npm run matrix -- --draw N [--pairs]                  cells drawn from all of them, or pairs of faults, until they have N runs
 //   npm run matrix -- --runs N                            N runs at once in each cell's world, which all meet its fault and its kill
 //   npm run matrix -- --nodes N                           runs of N nodes, where their provider can
-//   npm run matrix -- --keep FILE                         adds what was found to FILE, and leaves out what stands there already
+//   npm run matrix -- --keep FILE                         adds the results to FILE, and skips cells that are already in it
 //   npm run matrix -- --provider P --fault F --kill K     only those; K may be `lives`
 //   npm run matrix -- --jobs N --seed S                   so many worlds at once; another drawing of instants and boundaries
 //   npm run matrix -- --minutes N                         begins no cell after so long; those with a control plane that lives come first
@@ -60,7 +60,7 @@ function chosenCells(): Cell[] {
   }));
 }
 const kept = flags.keep === undefined ? [] : keptIn(flags.keep);
-/** What earlier runs have found; written by them. */
+/** The results of earlier runs. */
 function keptIn(file: string): Outcome[] {
   const lines = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
   const outcomes = lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Outcome);

@@ -1,5 +1,6 @@
-// Makes what the npm package holds beside the build of every day. `npm pack` runs it by itself, before it packs, and with `--after`
-// when it has: npm takes the README.md of this folder whatever it is told, so the package's own (sdk/README.md) stands there meanwhile.
+// Makes the contents of the npm package in addition to the everyday build. `npm pack` runs it before it packs, and with
+// `--after` when it has packed: npm always takes the README.md of this folder, so the package's own (sdk/README.md)
+// replaces it meanwhile.
 
 import { copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
-// What the npm package and the wheel have in common: the TypeScript SDK with its types, and the licences of what is bundled.
+// The common parts of the npm package and the wheel: the TypeScript SDK with its types, and the licences of bundled
+// packages.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, globSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -57,7 +58,7 @@ export async function buildSdk(): Promise<void> {
   keepReachable(join(DIST, "types", "sdk", "index.d.ts"));
 }
 
-/** Names files as every compiler looks for them (`.js`), and removes those that nobody can come across. */
+/** Names files as every compiler expects them (`.js`), and removes unreachable ones. */
 function keepReachable(entry: string): void {
   const reached = new Set<string>();
   const visit = (file: string): void => {

@@ -87,7 +87,7 @@ async function shoot(browser: Browser, url: string, page: Shown, look: Look, fil
   }
 }
 
-/** What a page still reads is announced by these words; a chart in view without a value shows a dash. */
+/** These words announce data that a page is still loading; a chart in view without a value shows a dash. */
 const settled = (tab: Page) =>
   tab.waitForFunction(
     () =>

@@ -1,6 +1,7 @@
-// Makes a fresh checkout ready, then runs what was asked for:  node scripts/setup.mjs [--build|--no-build] [-- file args...]
+// Makes a fresh checkout ready, then runs the given file:  node scripts/setup.mjs [--build|--no-build] [-- file
+// args...]
 //
-// npm starts this file with whatever Node the machine has, so it needs no package and no syntax newer than Node 20.
+// npm starts this file with the machine's Node, so it needs no package and no syntax newer than Node 20.
 //
 // S1. Nothing changed since last time: no child process is started and it is over in a fraction of a second.
 // S2. Packages come from the lock alone; which registry serves them is the machine's own npm configuration.
@@ -25,7 +26,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const NODE_NEEDED = [22, 14];
-/** What the build reads. A change in any of these files means a new build. */
+/** The inputs of the build. A change in any of these files means a new build. */
 const BUILD_INPUTS = [
   "src",
   "sdk",
@@ -197,7 +198,7 @@ function alone(work) {
   writeFileSync(mine, String(process.pid));
   const sleeper = new Int32Array(new SharedArrayBuffer(4));
   try {
-    // A link appears with its content in it, so nobody ever reads a lock without a pid.
+    // A link appears together with its content, so a reader never finds a lock without a pid.
     for (let told = false; !linked(mine, lock); Atomics.wait(sleeper, 0, 0, 200)) {
       const holder = Number(readText(lock));
       if (!isAlive(holder)) rmSync(lock, { force: true });
@@ -255,8 +256,8 @@ export function setup(buildWanted = "when-changed") {
 }
 
 /**
- * Runs a file on our Node in this process's place: same terminal, same signals, same end. `-e CODE` runs code instead. Tests are told
- * whether the build is of these sources: it starts in a third of the time.
+ * Runs a file on our Node in place of this process: same terminal, same signals, same end. `-e CODE` runs code instead.
+ * Tests learn whether the build matches these sources: it starts in a third of the time.
  */
 function runInstead(file, args, built) {
   const node = nodeBinary();
@@ -269,7 +270,7 @@ function runInstead(file, args, built) {
     stdio: "inherit",
   });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"]) {
-    // A terminal tells the whole group of a Ctrl-C; only what was sent to this process alone is passed on.
+    // A terminal sends Ctrl-C to the whole group; only signals to this process alone are passed on.
     process.on(signal, () => (signal === "SIGINT" && process.stdin.isTTY ? undefined : child.kill(signal)));
   }
   child.on("error", (error) => fail(`${node} could not be started: ${error.message}`));

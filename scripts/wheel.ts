@@ -27,7 +27,10 @@ const CACHE = join(ROOT, ".cache");
 
 class WheelError extends Error {}
 
-/** Copies the files that match, keeping their paths below `from`. Throws when there are none: a wheel with a hole helps nobody. */
+/**
+ * Copies the files that match, keeping their paths below `from`. Throws when there are none: an incomplete wheel is
+ * useless.
+ */
 function take(from: string, patterns: readonly string[], to: string): void {
   for (const pattern of patterns) {
     const paths = globSync(pattern, { cwd: join(ROOT, from), exclude: (name) => name === "__pycache__" });

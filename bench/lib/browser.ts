@@ -41,7 +41,7 @@ export async function paintedAfter(page: Page, url: string, selector: string): P
 export interface Scroll {
   /** Down, before each frame. */
   px: number;
-  /** What is scrolled; the page, unless said. */
+  /** The element to scroll; by default the page. */
   within?: string;
 }
 

@@ -1,5 +1,5 @@
 // Loaded into a control plane before its own program: writes how late its event loop is into the file that
-// SVC_BENCH_LOOP names, twice a second. SIGUSR2 begins anew.
+// SVC_BENCH_LOOP names, twice a second. SIGUSR2 restarts the measurement.
 
 import { renameSync, writeFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
@@ -19,7 +19,7 @@ if (file !== undefined) {
   delete process.env["NODE_OPTIONS"];
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
-  // What is measured is the whole time between two turns of a timer; the timer's own period is no delay.
+  // The measured time is the whole time between two turns of a timer; the timer's own period does not count as delay.
   const ms = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
   const write = (): void => {
     const found: LoopDelay = { p50: ms(delay.percentile(50)), p99: ms(delay.percentile(99)), max: ms(delay.max) };

@@ -1,7 +1,7 @@
-// What a measurement is, and how several rounds become one figure.
+// The form of a measurement, and how several rounds become one figure.
 
 export interface Row {
-  /** What was measured, in a few words. */
+  /** The measured quantity, in a few words. */
   what: string;
   /** The median of the rounds. */
   figure: number;

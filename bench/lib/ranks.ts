@@ -23,7 +23,7 @@ export interface Ranks {
 export interface Heard {
   /** Records that were written and are not there, or not in order. */
   lost: number;
-  /** Records that nobody wrote, or with other values. */
+  /** Records that were never written, or with other values. */
   invented: number;
   /** Bytes of text that are missing (negative: too many). */
   textMissing: number;

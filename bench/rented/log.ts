@@ -1,5 +1,6 @@
-// A run on a rented machine that writes 1 GB as fast as it is taken. Every byte must be in the stored log; meanwhile the API is asked
-// all the time, and the memory of the control plane is watched. The baseline is the same script by bare ssh, into a file.
+// A run on a rented machine that writes 1 GB as fast as the pipe accepts it. Every byte must be in the stored log;
+// meanwhile the API is called all the time, and the memory of the control plane is watched. The baseline is the same
+// script by bare ssh, into a file.
 
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";

@@ -9,7 +9,7 @@ import { pause, rowOf, type Row } from "../lib/measure.ts";
 import { RentedWorld } from "../lib/rented-world.ts";
 
 const MANY = Number(process.env["SVC_BENCH_MACHINES"] ?? 200);
-/** What one machine takes with all its processes. */
+/** Memory of one machine with all its processes. */
 const BYTES_EACH = 60_000_000;
 const RUNNING_WITHIN_MS = 8 * 60_000;
 const STEADY_MS = 20_000;

@@ -1,6 +1,6 @@
-// One large checkpoint home, against rsync of the same file with the same ssh. Ours compares the file with a hash that the machine
-// made, and has it on the disk when it is done. So rsync is told to bring it onto the disk, too; and what brings a file that is known
-// to be the one over there is rsync with a hash of each side after it, both at once.
+// One large checkpoint download, compared with rsync of the same file over the same ssh. Ours compares the file with a
+// hash that the machine computed, and has it synced to disk at the end. So rsync must sync the file, too; and a
+// download that proves equality is rsync followed by a hash of each side, both at once.
 
 import { execFile, execFileSync } from "node:child_process";
 import { randomFillSync } from "node:crypto";

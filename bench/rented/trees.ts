@@ -100,7 +100,7 @@ async function compare(machine: TestMachine, link: MachineLink, tree: Tree, from
       async () =>
         into.bare.push(await timed(() => bare(["-rt", "-e", ssh, "--", `${from}/`, `${HOST_WORD}:${theirs}/`]))),
     ];
-    // Whoever is the first to read what was just changed waits for the disk, so neither is.
+    // The first reader after a change waits for the disk, so neither push is the first.
     await bare(["-rt", "-e", ssh, "--", `${from}/`, `${HOST_WORD}:${folderOf("before", round)}/`]);
     for (const push of round % 2 === 0 ? pushes : pushes.toReversed()) await push();
     // Both sides hold the very tree.

@@ -39,7 +39,7 @@ interface Document {
   components: { schemas: Record<string, Schema> };
 }
 
-/** Codes that any route may answer with are told once. */
+/** Codes that any route may answer with are listed once. */
 const often = new Set<string>(EVERYWHERE);
 
 /** @param notice the line that says where the page comes from. */
@@ -146,7 +146,7 @@ const told = (schema: Schema, description: string | undefined): string =>
 function limits(schema: Schema): string {
   const parts: string[] = [];
   const bound = (words: string, value: number | undefined): void => {
-    // What zod puts there of itself says nothing to a reader.
+    // Bounds that zod adds by itself say nothing to a reader.
     if (value !== undefined && Math.abs(value) !== Number.MAX_SAFE_INTEGER) parts.push(`${words} ${value}`);
   };
   bound("at least", schema.minimum);

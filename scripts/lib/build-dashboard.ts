@@ -1,12 +1,12 @@
 import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "../../dashboard");
-/** Where a control plane looks for the dashboard. */
+/** The folder in which a control plane looks for the dashboard. */
 export const DASHBOARD_DIST = join(ROOT, "dist");
 
 /**
- * Builds the dashboard into `DASHBOARD_DIST`, anew, for production whatever the surroundings say: React's other build is slower, twice as
- * large, and names the files of this computer.
+ * Builds the dashboard into `DASHBOARD_DIST` from the start, always for production: React's other build is slower,
+ * twice as large, and names the files of this computer.
  */
 export async function buildDashboard(logLevel: "warn" | "error"): Promise<void> {
   // Only here: who wants to know the place alone does not wait for it.

@@ -1,10 +1,10 @@
-// What campaigns found, as a table in a terminal and as a page.
+// Shows the results of campaigns, as a table in a terminal and as a page.
 
 import { readFileSync } from "node:fs";
 
 export const PARTS = ["simulation", "kills", "calls", "matrix"] as const;
 
-/** One part of one campaign, as it is kept in a file of one line each. */
+/** One part of one campaign, stored as one line of a file. */
 export interface Kept {
   /** When it ended, in UTC. */
   day: string;
@@ -15,9 +15,9 @@ export interface Kept {
   seeds: [number, number];
   wrong: number;
   minutes: number;
-  /** Of the program that it ran on, abbreviated; empty where that is not known. */
+  /** The abbreviated commit of the program under test; empty if unknown. */
   commit?: string;
-  /** What was wrong, and what became of it; written by hand. */
+  /** The fault that was found, and its fix; written by hand. */
   note?: string;
 }
 

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { chromium, type Browser } from "playwright-core";
 
 const EXECUTABLE = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
-/** Nothing but the pages that it is told to open: no traffic of its own, and no more of the machine than a container has. */
+/** Restricts Chromium to the given pages: no traffic of its own, and no more resources than a container has. */
 const FLAGS = [
   "--no-sandbox",
   "--disable-gpu",

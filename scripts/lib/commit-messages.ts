@@ -1,4 +1,4 @@
-// What a commit message must be: an imperative subject of at most 72 characters, and a body that says why.
+// Checks commit messages: an imperative subject of at most 72 characters, and a body that says why.
 
 const SUBJECT_MAX = 72;
 /** Words that look like a past tense, a participle or a third person, and are imperatives. */
@@ -19,7 +19,7 @@ const IMPERATIVES = new Set([
   "Bus",
 ]);
 
-/** What is wrong with a message, in a few words; null where nothing is. */
+/** The fault of a message, in a few words; null if it has none. */
 export function faultOf(message: string): string | null {
   const [subject = "", second = "", ...rest] = message.trimEnd().split("\n");
   const first = /^[\w'-]+/.exec(subject)?.[0] ?? "";

@@ -1,4 +1,4 @@
-// The real engine with steps that do nothing: what is left is its own work, and a past that was really lived through.
+// The real engine with steps that do nothing: only its own work is left, over a genuine history.
 
 import { systemClock } from "../../src/domain/clock.ts";
 import { Engine } from "../../src/engine/engine.ts";

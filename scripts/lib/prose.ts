@@ -1,8 +1,8 @@
 // The prose of the sources: comments, strings that people read, and test titles, cut into sentences, and the idioms that
 // CONTRIBUTING bans. `npm run words` prints them; test/tidy.test.ts holds the numbers.
 //
-// The scanner knows strings, templates, comments and regular expressions of TypeScript, and comments and docstrings of Python. It is
-// no parser: what it misreads is counted on the safe side, as prose.
+// The scanner knows strings, templates, comments and regular expressions of TypeScript, and comments and docstrings of
+// Python. It is not a parser: text that it misreads counts as prose, on the safe side.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -83,7 +83,7 @@ const credentials = (): string => {
 function replaced(text: string, name: string, block: string, [open, close]: Row): string {
   const [begin, end] = [`${open ?? ""}generated: ${name}${close ?? ""}\n`, `${open ?? ""}end: ${name}${close ?? ""}`];
   const [i, j] = [text.indexOf(begin), text.indexOf(end)];
-  // Without its marks a file stays as it is, and the tidy test of the marks names it.
+  // A file without its marks stays unchanged, and the tidy test of the marks names it.
   return i < 0 || j < i ? text : `${text.slice(0, i + begin.length)}${block}\n${text.slice(j)}`;
 }
 

@@ -149,7 +149,7 @@ function members(object: string, text: string): string[] {
 
 const comment = (text: string): string => text.replaceAll(/^\s*\* ?/gm, "").trim();
 
-/** What stands before the body of a function, or the whole of a type. */
+/** The text before the body of a function, or a whole type. */
 function declaration(text: string): string {
   const whole = /^export (interface|type|const \w+ = \{)/.test(text);
   let depth = 0;

@@ -181,7 +181,7 @@ const ended = (child: ChildProcess): Promise<void> =>
     child.kill("SIGINT");
   });
 
-/** Trains for as long as it is let, with a curve, a bar that is drawn over and over, and checkpoints. */
+/** Trains until it is stopped, with a curve, a progress bar, and checkpoints. */
 const BUSY = `
 import json, math, os, random, sys, time
 import svc
@@ -215,7 +215,10 @@ export interface ShownWorld {
   close(): Promise<void>;
 }
 
-/** Starts it all. `past` runs lie in the home; `rented`: with simulated providers, which needs root on Linux to be whole. */
+/**
+ * Starts everything. The home contains `past` runs; `rented`: with simulated providers, which need root on Linux to be
+ * complete.
+ */
 export async function openShownWorld({ past, rented }: { past: number; rented: boolean }): Promise<ShownWorld> {
   const folder = mkdtempSync(join(tmpdir(), "svc-shown-"));
   const project = join(folder, "project");
