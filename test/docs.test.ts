@@ -1,4 +1,5 @@
-// What the pages name is there: files that they link to, npm scripts, routes of the API, commands of the CLI and their flags.
+// Checks that everything the pages name exists: linked files, npm scripts, routes of the API, commands of the CLI and
+// their flags.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -17,7 +18,7 @@ interface Found {
 
 const read = (page: string): string => readFileSync(join(ROOT, page), "utf8");
 
-/** Inline code and the lines of fenced blocks; what is shown as printed (`text`) is no call. */
+/** Inline code and the lines of fenced blocks; a `text` block shows output, not a call. */
 function codeOf(page: string): Found[] {
   const text = read(page);
   const fenced = [...text.matchAll(/^```(?!text)\w*[^\n]*\n([^]*?)^```$/gm)].flatMap((m) => (m[1] ?? "").split("\n"));
@@ -36,7 +37,7 @@ function svcCalls({ page, text }: Found): (Found & { words: string[] })[] {
   }));
 }
 
-/** What is wrong with a call, or null. */
+/** The error of a call, or null. */
 function objection(words: readonly string[]): string | null {
   const [name = "", ...rest] = words;
   if (name.startsWith("-")) return EVERYWHERE.includes(name) ? null : `there is no flag ${name}`;

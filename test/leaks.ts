@@ -1,9 +1,10 @@
 // Loaded before each test file: a file that leaves a process, a listening server or a temporary folder behind is reported, and fails
 // where SVC_TEST_LEAKS=fail is set, as vitest.config.ts does for the quick tests.
 //
-// L1. A file has a temporary folder of its own (TMPDIR), so that what is left there is its own; the folder goes with the file.
-// L2. Processes that a file starts inherit its mark, whoever their parent is by the end.
-// L3. What is about to end is waited for: only what stays counts.
+// L1. Each file has its own temporary folder (TMPDIR), so that leftovers there belong to it; the folder is removed with
+//     the file.
+// L2. Processes that a file starts inherit its mark, even if they get another parent.
+// L3. Processes that are about to end get time: only those that stay count.
 
 import { mkdtempSync, chmodSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { Server } from "node:net";

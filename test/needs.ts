@@ -1,6 +1,6 @@
-// What a test may need beyond Node, npm, Python 3, procps and git. Each need is a tag of vitest: a file says `// @module-tag needs/sshd`
-// on a line of its own, a suite or a test says `{ tags: "needs/sshd" }`. vitest.config.ts skips what has a tag whose need is not met
-// here, and the closing line of a run says how many tests each need cost.
+// The needs of tests beyond Node, npm, Python 3, procps and git. Each need is a tag of vitest: a file says `//
+// @module-tag needs/sshd` on a line of its own, a suite or a test says `{ tags: "needs/sshd" }`. vitest.config.ts skips
+// tests whose needs are not met here, and the closing line of a run says how many tests each need cost.
 
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, mkdtempSync, readdirSync, rmdirSync } from "node:fs";

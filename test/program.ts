@@ -1,5 +1,5 @@
-// Which svc the tests of whole processes start: under `npm test` the build, which was just made and starts in a third of the time;
-// run by itself, a test takes the sources.
+// The svc that tests of whole processes start: under `npm test` the build, which was just made and starts in a third of
+// the time; a test on its own uses the sources.
 
 import { join } from "node:path";
 

@@ -18,7 +18,9 @@ const LINES_MAX = 500;
 
 const LEAVES = ["src/descriptors", "src/schemas", "src/errors", "src/domain", "src/platform"];
 
-/** Who may import whom. A folder is its first two path parts below src/, `sdk` and `dashboard` stand for themselves. */
+/**
+ * The allowed imports. A folder is its first two path parts below src/; `sdk` and `dashboard` are folders of their own.
+ */
 const NEIGHBOURS: Record<string, readonly string[]> = {
   "src/descriptors": [],
   "src/schemas": ["src/descriptors"],
@@ -41,7 +43,7 @@ const NEIGHBOURS: Record<string, readonly string[]> = {
   sdk: [],
   dashboard: [],
 };
-/** Of these neighbours only types may be imported: their code must not be reachable from there. */
+/** Only types may be imported from these neighbours: their code must not be reachable from there. */
 const TYPES_ONLY = new Set(["src/engine > src/providers", "src/ssh > src/providers"]);
 
 const WHAT_TO_DO =
@@ -77,7 +79,7 @@ function sources(...folders: string[]): Source[] {
   );
 }
 
-/** What a provider says about itself lies in its folder, and is a leaf of its own: `src/descriptors` in NEIGHBOURS. */
+/** A provider's description is in its folder, and has its own entry: `src/descriptors` in NEIGHBOURS. */
 const DESCRIPTORS = /^src\/providers\/(descriptors?|[a-z]+\/descriptor)\.ts$/;
 
 function pythonSources(...folders: string[]): Source[] {
@@ -115,7 +117,7 @@ function importsOf(lines: readonly string[]): Import[] {
   return found;
 }
 
-/** What is wrong with one import, or undefined. */
+/** The error of one import, or undefined. */
 function objection(path: string, { specifier, typeOnly }: Omit<Import, "line">): string | undefined {
   const from = folderOf(path);
   if (specifier.startsWith(".")) {
@@ -304,14 +306,14 @@ describe("the layout", () => {
 
   test("an error of the engine or of a step has a code, also where it is not thrown", () => {
     const found = linesWith(within("src/engine", "src/steps"), /\bnew (Type|Range)?Error\(/);
-    // The reason of an abort is no error that anybody reads.
+    // The reason of an abort is not shown to users.
     expect(found.filter((line) => !line.includes(".abort(new Error("))).toEqual([]);
   });
 
   test("a provider's name stands in quotes only in its folder and in the registry", () => {
     const shipped = [...PRODUCT, ...pythonSources("python/svc", "runner")];
     const quoted = (name: string): RegExp =>
-      // The name of this computer is an English word, too: there, what is said of a provider counts.
+      // This computer's name is also an English word: there, only statements about a provider count.
       name === THIS_COMPUTER
         ? new RegExp(`provider.*["'\`]${name}["'\`]|[!=]==? ["'\`]${name}["'\`]`)
         : new RegExp(`["'\`]${name}["'\`]`);

@@ -81,7 +81,7 @@ describe("GET /v1/events", () => {
     plane.reads.eventsSince = (since, options) => {
       const batch = read(since, options);
       if (batch.length > 0 && plane.feed.length < 1_020) {
-        // One is told at once, while the replay goes on; one is in the store already but told only later.
+        // One event is reported at once, during the replay; one is already in the store but reported later.
         plane.emit(null);
         const event = { seq: plane.feed.length + 1, job_id: null, at: plane.startedAt, type: "notice", data: {} };
         if (late.length < 3) late.push(plane.feed[plane.feed.push(event) - 1] as FeedEvent);

@@ -1,4 +1,4 @@
-// Who holds a control plane, over real connections.
+// Holds on a control plane, over real connections.
 
 import { request, type IncomingMessage } from "node:http";
 import { expect, test } from "vitest";

@@ -60,7 +60,7 @@ export function raw(port: number, bytes: string | Buffer, host = "127.0.0.1"): P
   });
 }
 
-/** Posts a value, or bytes as they are. */
+/** Posts a value, or raw bytes. */
 export const post = (port: number, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Reply> =>
   ask({
     port,

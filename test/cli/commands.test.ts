@@ -19,7 +19,7 @@ for i in range(int(sys.argv[1])):
 sys.exit(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
 `;
 
-/** Prints lines until somebody makes the file that it is called with. */
+/** Prints lines until the file in its argument exists. */
 const COUNT_UNTIL = `import os, sys, time
 i = 0
 while not os.path.exists(sys.argv[1]):

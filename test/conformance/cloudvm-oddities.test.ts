@@ -1,4 +1,4 @@
-// What only this cloud does to those who rent there.
+// Behaviour that only this cloud has.
 // @module-tag needs/sshd
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// What only this marketplace does to those who rent there.
+// Behaviour that only this marketplace has.
 // @module-tag needs/sshd
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";

@@ -4,5 +4,5 @@ import { conformance } from "./provider.ts";
 import { marketWorld } from "./worlds.ts";
 
 conformance("market", () => marketWorld());
-// Where every call that comes too early is refused.
+// A marketplace that refuses every early call.
 conformance("market", () => marketWorld({ intervals: true }), "within its intervals");

@@ -18,7 +18,7 @@ for (const retired of [false, true])
         start: (parts) => PodhostSim.start({ ...parts, retired }),
         provider: (remote) => new PodhostProvider(remote),
         spec: { provider: "podhost", gpus: "RTX4090" },
-        // Where the first API is gone already there is nothing to take over from.
+        // With the first API retired, the takeover cannot be tested.
         faults: FAULTS.filter((fault) => !retired || !fault.startsWith("api_")),
         addForeign: (sim, name) => void sim.pods.foreign(name),
         everythingShown: async (sim) => (await call("GET", `${sim.url}/v2/pods`, { key: keyOf(sim) })).text,

@@ -201,7 +201,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
         simulated.parts.faults.set("listing_lag", 2_000);
         const code = await codeOf(provider.create(offer, order(machine)));
         if (alive(simulated).length === 0) {
-          // Spoilt before the order left.
+          // It failed before the order left.
           expect(code).not.toBeNull();
           return;
         }
@@ -340,7 +340,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       for (const used of [provider, world.provider()]) {
         for (let turn = 0; turn < 2; turn += 1) {
           expect(await codeOf(used.listOwned(PREFIX, soon()))).toBe("credential_refused");
-          // What was seen a moment ago may still be told; only gone would be a lie.
+          // A machine that was seen recently may still be reported; only "gone" would be a lie.
           const told = await eventually(() =>
             used.inspect(handle, soon()).then(
               ({ phase }) => (phase === "gone" ? phase : null),

@@ -18,11 +18,11 @@ export interface Simulated {
   faults: ReadonlySet<FaultName>;
   /** Machines on one page of every list from now on; the usual number where none is given. */
   pages: (size?: number) => void;
-  /** Makes a machine of somebody else's on the account; its id or name, as the provider lists it. */
+  /** Makes a foreign machine on the account; returns its id or name, as the provider lists it. */
   addForeign: ((name: string) => void) | null;
   /** All that the account's owner is shown of machines: text. */
   everythingShown: () => Promise<string>;
-  /** Ends what is left, behind the provider's back. */
+  /** Ends the remaining machines without the provider's API. */
   clear: () => Promise<void>;
 }
 
@@ -58,7 +58,7 @@ export async function simulatedWorld<S extends ProviderSim>(options: {
   addForeign?: (sim: S, name: string) => void;
   everythingShown: (sim: S) => Promise<string>;
   clear: (sim: S) => Promise<void>;
-  /** The credential as it is, or as it is when it is wrong. */
+  /** The right credential, or a wrong one. */
   credential: (sim: S, good: boolean) => { secret: string; settings: Record<string, string> };
   keyless?: boolean;
 }): Promise<World & { sim: S }> {

@@ -1,4 +1,4 @@
-// What the pages other than runs are told, with words in it that would like to be markup.
+// Answers for the pages other than runs, with text that tries to be markup.
 
 import { HOSTILE } from "./hostile.ts";
 

@@ -1,4 +1,4 @@
-// What the run page alone reads, for the fake server: lines of the log by the real index, series as columns.
+// The run page's own data for the fake server: lines of the log by the real index, series as columns.
 
 import { LogIndex, type LogReads } from "../../src/api/log-index.ts";
 import { LogSearch } from "../../src/api/log-search.ts";

@@ -44,7 +44,7 @@ export interface FakeWorld {
   runs: FakeRun[];
   machines: LedgerMachine[];
   providers: ProviderInfo[];
-  /** What further paths below /v1/ answer, with what was sent to them. */
+  /** Answers for further paths below /v1/, with the bodies of the requests. */
   answers?: Record<string, unknown>;
 }
 

@@ -51,7 +51,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       expect(await entrypoint.evaluate((input) => input === document.activeElement)).toBe(true);
       await page.getByText("To correct: Entrypoint, Disk.").waitFor();
       await entrypoint.fill("train.py");
-      // What was corrected is no longer said to be wrong.
+      // A corrected field no longer shows an error.
       await page.waitForSelector("#field-entrypoint-error", { state: "detached" });
       await page.getByText("To correct: Disk.").waitFor();
       await page.getByLabel("Disk").fill("");
@@ -103,7 +103,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await page.waitForSelector(".run-head .pill >> text=terminating");
       await page.waitForSelector(".step-running >> text=Save results");
       await page.waitForSelector("text=collecting checkpoints");
-      // What a step does meanwhile is announced by no event.
+      // Progress within a step sends no event.
       const doing = {
         doing: "sending the project",
         files: 3,

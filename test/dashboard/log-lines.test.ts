@@ -46,7 +46,7 @@ describe("the place in a log", () => {
 
 describe("the rows of a log", () => {
   const line = (i: number, text = `line ${i + 1}`) => ({ line: i + 1, at_ms: 0, text, cut: 0 });
-  /** A log of lines that tells what was asked of it. */
+  /** A log of lines that records the requests for them. */
   function served(lines: string[]) {
     const asked: string[] = [];
     const ask: Ask = ({ from, count }) => {

@@ -1,5 +1,5 @@
-// What costs money, by the dashboard alone: a key is entered and checked, a machine is rented, seen to be paid for, and given back.
-// The control plane is the one that users start, and the provider is simulated, with machines that boot.
+// Renting through the dashboard alone: a key is entered and checked, a machine is rented, its cost appears, and it is
+// released. The control plane is the one that users start; the provider is simulated, with machines that boot.
 
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

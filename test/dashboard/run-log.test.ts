@@ -90,7 +90,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       await page.keyboard.type("needle");
       await page.waitForSelector("text=1 / 3");
       await page.waitForSelector(".log-picked:has-text('Needle <b>7</b>')");
-      // Its first letter finds the same lines, before the word stands in the address.
+      // Its first letter finds the same lines, before the word is in the address.
       await page.waitForURL(/q=needle/);
       await page.keyboard.press("Enter");
       await page.waitForSelector(".log-picked:has-text('Needle <b>10007</b>')");
@@ -162,7 +162,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
         expect(passed.size).toBe(91);
         await page.getByRole("button", { name: "Jump to end" }).waitFor();
 
-        // The place stays when the lines are as long as they are again.
+        // The position stays when the lines get their old length again.
         await view.evaluate((element) => (element.scrollTop = 2_000));
         await page.waitForTimeout(100);
         const [first] = await seen();

@@ -82,7 +82,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
   it("are compared, zoomed, smoothed and saved; the address keeps it, and names stay words", async () => {
     const [one, two] = [fakeRun("r-one", 60, { label: "first" }), fakeRun("r-two", 90, { label: HOSTILE })];
     const dipped = points(300, (i) => (i === 150 ? "NaN" : 1 / (i + 1)));
-    // After a restart it went on from step 200.
+    // After a restart it resumed from step 200.
     one.metrics = {
       "train/loss": [...dipped, ...points(300, () => 0.5).slice(200)],
       [`train/${HOSTILE}`]: points(3, (i) => i),
@@ -109,7 +109,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
       await expect.poll(() => page.url(), WAIT).toContain("smooth=0.9");
 
       const plot = loss.locator(".u-over");
-      // The figure stays; the chart in it is drawn anew with each choice.
+      // The figure stays; its chart is redrawn with each choice.
       await loss.scrollIntoViewIfNeeded();
       const box = await plot.boundingBox();
       if (!box) throw new Error("the chart has no place");
@@ -160,7 +160,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
       for (const axis of ["time", "both", "step"]) {
         await page.getByRole("combobox", { name: "x axis" }).selectOption(axis);
         await page.waitForTimeout(300);
-        // What was drawn over the axis before is gone.
+        // The chart over the former axis is gone.
         expect([axis, await chart("both").locator("canvas").count()]).toEqual([axis, 1]);
       }
       await page.getByText("Values as a table").click();

@@ -11,7 +11,7 @@ import { Place, type Served } from "../process/harness.ts";
 import { browserForServe, expectAccessible, type Visitor } from "./browser.ts";
 
 const WAIT = { timeout: DEADLINE_MS };
-// It goes on when it is told to: nothing here depends on how fast anything is.
+// It continues on request: the test depends on no speed.
 const SCRIPT = `import pathlib, sys, time, svc
 gate = pathlib.Path(sys.argv[1])
 out = pathlib.Path(svc.checkpoint_dir())

@@ -25,7 +25,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
     use: (opened: Opened) => Promise<void>,
     world?: FakeWorld,
     options?: BrowserContextOptions,
-    /** What the browser itself may complain of. */
+    /** Messages that the browser itself may print. */
     expected: RegExp = /^$/,
   ) => {
     const opened = await board.open(path, { viewport: { width: 1440, height: 900 }, ...options }, world);
@@ -208,7 +208,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("href")), WAIT).toBe(second);
       await page.keyboard.press("o");
       await page.waitForURL(`**${second}`);
-      // Back from the run the way goes on where it was.
+      // Back from the run, the list continues at the same place.
       await page.goBack();
       await page.waitForSelector(".runs");
       const third = await page.locator(".run-link").nth(2).getAttribute("href");

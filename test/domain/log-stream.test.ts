@@ -140,7 +140,7 @@ describe("parseLog", () => {
     const starts = Buffer.from(HEAD.repeat(200_000));
     const begun = performance.now();
     parseLog(starts, { mark: MARK, redactor: none, final: true });
-    // Looking for the line break from each start anew would read 400 GB.
+    // Searching the line break again from each start would read 400 GB.
     expect(performance.now() - begun).toBeLessThan(10_000);
   });
 

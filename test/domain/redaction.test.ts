@@ -5,7 +5,7 @@ import { REDACTED, Redactor } from "../../src/domain/redaction.ts";
 
 const SECRET = "hf_Ab3/+ x'Z\"9~é";
 
-/** What rule R2 says, in the plainest way: whatever some form covers goes; findings that overlap become one marker. */
+/** Rule R2 in the plainest way: every byte that a form covers is removed; overlapping findings become one marker. */
 function plainly(forms: string[], text: string): string {
   let out = "";
   for (let at = 0; at < text.length;) {
@@ -92,7 +92,7 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
     const text = Buffer.from("x".repeat(before) + secret + "tail").toString("base64");
     const out = new Redactor([secret]).redactText(text);
     expect(out).toContain(REDACTED);
-    // What is left decodes to no more than the edges of the secret.
+    // The rest decodes to no more than the edges of the secret.
     expect(out.length - REDACTED.length).toBeLessThan(text.length - secret.length);
   });
 

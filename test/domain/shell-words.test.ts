@@ -84,7 +84,7 @@ describe.each(SHELLS)("%s", (shell) => {
   });
 });
 
-// Whatever a login has; most are not everywhere.
+// Login shells; most are not installed everywhere.
 const LOGINS = ["sh", "dash", "bash", "zsh", "fish", "csh", "tcsh", "ksh"].filter(
   (shell) => spawnSync(shell, ["-c", "true"]).status === 0,
 );

@@ -154,7 +154,7 @@ describe("orAborted", () => {
     controller.abort(new Error("enough"));
     await expect(leaving).rejects.toThrow("enough");
     await expect(orAborted(never, controller.signal)).rejects.toThrow("enough");
-    // A failure that comes after everybody left would end the process if nobody heard it.
+    // A failure after every caller has left would end the process if it were unhandled.
     const late = Promise.withResolvers<string>();
     await expect(orAborted(late.promise, controller.signal)).rejects.toThrow("enough");
     late.reject(new Error("too late"));

@@ -18,7 +18,7 @@ afterEach(async () => {
   runtime = null;
 });
 
-/** What bore does, but for the other computer: it listens on a free port and forwards to the one it is given. */
+/** Does what bore does, without the other computer: listens on a free port and forwards to the given one. */
 const TUNNEL = `import socket, sys, threading
 server = socket.create_server(("127.0.0.1", 0))
 print("INFO bore_cli::client: listening at 127.0.0.1:%d" % server.getsockname()[1], flush=True)
@@ -108,7 +108,7 @@ inside["session_environment"] = lambda: dict(real(), HOME=${home})`;
     expect(at.svc("logs", "-f", id, "--exit-status")).toMatchObject({ code: 0 });
     expect(at.svc("logs", id).out).toContain("SEES GPU 0: Tesla T4 (UUID: x)\nREADS alpha\nOVER\n");
 
-    // The cell is run again while a run is at work: the tunnel has another address, and the run goes on.
+    // The cell is run again during a run: the tunnel has another address, and the run continues.
     const gate = join(opened.dir, "gate");
     const during = await start(gate);
     await until(() => at.svc("logs", during.id).out.includes("READS alpha"), "the script is at work");

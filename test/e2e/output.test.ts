@@ -1,4 +1,4 @@
-// What a run says, how it is watched, and how it is asked to end, by the Python SDK and a control plane of its own.
+// The output of a run, following it, and its graceful end, through the Python SDK and a control plane of its own.
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";

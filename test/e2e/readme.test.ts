@@ -1,4 +1,4 @@
-// What the README has one paste, pasted.
+// Runs the commands that the README tells users to paste.
 
 import { readFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";

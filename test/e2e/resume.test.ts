@@ -1,4 +1,4 @@
-// A run that goes on from where another one left off, over the API, with the package that scripts import.
+// A run that resumes from another one, over the API, with the package that scripts import.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Place, type Served } from "../process/harness.ts";

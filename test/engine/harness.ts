@@ -230,7 +230,7 @@ export class Harness {
     return differsAt === null && text === this.row(id).snapshot;
   }
 
-  /** The process is gone; what it had begun is answered to nobody. */
+  /** The process is gone; its open attempts get no answer. */
   async end(): Promise<void> {
     const stopped = this.engine.stop();
     for (const attempt of this.attempts) if (!attempt.answered) attempt.result.reject(new Error("the process ended"));

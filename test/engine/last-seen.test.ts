@@ -1,4 +1,4 @@
-// A step that was not done in time: its deadline says what was seen last of it.
+// A step that exceeds its deadline: the error includes the last state that was seen.
 
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

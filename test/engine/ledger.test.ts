@@ -120,7 +120,7 @@ describe("a machine", () => {
     await ledger.held(NAME, handle({ priceMicro: null }));
     await h.clock.advance(HOUR_MS);
     expect(cost()).toBe(0);
-    // A price that is told late counts for all of the time.
+    // A price that is reported late applies to the whole time.
     await ledger.known(NAME, handle({ priceMicro: 2_000_000 }));
     expect(cost()).toBe(2);
     await h.clock.advance(HOUR_MS);

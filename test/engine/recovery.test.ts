@@ -66,7 +66,7 @@ describe("recovery", () => {
     ).toBe(false);
     expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
     await turn();
-    // What it had started may have to be stopped and brought home.
+    // Its processes may have to be stopped, and its files downloaded.
     await next.attempts.findLast((a) => a.context.jobId === "job1" && a.step === "collect")?.done({ exit_code: null });
     await next.attempt("terminate").done();
     expect(next.row()).toMatchObject({ status: "cancelled", parked: null });

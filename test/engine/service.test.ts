@@ -285,7 +285,7 @@ describe("reconcile", () => {
     await close();
     await h.clock.advance(10_000);
     const refused = await close();
-    // Listed only after the look that follows the first order; the job goes on with another one.
+    // Listed only after the look that follows the first order; the job continues with another one.
     await h.clock.advance(8_000);
     cloud.add(refused);
     await h.clock.advance(20_000);

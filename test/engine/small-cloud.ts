@@ -26,7 +26,7 @@ export class SmallCloud implements Provider {
   };
   certainty = { horizonMs: 60_000, listingLagMs: 10_000, emptyLooks: 2, lookGapMs: 5_000 };
   offers: Offer[] = [{ id: "small", priceMicro: 1_000_000 }];
-  /** What really exists. */
+  /** The machines that really exist. */
   machines: MachineHandle[] = [];
   /** Every request, in words. */
   readonly calls: string[] = [];

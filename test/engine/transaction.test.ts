@@ -31,7 +31,7 @@ describe("commits of one turn", () => {
     expect([h.row("a").state, h.row("b").state]).toEqual(["terminating", "provisioning"]);
     expect(h.published.filter((e) => e.type === "notice")).toEqual([]);
     expect(commits() - before).toBe(1);
-    // What the failed caller had changed in memory is forgotten, too.
+    // The failed caller's changes in memory are dropped, too.
     await h.kill("b");
     expect([h.row("b").seq, h.folds("a"), h.folds("b")]).toEqual([2, true, true]);
   });
@@ -79,7 +79,7 @@ describe("commits that may wait", () => {
     await h.clock.advance(25);
     await Promise.all(all);
     expect([done, commits() - before]).toEqual([[0, 1, 2], 1]);
-    // After a while without commits nobody waits any more.
+    // After a while without commits no caller waits any more.
     await h.clock.advance(1_000);
     await h.engine.commitTogether(() => undefined);
     expect(commits() - before).toBe(2);

@@ -42,7 +42,7 @@ async function patchOf(a: string, b: string): Promise<string> {
   return text;
 }
 
-/** Applies what was told to a copy of the first tree, with git, and asks diff whether it is the second one now. */
+/** Applies the patch to a copy of the first tree, with git, and asks diff whether it now equals the second one. */
 function applied(a: string, b: string, patch: string): void {
   const copy = join(top, "copy");
   cpSync(a, copy, { recursive: true });

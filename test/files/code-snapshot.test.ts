@@ -297,7 +297,7 @@ describe("snapshots", () => {
     await put({ "a.py": "print(2)" });
     expect(await readFile(join(target, "a.py"), "utf8")).toBe("print(1)");
     expect((await stat(join(target, "run"))).mode & 0o111).not.toBe(0);
-    // Second names of what is kept: no copy, one time, and what is kept stays when they go.
+    // Hard links to the kept contents: no copy, one time, and the contents stay when the links are removed.
     expect((await stat(join(target, "a.py"))).ino).toBe((await stat(blob)).ino);
     for (const { path } of first.files) expect((await stat(join(target, path))).mtime.getUTCFullYear()).toBe(2020);
     expect((await stat(join(target, "run"))).nlink).toBe(1);

@@ -1,4 +1,4 @@
-// What the code store holds for no run any more goes; what a run or a submission under way needs stays.
+// The code store deletes contents that no run uses; it keeps those that a run or a running submission needs.
 
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";

@@ -1,4 +1,5 @@
-// Which files of a project belong to a run, case by case. test/files/git-set.test.ts compares random repositories with git.
+// The files of a project that belong to a run, case by case. test/files/git-set.test.ts compares random repositories
+// with git.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import {

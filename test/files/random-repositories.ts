@@ -71,7 +71,7 @@ export function randomOf(seed: number): Random {
 export interface Made {
   /** The directory to list. */
   project: string;
-  /** What the index is in, where our own walk cannot read it. */
+  /** A state of the index that our own walk cannot read. */
   ownCannot: boolean;
   told: string[];
 }
@@ -116,7 +116,7 @@ export class RepositoryMaker {
   git(at: string, ...args: string[]): string {
     return git(this.#home, at, ...args);
   }
-  /** What may fail: a path may be a folder by now, or hold what git does not take. */
+  /** A step that may fail: a path may be a folder by now, or contain something that git refuses. */
   #try(at: string, ...args: string[]): boolean {
     try {
       this.git(at, ...args);
@@ -220,7 +220,7 @@ export class RepositoryMaker {
     if (this.#chance(0.3)) rmSync(join(inside, ".git"), { recursive: true });
   }
 
-  /** States of the index and of the work tree beside it. */
+  /** States of the index and of the work tree. */
   #states(at: string, depth: number): void {
     const tracked = this.git(at, "ls-files", "-z")
       .split("\0")
@@ -298,7 +298,7 @@ export function git(home: string, at: string, ...args: string[]): string {
   return execFileSync("git", args, { cwd: at, env: envOf(home), encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 }
 
-/** What git takes at and below `dir`, through the borders of repositories, as far as it is there. */
+/** The existing files that git chooses at and below `dir`, across nested repositories. */
 export function asGitLists(home: string, dir: string): string[] {
   const found = new Set<string>();
   const list = (at: string): void => {

@@ -79,7 +79,7 @@ function freePort(): Promise<number> {
 
 export interface Ran {
   code: number | null;
-  /** What each `text` block promised and was not printed, with its line. */
+  /** Lines that a `text` block promised and that were not printed, with their numbers. */
   wrong: string[];
   output: string;
 }

@@ -1,4 +1,4 @@
-// Every guide of docs/guide, from its first command to its last, as somebody does who pastes it.
+// Every guide of docs/guide, from its first command to its last, as a user who pastes it.
 
 import { describe, expect, it } from "vitest";
 import { guides, missingLine, runGuide } from "./guide.ts";

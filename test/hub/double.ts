@@ -3,9 +3,9 @@
 //
 // D1. A token that reaches the second port is refused there, as signed addresses refuse it, and noted.
 // D2. Lists are paged, two entries a page, and the next page's address is absolute.
-// D3. What is not there and what one may not see are answered alike: 401 without a valid token.
+// D3. A missing and a hidden model get the same answer: 401 without a valid token.
 // D4. A gated model shows its list and its README, and refuses every other file.
-// D5. An address for a large file is signed for that file, and runs out when told to.
+// D5. An address for a large file is signed for that file, and expires on request.
 
 import { createHash, randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -79,7 +79,7 @@ export interface Asked {
   token: string | null;
 }
 
-/** What goes wrong; each number counts down. */
+/** Faults; each number counts down. */
 export interface Faults {
   /** Bodies of large files end after so many bytes, without a word. */
   cutAfter: number[];
@@ -120,7 +120,7 @@ export class HubDouble {
   };
   /** Requests for files wait here, where a test holds them. */
   hold: Promise<void> | null = null;
-  /** Becomes `hold` in the moment in which a body is cut: whoever comes back for the rest waits. */
+  /** Becomes `hold` at the moment in which a body is cut: a client that returns for the rest waits. */
   holdOnceCut: Promise<void> | null = null;
   pageEntries = 2;
   xet = true;
@@ -379,7 +379,7 @@ export class HubDouble {
   }
 }
 
-/** Resolves when there is room again, or nobody left to take it. */
+/** Resolves when there is room again, or the connection is closed. */
 function taken(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const over = (): void => {

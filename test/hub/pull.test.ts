@@ -76,7 +76,7 @@ describe("a pull into a folder", () => {
       error: null,
       path: pulled.path,
     });
-    // Only the model is left beside it.
+    // Only the model remains.
     expect(readdirSync(join(p.home, "models/ann"))).toEqual(["tiny"]);
   });
 
@@ -387,7 +387,7 @@ describe("an end in the middle", () => {
     const commit = p.hub.commit("ann/large", { "model.safetensors": large });
     p.hub.faults.cutAfter = [3_000_000];
     p.hub.faults.expired = 0;
-    // The next tries find nobody: the pull is in the middle, and its process is left behind.
+    // The next tries get no answer: the pull is in the middle, and its process is left behind.
     let cut!: () => void;
     p.hub.holdOnceCut = new Promise((resolve) => (cut = resolve));
     const first = p.pulls.pull({ model_id: "ann/large" });
@@ -396,7 +396,7 @@ describe("an end in the middle", () => {
     const crashed = p.pulls;
     p.hub.commit("ann/large", { "model.safetensors": largeContent(10) });
     const next = p.again();
-    // What the crashed one was about to do never happens.
+    // The crashed one's next action never happens.
     await crashed.stop();
     for (const name of readdirSync(join(p.home, "hub/pulls"))) {
       const file = join(p.home, "hub/pulls", name);
@@ -460,7 +460,7 @@ describe("models on this computer", () => {
 });
 
 describe("an unreadable path", () => {
-  /** A name that leads to itself: there, and looked at by nobody, root included. */
+  /** A symlink to itself: it exists, and no user can read it, not even root. */
   const odd = (path: string): string => {
     mkdirSync(dirname(path), { recursive: true });
     symlinkSync(path, path);

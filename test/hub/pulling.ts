@@ -26,7 +26,7 @@ export class Pulling {
     return this;
   }
 
-  /** As a control plane that starts anew over the same home; the one before is left as a crash leaves it. */
+  /** A restarted control plane over the same home; the one before is left in the state of a crash. */
   again(more: Partial<PullsOptions> = {}): Pulls {
     this.pulls = new Pulls({
       home: this.home,

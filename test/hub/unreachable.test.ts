@@ -1,4 +1,4 @@
-// Hubs that nobody reaches: what is told, when, and what goes on behind it.
+// Unreachable hubs: the messages, their times, and the retries behind them.
 // @module-tag needs/openssl
 
 import { execFileSync } from "node:child_process";
@@ -16,7 +16,7 @@ import { Pulling } from "./pulling.ts";
 const folder = mkdtempSync(join(tmpdir(), "svc-hub-tls-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A server whose certificate nobody trusts. */
+/** A server with an untrusted certificate. */
 async function selfSigned(): Promise<{ url: string; close: () => void }> {
   const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
   const request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"];

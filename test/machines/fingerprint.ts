@@ -1,9 +1,10 @@
-// What a stored snapshot depends on, as text: states, transitions, events, context keys, effects. Code is not part of it.
+// The definition on which a stored snapshot depends, as text: states, transitions, events, context keys, effects. Code
+// is not included.
 
 import { jobMachine } from "../../src/machines/job-machine.ts";
 import { everything, first, input } from "./walk.ts";
 
-/** A guard or an action as the definition names it. How long a limit lasts is no part of what is stored. */
+/** A guard or an action, by its name in the definition. Durations of limits are not stored. */
 const named = (what: unknown): string =>
   typeof what === "string"
     ? what

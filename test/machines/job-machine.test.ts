@@ -137,7 +137,8 @@ describe("the way to the end", () => {
   it.each([1, 2])(
     "can be gone from wherever a job of %i node(s) is: what was asked for, answered, ends it",
     (nodes) => {
-      // Each start carries what is open; the walk is answered in the order asked, so a step that nobody asks for hangs.
+      // Each start carries the open steps; the walk answers in the requested order, so a step that is never requested
+      // hangs.
       const stuck: string[] = [];
       const seen = new Set<string>();
       const finish = (snapshot: Snapshot, open: string[], trail: string[]): void => {

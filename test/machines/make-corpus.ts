@@ -1,6 +1,6 @@
-// Writes what this version of the job machine stores: a snapshot for each state, with the journal that leads to it, and the
-// fingerprint of the definition. Run once for each new version: `npx node test/machines/make-corpus.ts`. What an older version
-// wrote is never written again: it is what users have.
+// Writes the corpus of this version of the job machine: a snapshot for each state, with the journal that leads to it,
+// and the fingerprint of the definition. Run once for each new version: `npx node test/machines/make-corpus.ts`. Files
+// of an older version are never rewritten: users have them.
 
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -53,7 +53,7 @@ function entry(state: string): CorpusEntry {
     const from = snapshot.value;
     [snapshot] = step(snapshot, body, at);
     write(body.type, { ...body, at }, from, at);
-    // One event further than the first of a state: nodes then stand at different places.
+    // One event further than the first of a state: nodes are then in different phases.
     if (snapshot.value === state && from === state) break;
   }
   const { text, hash } = fingerprint(snapshot);

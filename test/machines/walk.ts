@@ -26,7 +26,7 @@ export function first(of: JobInput = input()): Snapshot {
 
 export function step(from: Snapshot, body: Body, at = AT): [Snapshot, Actions] {
   const [next, actions] = transition(jobMachine, from, { ...body, at });
-  // xstate also hands over where it computed an action; what counts is what is asked for.
+  // xstate also passes the place where it computed an action; only the request counts.
   return [next, actions.map(({ type, params }) => ({ type, params }))];
 }
 

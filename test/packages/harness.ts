@@ -61,8 +61,8 @@ function link(from: string, to: string): void {
 }
 
 /**
- * The sources as they are now, in a folder of their own: nobody's work on the checkout changes them half-way, and `dist/` of the
- * checkout stays as it is. Below the checkout, so that the copy of its packages costs no space.
+ * The current sources, in a separate folder: later edits of the checkout do not change them half-way, and `dist/` of
+ * the checkout stays unchanged. Below the checkout, so that the copy of its packages costs no space.
  */
 export function copyOfSources(): { folder: string; another(): string; remove(): void } {
   const around = join(ROOT, ".cache", `packages ${process.pid}`);

@@ -1,4 +1,5 @@
-// What is shipped, as who installs it sees it. Run by `npm run test:packages`; needs the registries of npm and Python.
+// The shipped packages, as a user installs them. Run by `npm run test:packages`; needs the registries of npm and
+// Python.
 
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";

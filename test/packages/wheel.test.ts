@@ -100,7 +100,7 @@ print("status", job.status, job.exit_code)
 print("log", list(svc.stream(job.id)))
 `;
 
-/** What a user writes, with the type that each answer must have. */
+/** A user's code, with the type that each answer must have. */
 const TYPED = `import asyncio
 import svc
 from pathlib import Path
@@ -161,7 +161,7 @@ test("Ctrl-C ends the run in order", async () => {
   const code = 'import svc; svc.run(task={"entrypoint": "endless.py"}, provider="local", gpus="cpu", wait=True)';
   const running = start([python, "-c", code], { env: env(), cwd: project });
   const pid = Number(await appears(join(project, "started"), running));
-  // Whatever becomes of this one, the next to start it must not be taken for it.
+  // Whatever happens to this run, the next start must not be mistaken for it.
   rmSync(join(project, "started"));
   expect(isAlive(pid)).toBe(true);
   running.child.kill("SIGINT");

@@ -1,5 +1,5 @@
-// Clocks that jump and processes that are stopped. Wall time is faked for the control plane (the library makes Python's sleep
-// fail); the monotonic clock is left alone, as it is when somebody sets the clock.
+// Clocks that jump and processes that are stopped. Wall time is faked for the control plane (the library makes Python's
+// sleep fail); the monotonic clock is left alone, as when a user sets the clock.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -50,7 +50,7 @@ async function refused(code: string, uid?: number): Promise<string> {
   expect(error.message).not.toContain("\n");
   expect(error.hint.length).toBeGreaterThan(10);
   const after = hashes(place.home, ours);
-  // SQLite may leave an empty log beside a store that it only read.
+  // SQLite may leave an empty log next to a store that it only read.
   if (existsSync(`${store()}-wal`) && statSync(`${store()}-wal`).size === 0) delete after["svc.db-wal"];
   expect(after).toEqual(before);
   return error.message;
@@ -156,7 +156,7 @@ describe("a home that cannot be used", () => {
     mkdirSync(join(place.home, "ssh"), { recursive: true });
     chownSync(join(place.home, "ssh"), 54_321, 54_321);
     expect(await refused("home_unusable")).toContain("holds ssh of another user");
-    // Also when nobody else can write there any more.
+    // Even if no other user can write there any more.
     expect(await refused("home_unusable")).toContain("holds ssh of another user");
   });
 

@@ -1,5 +1,5 @@
-// A home on a file system of 24 MB that fills up. Nothing that was accepted is lost, machines are still given back, and new
-// runs are refused with one clear answer until there is room.
+// A home on a file system of 24 MB that fills up. Nothing that was accepted is lost, machines are still released, and
+// new runs are refused with one clear answer until there is room.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
@@ -45,7 +45,7 @@ for n in range(int(sys.argv[2])):
     const { bavail, bsize } = statfsSync(place.home);
     return bavail * bsize;
   };
-  /** Fills what is left, like another program would. */
+  /** Fills the rest, like another program would. */
   const fill = (leave: number): void => {
     const size = Math.max(0, free() - leave);
     try {
@@ -73,7 +73,7 @@ for n in range(int(sys.argv[2])):
       await until(() => served.err.includes("is full"), "the control plane says so");
       expect((await served.job(id)).status).toBe("running");
       expect((await served.get<{ status: string }>("/v1/health")).status).toBeTruthy();
-      // The disk may be full before anything of the log is home.
+      // The disk may be full before any part of the log is downloaded.
       expect((await fetch(`${served.url}/jobs/${id}/logs?tail=3`)).status).toBe(200);
       await refusesRuns(served);
       expect(served.running).toBe(true);

@@ -100,7 +100,7 @@ export class Served {
   }
 
   async get<T>(path: string): Promise<T> {
-    // One that hangs is to be told of, not waited for.
+    // A hanging control plane must be reported, not waited for.
     const answer = await fetch(this.url + path, { signal: AbortSignal.timeout(DEADLINE_MS), headers: ALONE });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
@@ -142,7 +142,9 @@ export class Served {
   }
 }
 
-/** Not closed yet. What ends this process early, as an interrupt does, must not leave theirs behind. */
+/**
+ * Places that are still open. An early end of this process, as by an interrupt, must not leave their processes behind.
+ */
 const open = new Set<Place>();
 process.on("exit", () => {
   for (const place of open) {
@@ -207,7 +209,7 @@ export class Place {
     }
   }
 
-  /** What the control planes said last, and where each step stands: for the message of a test that waits in vain. */
+  /** The last output of the control planes and the state of each step, for the message of a test that times out. */
   lastWords(): string {
     const said = this.#served.map((s) => s.err.slice(-2_000));
     const sql = `SELECT step, effect.state, attempt.attempt, status, error FROM effect JOIN attempt ON effect_id = effect.id`;
@@ -218,7 +220,7 @@ export class Place {
     }
   }
 
-  /** The stored log as it lies on the disk. */
+  /** The stored log on the disk. */
   log(id: string): Buffer {
     const path = join(this.home, "logs", `${id}.log`);
     return existsSync(path) ? readFileSync(path) : Buffer.alloc(0);

@@ -1,5 +1,5 @@
-// `kill -9` of the control plane at random moments of several runs. Whatever moment it is: every run ends as it did, its log
-// is what it wrote, each metric is there once, and no process is left.
+// `kill -9` of the control plane at random moments of several runs. At any moment: every run ends with its own result,
+// its log is complete, each metric is stored once, and no process is left.
 
 import { deepStrictEqual, ok } from "node:assert/strict";
 import { readFileSync } from "node:fs";

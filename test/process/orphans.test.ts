@@ -1,4 +1,4 @@
-// Runs that no job explains: what a control plane finds at its start, it ends. What is not of this home, it leaves alone.
+// Runs without a job: a control plane ends those that it finds at its start. It leaves those of another home alone.
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -81,7 +81,7 @@ it("a run folder that cannot be removed is reported, and delays neither the job 
     process.getuid?.() === 0 && spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", stuck]).status === 0;
   if (!mounted) {
     writeFileSync(join(stuck, "file"), "");
-    chmodSync(stuck, 0o000); // root could remove it all the same: then this only shows that nothing breaks
+    chmodSync(stuck, 0o000); // root could remove it anyway: then this only shows that nothing breaks
   }
   try {
     writeFileSync(go, "");
@@ -119,7 +119,7 @@ it("a reconcile leaves alone what is at work: an install, a run, also in a home 
     seen.push(status);
     const { body } = await served.post("/v1/reconcile", { dry_run: false });
     expect([body["terminated"], body["failed"]], status).toEqual([[], []]);
-    // Each of the two goes on after ten looks.
+    // Each of the two continues after ten looks.
     if (seen.filter((one) => one === status).length === 10) writeFileSync(gate(status), "");
     await new Promise((r) => setTimeout(r, 25));
   }

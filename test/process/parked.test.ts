@@ -1,5 +1,5 @@
-// A stored state that cannot be continued parks its job: nothing is guessed, the others go on, and a kill still gives back
-// what the job holds.
+// A stored state that cannot be continued parks its job: svc does not guess, the other jobs continue, and a kill still
+// releases the job's machines.
 
 import type { Database } from "better-sqlite3";
 import { afterAll, expect, it } from "vitest";

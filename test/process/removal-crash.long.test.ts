@@ -1,5 +1,6 @@
-// A control plane dies, or its disk fails, at each system call by which it removes a run. Whatever call it is: the run is either there with
-// every file, or removed with every file, its rows and its code, once another control plane has started; another run is never touched.
+// A control plane dies, or its disk fails, at each system call by which it removes a run. For every call: once another
+// control plane has started, the run either exists with every file, or is removed with every file, its rows and its
+// code; another run is never touched.
 
 import { spawn } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
@@ -79,7 +80,7 @@ async function removeUnder(place: Place, served: Served, fault: string): Promise
   return !survived;
 }
 
-/** What is true of a home whatever happened to it, once a control plane has started there. */
+/** Holds for a home after any event, once a control plane has started there. */
 async function judge(place: Place, served: Served, decided: boolean): Promise<void> {
   const { home } = place;
   expect(filesOf(home, stays)).toEqual(filesOf(template.home, stays));

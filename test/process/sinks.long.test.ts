@@ -1,4 +1,5 @@
-// A control plane that is killed in the middle of an upload, again and again: the next one goes on, and nothing is sent twice.
+// A control plane that is killed in the middle of an upload, again and again: the next one resumes, and nothing is sent
+// twice.
 
 import { createHash } from "node:crypto";
 import { afterAll, expect, it } from "vitest";

@@ -1,9 +1,9 @@
-// One system call of a control plane fails, or is its last (strace injects it), while it drives a run of this computer. Whatever
-// call it is: the run ends with its right code or with an error in words, no byte of its log is lost or doubled, nothing of it is
-// left running, and every journal leads to its snapshot.
+// One system call of a control plane fails, or is its last (strace injects it), while it drives a run of this computer.
+// For every call: the run ends with its right code or with an explained error, no byte of its log is lost or doubled,
+// none of its processes is left, and every journal leads to its snapshot.
 //
-// Only its own threads are hit. strace counts occurrences for each process apart, so what the control plane starts again and again
-// (a runner) would meet the same fault for ever.
+// Only its own threads are hit. strace counts occurrences for each process apart, so a program that the control plane
+// starts again and again (a runner) would meet the same fault for ever.
 
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -81,7 +81,7 @@ for n in range(30):
 with svc.atomic_save("last.bin", mode="wb") as f: f.write(b"x" * 5000)
 `;
 
-/** Whatever was compiled before. */
+/** Disables the compile cache, so that every run makes the same calls. */
 const SAME_CALLS = { NODE_DISABLE_COMPILE_CACHE: "1" };
 
 export interface Trial {
@@ -93,8 +93,8 @@ export interface Trial {
 }
 
 /**
- * Every call in turn, in an order that the seed shuffles: each fails or is the last, in turn too, so that this seed and the next have both.
- * Which error it is, the seed draws.
+ * Every call in turn, in an order that the seed shuffles: calls fail or are the last, alternately, so that this seed
+ * and the next cover both. The seed also draws the error.
  */
 export function trialsOf(seed: number): Trial[] {
   const next = random(seed);
@@ -152,7 +152,7 @@ async function drive(place: Place, trial: Trial): Promise<string | null> {
   if ((await attempt(place, first, false)) === "") await Promise.race([first.exited, pause(5_000)]);
   tracer?.kill("SIGINT");
   if (metOwnPipe(place)) return null;
-  // The first that still lives goes on; else a second takes over, as its user would start it.
+  // The first control plane continues if it is alive; else a second one takes over, started as by its user.
   const served = first.running && first.announced ? first : await place.serve();
   const id = await attempt(place, served, true);
   const job = await served.ended(id);

@@ -1,4 +1,4 @@
-// How `cloudvm` signs in: the assertion, the token's life, and what is said of each wrong key.
+// How `cloudvm` signs in: the assertion, the token's life, and the message for each wrong key.
 
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";

@@ -417,7 +417,7 @@ describe("an operation that failed", () => {
   it.each(cases)("%s", async (_, error, code, words) => {
     stub.on("POST", INSERT, operation({ status: "RUNNING" }));
     stub.on("GET", OPERATION, failed(error));
-    // Seen for a moment all the same.
+    // Visible for a moment anyway.
     stub.on("GET", SELF, { json: instance({ status: "PROVISIONING" }) }, notFound());
     await expect(create()).rejects.toMatchObject({ code, message: expect.stringMatching(words) as string });
     expect(NOTHING_MADE.has(code as "offer_taken")).toBe(true);

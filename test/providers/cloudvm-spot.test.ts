@@ -39,7 +39,7 @@ describe("An order", () => {
       expect(scheduling).toMatchObject({ automaticRestart: false, instanceTerminationAction: "DELETE" });
       const isSpot = scheduling["provisioningModel"] === "SPOT";
       expect(made.extra?.["spot"]).toBe(isSpot ? "yes" : undefined);
-      // What the run did not ask for is the owner's own choice, and no spot offer.
+      // Terms that the run did not request are the owner's own choice, and do not make a spot offer.
       expect(offer.spot === true).toBe(isSpot && spot !== undefined);
       terms.push(String(scheduling["provisioningModel"]));
     }

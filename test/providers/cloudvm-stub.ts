@@ -53,7 +53,7 @@ export class CloudStub {
   tokenAnswer: ((nth: number) => Answer) | null = null;
   tokensAsked = 0;
   nowMs = Date.now();
-  /** What the provider waited, in milliseconds, one after the other. */
+  /** The provider's waits, in milliseconds, in order. */
   readonly pauses: number[] = [];
   url = "";
   readonly #routes: Route[] = [];

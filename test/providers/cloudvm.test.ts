@@ -20,7 +20,7 @@ import {
 const SELF = `/zones/${ZONE}/instances/${MACHINE}`;
 const OPERATIONS = `/zones/${ZONE}/operations`;
 const LISTING = "/aggregated/instances";
-/** What is known of a machine right after it was made. */
+/** The handle of a machine right after it was made. */
 const fresh = (change: Record<string, string> = {}) =>
   handle({ operation: "operation-1", made_at_ms: String(stub.nowMs), ...change });
 
@@ -97,7 +97,7 @@ describe("one look at a machine", () => {
 
   it("calls a stopped machine broken: it exists, and its disk costs money", async () => {
     for (const status of ["TERMINATED", "STOPPED", "SUSPENDED", "STOPPING"])
-      // It stands in the run's record after the machine is gone, too.
+      // The run's record keeps it after the machine is gone, too.
       expect(await look(instance({ status }))).toMatchObject({
         phase: "broken",
         why: matching(/^it is (being )?(stopped|suspended)(?!.* still )/),

@@ -1,5 +1,5 @@
-// What a create call comes to, status by status: a refusal before the request was carried out is no lost answer, and what is truly
-// unclear stays one. For `podhost` see podhost-apis.test.ts.
+// The result of a create call, status by status: a refusal before the request was carried out does not count as a lost
+// answer, and a truly unclear answer does. For `podhost` see podhost-apis.test.ts.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
@@ -27,7 +27,7 @@ async function thrownBy(act: Promise<unknown>): Promise<SvcError> {
   throw new Error(`no refusal: ${String(thrown)}`);
 }
 
-/** What order() of the provision step makes of it. */
+/** The interpretation by order() of the provision step. */
 const kindOf = (error: SvcError): "nothing made" | "never sent" | "unknown" =>
   NOTHING_MADE.has(error.code) ? "nothing made" : mayHaveBeenSent(error) ? "unknown" : "never sent";
 

@@ -215,7 +215,7 @@ test("cloudvm knows a GPU by every spelling", () => {
 test("every model of the menu is in the table of what its providers are asked for, or in their own", () => {
   for (const { model, providers } of GPU_CATALOGUE)
     for (const speaker of ["podhost", "market"] as const)
-      // A10: on the menu that the specification fixes, and sold by nobody there.
+      // A10: on the menu that the specification fixes, but sold by no provider there.
       if (providers.includes(speaker) && !(model === "A10" && speaker === "podhost"))
         expect(gpuIds(speaker, model), `${model} at ${speaker}`).not.toEqual([
           model === "A10" ? "" : model.toLowerCase(),

@@ -271,7 +271,7 @@ describe("rate limits", () => {
 });
 
 describe("no connection: the host, and what it means", () => {
-  /** A certificate that nobody has signed but its owner. */
+  /** A self-signed certificate. */
   function tlsServer(name: string): Server {
     const dir = mkdtempSync(join(tmpdir(), "svc-tls-"));
     const at = (file: string): string => join(dir, file);

@@ -67,7 +67,7 @@ describe("runs of a home", () => {
   it("describes itself in the schema of providers", () => {
     const info = { ...infoOf("local"), connected: true, source: "none_needed", missing: [] };
     expect(ProviderInfo.parse(info)).toEqual(info);
-    // Beside "the control plane is ended (terminate_on_exit)" in a plan: which end it is must be said.
+    // A plan also has "the control plane is ended (terminate_on_exit)": the text must say which end it means.
     expect(info.stops_by_itself).toContain("killed hard, and does not end in order");
   });
 });

@@ -25,7 +25,7 @@ export const KEY = "mk-0123456789abcdef";
 export const PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAITestKeyTestKeyTestKeyTestKeyTestKeyTest svc";
 const STARTED_AT = 1_800_000_000_000;
 
-/** Time that passes only where somebody waits. */
+/** Time that passes only while a caller waits. */
 export class StillClock {
   ms = STARTED_AT;
   /** How much longer than asked for a wait lasts: a computer may sleep. */

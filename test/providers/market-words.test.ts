@@ -1,4 +1,4 @@
-// What the marketplace says reaches whoever rents there, and what cannot be an offer is told and not taken.
+// The marketplace's messages reach the user, and rows that cannot be offers are reported and not taken.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

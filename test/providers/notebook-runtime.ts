@@ -1,5 +1,5 @@
-// A notebook runtime in a folder: the bootstrap cell runs there for real, with an sshd on loopback; what would be fetched from
-// elsewhere (apt-get, the tunnels' programs) stands in its folder `bin`.
+// A notebook runtime in a folder: the bootstrap cell runs there for real, with an sshd on loopback; programs that would
+// be downloaded (apt-get, the tunnels') are in its folder `bin`.
 
 import { execFile, execFileSync } from "node:child_process";
 import {
@@ -20,7 +20,7 @@ import { DEADLINE_MS } from "../deadline.ts";
 
 export interface Said {
   out: string;
-  /** What the cell printed for svc; null where it is not connected. */
+  /** The cell's output for svc; null if it is not connected. */
   endpoint: { host: string; port: number; user: string; hostKey: string } | null;
 }
 
@@ -28,7 +28,7 @@ export class Runtime {
   readonly dir = mkdtempSync(join(tmpdir(), "svc-notebook-"));
   readonly key = join(this.dir, "id");
   readonly base: string;
-  /** Where the cell's sshd listens; what the stub tunnels give as the public port, too. */
+  /** The port of the cell's sshd; the stub tunnels report it as the public port, too. */
   port = 0;
 
   /** `cell` is the source of the cell; by default one with the key of this runtime. */

@@ -1,4 +1,4 @@
-// Lists in pages, in every form that APIs use, and in forms that nobody should use.
+// Lists in pages, in every form that APIs use, and in malformed ones.
 
 import { describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
@@ -118,7 +118,7 @@ describe("a list is not complete", () => {
     const request = list(answer);
     const { missing, rows } = await readList(request);
     expect(missing?.code).toBe("provider_error");
-    // What it shows is there.
+    // The listed rows exist.
     expect(rows).toEqual([...new Set(rows)]);
     expect(request.calls.length).toBeLessThanOrEqual(1_000);
     await expect(wholeList(list(answer))).rejects.toThrow(/./);

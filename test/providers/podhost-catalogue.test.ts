@@ -7,13 +7,13 @@ import { never, orderOf, podhostStub, type Answer, type Stub } from "./podhost-s
 const KINDS = 10_000;
 const PAGE = 100;
 const WANTED = "NVIDIA GeForce RTX 4090";
-/** What prices may be, other than one. `NaN` and `Infinity` are no JSON, and come all the same. */
+/** Malformed prices. `NaN` and `Infinity` are not valid JSON, but occur. */
 const ODD = ["NaN", "-Infinity", "-1", '"0.44"', '"free"', "null", "{}", "[0.1]", "true", "1e999"];
 
 const row = (id: string, price: string): string =>
   `{"id":${JSON.stringify(id)},"displayName":${JSON.stringify(id)},"memory":24,"secure":true,"community":true,` +
   `"maxCount":8,"availability":"HIGH","price":{"secure":${price},"community":${price}}}`;
-/** @param price of the GPU that is asked for, which stands on the last page */
+/** @param price of the requested GPU, which is on the last page */
 function catalogue(price: string, kinds: number): string[] {
   const rows = Array.from({ length: kinds - 1 }, (_, n) => row(`NVIDIA Test ${n}`, ODD[n % ODD.length] ?? "0.5"));
   return [...rows, row(WANTED, price)];

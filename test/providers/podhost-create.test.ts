@@ -43,7 +43,7 @@ const gpu = (id: string, change: Record<string, unknown> = {}) => ({
   lowestPrice: { uninterruptablePrice: 2.99, stockStatus: "High", availableGpuCounts: [1, 2, 4, 8] },
   ...change,
 });
-/** The catalogue, filtered as it is asked for. */
+/** The catalogue, filtered by the request. */
 const catalogue =
   (...types: Record<string, unknown>[]) =>
   ({ body }: Asked): Answer =>

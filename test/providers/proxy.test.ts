@@ -31,7 +31,7 @@ async function listening(server: Server): Promise<number> {
 
 describe("A call over https", { tags: "needs/openssl" }, () => {
   let pair: { key: string; cert: string };
-  /** What the proxy read in clear. */
+  /** The bytes that the proxy read in clear. */
   let seen: string;
   let tunnels: string[];
   beforeAll(() => {

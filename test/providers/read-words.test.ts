@@ -1,4 +1,4 @@
-// Calls that only read: what a provider answers in place of what was asked for is told in its own words.
+// Calls that only read: an unexpected answer of a provider is quoted in its own words.
 
 import { afterEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

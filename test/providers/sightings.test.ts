@@ -1,4 +1,4 @@
-// What a look that misses a machine means, by the rules S1 to S4 of src/providers/sightings.ts.
+// The meaning of a poll that misses a machine, by the rules S1 to S4 of src/providers/sightings.ts.
 
 import { describe, expect, it, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

@@ -1,4 +1,4 @@
-// Which providers have spot machines, and that the others refuse a run that asks for them.
+// Providers with spot machines offer them; the others refuse a run that asks for them.
 
 import { expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

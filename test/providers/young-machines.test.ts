@@ -1,4 +1,5 @@
-// A machine that was just made may be missing from answers. What another process saw of it, this one has not seen.
+// A newly created machine may be missing from answers. This process has not seen a machine that only another process
+// saw.
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { mayHaveBeenSent } from "../../src/providers/http.ts";

@@ -160,7 +160,7 @@ class Calls(WithHome):
         self.assertEqual(job.note, svc.Note("sink_copying", "Uploading"))
 
     def shown(self, **env):
-        """What a terminal shows of a wait, with a run that goes through its steps as they are seen."""
+        """The terminal's output during a wait, with a run that moves through its steps."""
         self.server.put("a", "installing", price_per_hour_usd=2.5)
         step = {"step": "install", "attempt": 1, "status": "running", "error": None, "detail": {"doing": "Collecting \x1b[2Jnumpy"}}
         self.server.answers["GET", "/jobs/a/timeline"] = (200, {"steps": [step], "transitions": []})
@@ -464,7 +464,7 @@ class Discovery(WithHome):
         killed.kill()
         killed.communicate()
         self.assertFalse((self.home / "ended").exists())
-        # Whoever comes now is served by the same one.
+        # A later process uses the same one.
         late = self.child("print(len(svc.jobs()))", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(late.communicate(timeout=60), ("3\n", ""))
         self.assertFalse((self.home / "ended").exists())

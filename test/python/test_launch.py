@@ -1,4 +1,4 @@
-"""What the launcher finds out before it starts anything."""
+"""The launcher's checks before it starts anything."""
 
 import os
 import socket
@@ -33,7 +33,7 @@ class RayEnd(unittest.TestCase):
                 wires.append(wire)
             _launch_ray.tell_the_end(door, 2)
             self.assertEqual([wire.recv(16) for wire in wires], [b"", b"", b"end", b"end"])
-            # Nobody else comes: it is not waited for long.
+            # No other node connects: the wait is short.
             _launch_ray.tell_the_end(door, 2)
 
 
@@ -45,7 +45,7 @@ class Preflight(unittest.TestCase):
         with socket.socket() as door:
             door.bind(("127.0.0.1", 0))
             _launch.PROBE_PORT = door.getsockname()[1]
-            # Bound, and nobody listens: the machine says so.
+            # Bound, but without a listener: the machine refuses the connection.
             self.assertEqual(_launch.reached("127.0.0.1"), ", which answers")
             door.listen(0)
             waiting = [socket.socket() for _ in range(4)]

@@ -21,7 +21,7 @@ records = base.records
 
 
 def a_zip(size=5_000):
-    """What torch.save, keras and numpy.savez write."""
+    """Files in the form of torch.save, keras and numpy.savez."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as file:
         file.writestr("archive/data.pkl", b"x" * size)
@@ -213,7 +213,7 @@ for n in range(50):
         return None if text == "None" else Path(text).relative_to(self.dir).as_posix()
 
     def put(self, name, content=None, at=None):
-        """Newer than all before, unless told otherwise; long ago all the same."""
+        """Newer than all before by default; always long ago."""
         at = next(self.clock) if at is None else at
         path = self.dir / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -252,7 +252,7 @@ for n in range(50):
         for name, whole in (("t.pt", a_zip()), ("t.ckpt", a_zip(300_000)), ("t.keras", a_zip()), ("t.npz", a_zip()), ("t.safetensors", safetensors())):
             for part in (0, 3, 60, len(whole) // 2, len(whole) - 30 if whole[:2] == b"PK" else len(whole) - 1):
                 with self.subTest(name=name, part=part):
-                    # A ZIP of three bytes is no ZIP: only the endings that always are one tell.
+                    # A ZIP of three bytes is not a ZIP: only endings that always mean a ZIP show that.
                     if part == 3 and name in ("t.pt", "t.ckpt"):
                         continue
                     self.put(name, whole[:part])

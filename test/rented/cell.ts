@@ -9,20 +9,20 @@ import type { KillPoint } from "./words.ts";
 export interface Cell {
   provider: ProviderCase;
   fault: FaultName | "none";
-  /** A second fault, committed beside the first one. */
+  /** A second fault, committed together with the first one. */
   also?: FaultName;
   /** Null: the control plane lives. */
   kill: KillPoint | null;
   seed: number;
   /** How many runs there are at once in this cell's world; one where it is not said. */
   runs?: number;
-  /** Of each run; one where it is not said. */
+  /** Nodes of each run; one by default. */
   nodes?: number;
 }
 
 export interface Outcome {
   cell: Cell;
-  /** What the job came to: `succeeded`, or the code of its error. */
+  /** The job's result: `succeeded`, or the code of its error. */
   came: string;
   /** Everything that does not hold; empty where the cell is as it should be. */
   wrong: string[];
@@ -35,7 +35,7 @@ export interface Outcome {
 }
 
 const FOREIGN = "somebody-elses-0";
-/** Of the provider's time: from a price that is too high until the machine with it is given back. */
+/** The provider's time from a price that is too high until the release of the machine with it. */
 const TOO_DEAR_MS = 6 * 60_000;
 const WHEN_ANY = ["start", "machine.intended", "sim.made", "machine.held", "log", "machine.releasing"] as const;
 
@@ -100,14 +100,14 @@ function commitWhenDue(world: World, fault: Cell["fault"], seed: number): void {
   else world.once(at, commit);
 }
 
-/** What the owner of a notebook does, as there is no provider to ask. */
+/** The actions of a notebook's owner, because there is no provider to ask. */
 function ownerActs(world: World, fault: Cell["fault"], measure: number): void {
   const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
   if (fault === "hang") later(measure / FACTOR, () => world.faults.clear("hang"));
   if (fault === "port_swap") later(1_500, () => world.tellSettings());
 }
 
-/** A machine of somebody else's on the account, where it has any. */
+/** A foreign machine on the account, if the provider has accounts. */
 export function addForeign({ sim }: World): void {
   if ("addForeign" in sim && typeof sim.addForeign === "function") sim.addForeign(FOREIGN);
   else if ("pods" in sim) (sim.pods as { foreign(name: string): void }).foreign(FOREIGN);
@@ -145,8 +145,8 @@ function tooDear(line: LedgerLine, { records }: Ending): boolean {
 }
 
 /**
- * Each line once and in order from the first; all `total` of them where that is given. What a dead control plane had not decided
- * yet went with a machine that was lost meanwhile: there the last line may be a beginning.
+ * Each line once and in order from the first; all `total` of them if that is given. Bytes that a dead control plane had
+ * not committed were lost with a machine that vanished meanwhile: then the last line may be partial.
  */
 function linesOf(
   log: string,

@@ -1,4 +1,4 @@
-// Which cells a drawing of the fault matrix has.
+// The cells of a drawing of the fault matrix.
 
 import { expect, test } from "vitest";
 import { nameOf, runsOf } from "./cell.ts";

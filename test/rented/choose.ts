@@ -1,4 +1,4 @@
-// Which cells of the matrix are run.
+// Chooses the cells of the matrix to run.
 
 import { FAULTS, type FaultName } from "../sim/providers/parts.ts";
 import type { Cell } from "./cell.ts";
@@ -16,7 +16,7 @@ export interface Choice {
 
 /** Boundaries of the quick run, which has them only without a fault. */
 const MAIN: readonly KillPoint[] = ["sim.made", "await_ssh.started", "sync.started", "log", "machine.releasing"];
-/** Boundaries that one fault on one provider is met with in the usual run, beside none. */
+/** Number of boundaries for one fault on one provider in the usual run, in addition to none. */
 const DRAWN = 2;
 /** Behind the second API of a provider are the same machines: only the faults of calls are met there, unless one is asked for. */
 const SECOND_API = /_create$|^listing|^delete_|^hang$|^rate_|^html|^cut|^json/;
@@ -35,9 +35,9 @@ export function chooseCells(choice: Choice): Cell[] {
   return cells;
 }
 
-/** Where a run may have several nodes. */
+/** Providers whose runs may have several nodes. */
 const GANGS: readonly ProviderCase[] = ["podhost", "podhost-rest", "cloudvm"];
-/** Of each run there; drawn cells take one of these. */
+/** Nodes of each run there; drawn cells take one of these. */
 const NODES = [1, 1, 2, 3] as const;
 export const nodesIn = (provider: ProviderCase, asked: number): number => (GANGS.includes(provider) ? asked : 1);
 

@@ -1,5 +1,5 @@
-// A control plane whose clock runs faster, as a process that can be killed. `SVC_WORLD` tells what it is to do; it tells its world
-// of every boundary that it passes, and dies by its own hand, as `kill -9` does it, at the one that it was told.
+// A control plane whose clock runs faster, as a process that can be killed. `SVC_WORLD` holds its instructions; it
+// reports every boundary that it passes to its world, and kills itself, as by `kill -9`, at the requested one.
 
 import { openControlPlane } from "../../src/app/app.ts";
 import { SubmitBody } from "../../src/schemas/spec.ts";

@@ -1,4 +1,5 @@
-// What each fault may lead to, when it is committed, and how strongly. Times are the provider's, which run FACTOR times faster.
+// The allowed results of each fault, its time, and its strength. Times are the provider's, which run FACTOR times
+// faster.
 
 import type { FaultName } from "../sim/providers/parts.ts";
 import type { ProviderCase } from "./world.ts";
@@ -14,9 +15,9 @@ export interface FaultCase {
   measure?: number;
   /** Codes of the error that the job may end with; `succeeded` where it may do so. */
   ends: readonly string[];
-  /** Where the run has to last longer, in seconds of this computer. */
+  /** Minimum duration of the run, in seconds of this computer. */
   seconds?: number;
-  /** What the run's spec says beside. */
+  /** Further fields of the run's spec. */
   spec?: Record<string, unknown>;
   /** Nothing to be asked for or to be refused: the notebook has no API. */
   only?: readonly ProviderCase[];
@@ -40,7 +41,7 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   delete_errors: { when: "start", measure: 5 * MINUTE, ends: FINE, only: OWNED },
   delete_lost: { when: "start", ends: FINE, only: OWNED },
   hang: { when: "any", measure: 40 * SECOND, ends: FINE },
-  // Which of two APIs is asked changes in the middle of a run.
+  // The API in use changes in the middle of a run.
   api_retired: { when: "any", ends: FINE, only: ["podhost"] },
   api_retiring: { when: "any", ends: FINE, only: ["podhost"] },
   api_limited: { when: "any", ends: FINE, only: ["podhost"] },
@@ -56,8 +57,8 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   hostile_strings: { when: "start", ends: ["machine_unfit", "machine_broken", "step_timed_out"], only: OWNED },
   port_swap: { when: "log", measure: SECOND, ends: FINE, seconds: 3 },
   boot_never: { when: "start", ends: ["step_timed_out", "machine_broken"], only: OWNED },
-  // What halted itself may be deleted by its provider before anybody looks again.
-  // Where the fault is the host's, another machine of the same order is rented.
+  // The provider may delete a machine that halted itself before the next poll. If the fault is the host's, another
+  // machine of the same order is rented.
   boot_fails: { when: "start", ends: [...LOST, "succeeded"], only: OWNED },
   // The host is to blame: another machine of the same order is rented.
   container_refused: { when: "start", ends: FINE, only: PRICED },
@@ -73,12 +74,12 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   freezes: { when: "log", measure: MINUTE, ends: FINE, seconds: 3 },
   black_hole: { when: "log", measure: 3 * MINUTE, ends: FINE, seconds: 3 },
   slow_link: { when: "start", ends: FINE },
-  // The log goes on in small portions; the checkpoint cannot be written.
-  // Where there are several runs, the first one's log comes while another's project is still on its way.
+  // The log continues in small portions; the checkpoint cannot be written. With several runs, the first one's log
+  // arrives while another's project is still being sent.
   disk_full: { when: "log", measure: SECOND, ends: ["succeeded", "script_failed", "machine_disk_full"], seconds: 3 },
 };
 
-/** Where the notebook differs: nobody can be asked whether its machine still is, so its closed tunnel has to tell. */
+/** Differences of the notebook: no provider can say whether its machine still exists, so its closed tunnel must. */
 export const NOTEBOOK_ENDS: Readonly<Partial<Record<FaultName, readonly string[]>>> = {
   vanishes: ["runtime_gone"],
   preempted: ["runtime_gone"],
@@ -87,7 +88,7 @@ export const NOTEBOOK_ENDS: Readonly<Partial<Record<FaultName, readonly string[]
 const endsOf = (provider: ProviderCase, fault: FaultName | "none"): readonly string[] =>
   (provider === "notebook" && fault !== "none" ? NOTEBOOK_ENDS[fault] : undefined) ?? FAULT_CASES[fault].ends;
 
-/** Of two faults either may decide; that all goes well in spite of both fits only where it fits each of them. */
+/** Either of two faults may decide; a success in spite of both is allowed only if each of them allows it. */
 export function endsOfAll(provider: ProviderCase, faults: readonly (FaultName | "none")[]): readonly string[] {
   const all = faults.map((fault) => endsOf(provider, fault));
   const any = [...new Set(all.flat())];

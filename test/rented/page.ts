@@ -7,7 +7,7 @@ import { FACTOR, PROVIDERS } from "./world.ts";
 
 const faultsOf = (outcomes: readonly Outcome[]): string[] => [...new Set(outcomes.map(({ cell }) => cell.fault))];
 
-/** What became of some cells: how many of how many were right, and what they came to. */
+/** The results of some cells: how many of how many were right, and how they ended. */
 function summary(outcomes: readonly Outcome[]): string {
   if (outcomes.length === 0) return "";
   const wrong = outcomes.filter((outcome) => outcome.wrong.length > 0).length;

@@ -1,4 +1,4 @@
-// What a world and its control plane say to each other.
+// The messages between a world and its control plane.
 
 import { OUTCOMES } from "../../src/schemas/names.ts";
 import type { JobRecord, ReconcileReport } from "../../src/schemas/job.ts";
@@ -21,7 +21,7 @@ export type Told =
   | { is: "refused"; why: string }
   | { is: "reconciled"; report: ReconcileReport };
 
-/** Where a control plane can be killed: what it has just made durable, or what the provider has just done. */
+/** Moments at which a control plane can be killed: after a commit of its own, or after an action of the provider. */
 export const KILL_POINTS = [
   "job.created",
   "provision.started",
@@ -38,14 +38,14 @@ export const KILL_POINTS = [
   "launch.started",
   "launch.succeeded",
   "stream.started",
-  "log", // the first lines are home
+  "log", // the first lines were downloaded
   "checkpoint.saved",
   "stream.succeeded",
   "collect.started",
   "collect.succeeded",
   "terminate.started",
   "machine.releasing",
-  "sim.ended", // the machine is gone; nobody has been told
+  "sim.ended", // the machine is gone; nothing has been reported yet
   "machine.released",
 ] as const;
 export type KillPoint = (typeof KILL_POINTS)[number];

@@ -55,7 +55,7 @@ const SPECS: Record<ProviderCase, Record<string, unknown>> = {
 
 export interface WorldOptions {
   provider: ProviderCase;
-  /** Of the run: how many lines over how many seconds of this computer. */
+  /** The run's output: how many lines over how many seconds of this computer. */
   lines?: number;
   seconds?: number;
   spec?: Record<string, unknown>;
@@ -79,10 +79,10 @@ export class World {
   readonly ledger: SimLedger;
   readonly fleet: Fleet;
   readonly sim: ProviderSim;
-  /** Boundaries that any life of the control plane has told of, in order. */
+  /** Boundaries that any life of the control plane has reported, in order. */
   readonly events: { name: string; data: Record<string, unknown> }[] = [];
   lives = 0;
-  /** What the control plane wrote on its standard error. */
+  /** The control plane's standard error. */
   said = "";
   readonly lines: number;
   readonly #order: Omit<WorldOrder, "kill">;
@@ -113,7 +113,7 @@ export class World {
       entrypoint: "train.py",
       args: [String(this.lines), String(options.seconds ?? 1.5)],
       project_dir: project,
-      // The owner of a notebook is the only one who can tell that it is gone; nobody should wait for ever.
+      // Only the owner of a notebook can tell that it is gone; the test must not wait for ever.
       ...(options.provider === "notebook" && { max_runtime_minutes: 10 }),
       ...options.spec,
     };
@@ -139,7 +139,7 @@ export class World {
     const clock = scaledClock(options.factor ?? FACTOR, startMs);
     const parts: SimParts = { fleet, ledger, faults, clock, apiKey: API_KEY };
     const sim = await simulator(options.provider, parts, publicKeyLine);
-    // Lists come in pages of one machine: what is somebody else's stands first, and ours on a later page.
+    // Lists have pages of one machine: foreign ones come first, and ours on a later page.
     if (sim.pageSize !== undefined) sim.pageSize = 1;
     const world = new World(options, { dir, home, faults, ledger, fleet, sim, startMs });
     listener = (event) => world.#saw(`sim.${event}`);
@@ -244,7 +244,7 @@ export class World {
     writeFileSync(join(this.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
   }
 
-  /** What a dry run of `svc reconcile` reports. */
+  /** The report of a dry run of `svc reconcile`. */
   reconcile(): Promise<ReconcileReport> {
     const report = new Promise<ReconcileReport>((resolve) => (this.#reconciled = resolve));
     this.#child?.send({ ask: "reconcile" });

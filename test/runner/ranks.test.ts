@@ -12,7 +12,7 @@ const packages = resolve(import.meta.dirname, "../../python");
 const folder = mkdtempSync(join(tmpdir(), "svc-ranks-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What of torch the launcher uses, with processes that are started as torch starts them. */
+/** The parts of torch that the launcher uses, with processes that are started as torch starts them. */
 const TORCH: Record<string, string> = {
   "torch/__init__.py": "",
   "torch/distributed/__init__.py": "",

@@ -1,5 +1,6 @@
-// kill -9 of the runner while a script logs with its stdout redirected: what is stored is a beginning of what was sent, without a gap and
-// without a record twice, and what is missing is at most what the pipe held. SVC_TEST_KILLS sets how many runners are killed.
+// kill -9 of the runner while a script logs with its stdout redirected: the stored records are a prefix of the sent
+// ones, without gaps and duplicates, and at most the pipe's content is missing. SVC_TEST_KILLS sets how many runners
+// are killed.
 
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -11,10 +12,10 @@ import { ended, newRun, never, python, wholeLog } from "./harness.ts";
 
 const MARK = "0123456789abcdef";
 const KILLS = Number(process.env["SVC_TEST_KILLS"] ?? 6);
-/** What the pipe holds at most. */
+/** Maximum content of the pipe. */
 const PIPE_BYTES = 1 << 20;
 
-/** Counts after each call what was sent, in a file that outlives every process. */
+/** Counts the sent records after each call, in a file that outlives every process. */
 const SCRIPT = `
 import os, struct, svc
 sent = os.open("sent-" + os.environ["SVC_JOB"], os.O_WRONLY | os.O_CREAT, 0o600)

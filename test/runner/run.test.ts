@@ -1,4 +1,4 @@
-// One run from start to end: what it is given, what it gives back.
+// One run from start to end: its input and its results.
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -261,7 +261,7 @@ describe("samples", () => {
   });
 
   it("report how long no key was pressed at a terminal, if there is a terminal", async () => {
-    // Somebody else's terminal, as far as the run goes: a shell that reads what is typed.
+    // A terminal of another user, from the run's view: a shell that reads keystrokes.
     const terminal = `import os, pty, sys
 shell, keys = pty.fork()
 if shell == 0:

@@ -165,7 +165,7 @@ describe("a full disk", () => {
     }
   });
 
-  /** Says half a pipe's worth with the disk full already, half again that nobody reads, and ends. */
+  /** Prints half of a pipe's capacity when the disk is already full, another half without a reader, and ends. */
   const LAST_WORDS = `
 import os, sys, time
 os.write(1, b"up\\n")

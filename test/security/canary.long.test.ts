@@ -1,6 +1,7 @@
-// A canary of every kind goes through a whole run, on this computer and on a rented machine, with a control plane that is killed
-// and started again in the middle; the script prints each of them in every way, and fails with one in its last words. None is found
-// in the home, the store, an answer, the live feed, an output of the CLI, a command line, or what the provider was told.
+// A canary of every kind passes through a whole run, on this computer and on a rented machine, with a control plane
+// that is killed and restarted in the middle; the script prints each of them in every way, and fails with one in its
+// last output. None appears in the home, the store, an answer, the live feed, an output of the CLI, a command line, or
+// a request to the provider.
 
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -136,7 +137,7 @@ async function run(provider: "local" | "podhost", secrets: Canaries): Promise<vo
     120_000,
   );
   await first.kill();
-  // Another environment: what the run was given must be known all the same.
+  // Another environment: the run's secrets must still be known.
   const second = await place.serve({ env: { ...env, MY_PEM: "rotated-meanwhile-0123456789" } });
   feedOf(second, feed);
   if (!machine) place.file("go.txt", "");

@@ -1,4 +1,4 @@
-// What watches a run for secrets that got out: every form of every canary, looked for in whatever somebody could read.
+// Watches a run for leaked secrets: searches every form of every canary in everything that others could read.
 
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -26,7 +26,7 @@ export const canaries = () => ({
 });
 export type Canaries = ReturnType<typeof canaries>;
 
-/** What must be found nowhere: the secrets, their parts, and how programs write them. */
+/** The texts that must appear nowhere: the secrets, their parts, and the forms in which programs print them. */
 export function traces(secrets: readonly string[]): { words: string; bytes: Buffer }[] {
   const forms = secrets.flatMap((secret) => {
     const raw = Buffer.from(secret);
@@ -91,7 +91,7 @@ export class CommandLines {
   }
 }
 
-/** Stands before a provider's API and writes down all that passes, but for the header that carries the key. */
+/** A proxy in front of a provider's API that records every byte, except the header with the key. */
 export async function recorder(target: string): Promise<{ url: string; heard: string[]; close(): void }> {
   const heard: string[] = [];
   const server = createServer((incoming, outgoing) => {

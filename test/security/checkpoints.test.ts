@@ -1,4 +1,4 @@
-// What a hostile, or merely careless, script may put into its checkpoint directory, and what must come home all the same.
+// Hostile or careless contents of a script's checkpoint directory, and the files that must be downloaded anyway.
 
 import {
   chmodSync,

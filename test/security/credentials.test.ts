@@ -1,5 +1,5 @@
-// What lies in a home and who may read it, whatever the umask of whoever started svc; links in place of the files that hold secrets;
-// and what a run may name as a secret.
+// The files of a home and who may read them, under any umask; symlinks in place of the files that hold secrets; and the
+// secrets that a run may name.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

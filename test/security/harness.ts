@@ -5,7 +5,7 @@ import { Place, type Served } from "../process/harness.ts";
 
 export { Place, type Served };
 
-/** Sends bytes as they are; everything that came back until the end of the connection. */
+/** Sends raw bytes; returns everything until the end of the connection. */
 export function raw(port: number, bytes: string, msMax = 5_000): Promise<string> {
   return new Promise((resolve) => {
     let text = "";

@@ -127,7 +127,7 @@ describe("a path that leads out", () => {
     await served.ended(job);
   });
 
-  // A hold is a word that nothing is looked up by on the disk; letting go of one that is not there changes nothing.
+  // A hold's id never becomes a path on the disk; releasing an unknown hold changes nothing.
   const open = ROUTES.filter((route) => route.path.includes("{") && route.id !== "releaseHold");
   it.each(open.map((route) => [route.method, route.path]))(
     "is found by none of its spellings: %s %s",

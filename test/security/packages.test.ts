@@ -1,4 +1,4 @@
-// What other people's programs may do to us: packages when they are installed, rsync when it is run.
+// Attacks by other people's programs: packages during installation, rsync during its run.
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -8,7 +8,7 @@ import { DEADLINE_MS } from "../deadline.ts";
 
 const SRC = join(import.meta.dirname, "../../src");
 
-/** What the expression gives, as JSON; null where it gave nothing in time. */
+/** The value of the expression, as JSON; null if it took too long. */
 function ask(file: string, name: string, expression: string): unknown {
   const program = `import { ${name} } from ${JSON.stringify(join(SRC, file))}; console.log(JSON.stringify(await ${expression}));`;
   const done = spawnSync(process.execPath, ["--no-warnings", "--input-type=module", "-e", program], {

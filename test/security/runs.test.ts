@@ -74,7 +74,7 @@ open(os.environ["PIPED"], "w").close(); time.sleep(600)`;
       const piped = join(place.root, `piped-${names.join("-").replaceAll(/\W/g, "_")}`);
       const id = await run("pipes", script, { env: { PIPED: piped } });
       await until(() => existsSync(piped), "the pipes are there");
-      // A process has four threads for files. Where each look at the run costs one of them, a third run no longer ends.
+      // A process has four threads for files. If each poll of the run costs one of them, a third run no longer ends.
       for (let n = 0; n < 3; n++) {
         const other = await run("beside", "print('beside')");
         expect(await served.ended(other)).toMatchObject({ status: "succeeded" });

@@ -1,4 +1,5 @@
-// Another user of this computer, who may do all that a user may: here by the number of nobody, so these tests need root.
+// Attacks by another user of this computer, with all rights of a user: the tests switch to the uid of "nobody", so they
+// need root.
 
 import {
   chmodSync,

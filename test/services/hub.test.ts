@@ -1,4 +1,4 @@
-// Our pulls against the hub's own Python library: both write the same cache, and each goes on with what the other left.
+// Our pulls against the hub's own Python library: both write the same cache, and each resumes the other's downloads.
 
 import { spawn } from "node:child_process";
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from "node:fs";
@@ -38,7 +38,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What the library's code prints. */
+/** The output of the library's code. */
 async function library(code: string, env: Record<string, string> = {}): Promise<string> {
   const child = spawn(python, ["-c", `from huggingface_hub import *\n${code}`], {
     cwd: folder,

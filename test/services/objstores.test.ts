@@ -27,9 +27,9 @@ interface Service {
   makeBucket(url: string): Promise<unknown>;
   env(url: string, tokens: GcsDouble): NodeJS.ProcessEnv;
   credentials: Record<string, string>;
-  /** Who reads; not judged, but asked for. */
+  /** The library that reads the objects. */
   reader: string;
-  /** Where an object can be read. */
+  /** The address at which an object can be read. */
   object(url: string, key: string): string;
 }
 

@@ -1,4 +1,4 @@
-// What the tests of the simulators share: parts to build one of, calls to its API, and a way to wait for what it does.
+// Shared parts of the simulators' tests: components, calls to the API, and a way to wait for results.
 
 import { spawn, execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -83,7 +83,7 @@ export async function call(
   try {
     json = JSON.parse(text) as Record<string, unknown>;
   } catch {
-    // Some answers are no JSON; their text is there.
+    // Some answers are not JSON; their text is returned.
   }
   return { status: response.status, text, json };
 }

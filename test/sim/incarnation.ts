@@ -27,7 +27,7 @@ const OVERDUE_MS = 90_000;
 
 export class Incarnation implements Caller {
   alive = true;
-  /** Another process has taken over: this one goes on without knowing, and nothing it writes may count. */
+  /** Another process has taken over: this one continues without knowing, and its writes must not count. */
   usurped = false;
   readonly engine: Engine;
   readonly store: EngineStore;
@@ -35,7 +35,7 @@ export class Incarnation implements Caller {
   readonly #clock: Clock;
   readonly #statements: ReturnType<Shadow["statements"]>;
   readonly #active = new Set<string>();
-  /** How often each effect was begun in this life, and how often when it was last seen running by nobody. */
+  /** How often each effect was begun in this life, and how often when it was last seen running without a process. */
   readonly #begun = new Map<number, number>();
   readonly #suspects = new Map<number, number>();
   readonly #parts: ReconcileParts;
@@ -117,7 +117,7 @@ export class Incarnation implements Caller {
     this.#parts = { engine: this.engine, ledger, providers: new Map([["podhost", provider]]), connected: () => true };
   }
 
-  /** What a start does: recover, then sweep now and then. */
+  /** The actions of a start: recover, then sweep now and then. */
   async begin(): Promise<void> {
     await this.engine.recover();
     this.#every(SWEEP_EVERY_MS, () => void this.sweep().catch(() => {}));
@@ -147,7 +147,7 @@ export class Incarnation implements Caller {
     this.#sim.fail(what);
   }
 
-  /** Memory is gone: nothing of this life goes on, what was not committed never happened. */
+  /** Memory is lost: this life ends, and uncommitted changes never happened. */
   die(): void {
     this.alive = false;
     this.store.db.close();

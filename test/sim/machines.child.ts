@@ -1,4 +1,4 @@
-// Boots machines and waits to be killed: what is left then is what the test looks for.
+// Boots machines and waits to be killed: the test then searches for leftovers.
 
 import { makeFleet } from "./machines/fleet.ts";
 

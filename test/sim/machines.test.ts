@@ -44,7 +44,7 @@ const way = ({ address, port }: SimMachine, user = "root"): Way => ({
   user,
   keyPath: parts.keyPath,
 });
-/** What a command prints, once a login works. */
+/** The output of a command, once a login works. */
 const said = async (machine: SimMachine, command: string, user = "root"): Promise<string> => {
   const { code, out, err } = await login(way(machine, user), command);
   if (code !== 0) throw new Error(`${command}: ${code}: ${err}`);

@@ -1,4 +1,5 @@
-// What one run of the simulation is made of: the work, the provider's habits and the crashes. All of it follows from the seed.
+// The plan of one run of the simulation: the work, the provider's habits and the crashes. All of it follows from the
+// seed.
 
 import type { Certainty } from "../../src/providers/provider.ts";
 import { Rng } from "./world.ts";
@@ -15,18 +16,18 @@ export interface Faults {
   offersFail: number;
   listFails: number;
   inspectFails: number;
-  /** That the answer to a call takes up to a minute. */
+  /** Probability that a call's answer takes up to a minute. */
   slowAnswer: number;
-  /** That a call is never answered, neither way. */
+  /** Probability that a call is never answered. */
   noAnswer: number;
   terminateFails: number;
   terminateLies: number;
   neverReady: number;
-  /** That a machine vanishes some time in its life: preempted, or ended by hand. */
+  /** Probability that a machine vanishes at some time: preempted, or ended by hand. */
   vanishes: number;
   stepFails: number;
   stepHangs: number;
-  /** Of one commit to take seconds, and of a time without space on the disk. */
+  /** Probability that a commit takes seconds, and that the disk is full for a while. */
   slowCommit: number;
   diskFull: number;
 }

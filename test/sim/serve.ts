@@ -15,7 +15,7 @@ import { gpusOnOffer, SIM_NAMES, startSim, type SimName } from "./providers/star
 export interface ServeOptions {
   /** Names of providers; none for all of them. */
   providers: readonly string[];
-  /** Of the first API; the next ones follow. 0: any free ones. */
+  /** The port of the first API; the next ones follow. 0: any free ports. */
   port: number;
   /** `NAME` or `NAME=N`. */
   faults: readonly string[];
@@ -25,7 +25,7 @@ export interface ServeOptions {
 
 export interface ServedSims {
   kind: Fleet["kind"];
-  /** What to set in the environment to use them. */
+  /** Variables to set in the environment to use them. */
   env: Record<string, string>;
   urls: Record<string, string>;
   /** For each provider, GPUs that it has on offer as long as no fault takes them. */
@@ -35,7 +35,7 @@ export interface ServedSims {
   close(): Promise<void>;
 }
 
-/** What is wrong with the words of a command line, or null. */
+/** The error of a command line, or null. */
 export function objectionTo({ providers, faults }: Pick<ServeOptions, "providers" | "faults">): string | null {
   const stranger = providers.find((name) => !(SIM_NAMES as readonly string[]).includes(name));
   if (stranger !== undefined) return `${stranger} is not simulated; there are ${SIM_NAMES.join(", ")}`;
@@ -45,7 +45,7 @@ export function objectionTo({ providers, faults }: Pick<ServeOptions, "providers
 
 const nameOf = (fault: string): string => fault.split("=")[0] ?? "";
 
-/** Everything lies in a folder of its own, which also serves as SVC_HOME and goes with it. */
+/** Everything is in a separate folder, which also serves as SVC_HOME and is removed at the end. */
 export async function serveSims(options: ServeOptions): Promise<ServedSims> {
   const dir = mkdtempSync(join(tmpdir(), "svc-sim-"));
   const clock = realClock();

@@ -9,7 +9,7 @@ import { Bench } from "./bench.ts";
 const LANES = 2;
 /** The next ones are in simulation.long.test.ts. */
 const SEEDS = 1_000;
-/** Another start for each day's seeds would hide a failure from whoever looks next; SVC_SIM_FROM chooses one. */
+/** Different seeds each day would hide a failure from the next developer; SVC_SIM_FROM chooses the first one. */
 const FROM = Number(process.env["SVC_SIM_FROM"] ?? 1);
 
 const bench = new Bench();

@@ -12,7 +12,7 @@ import { Shadow } from "./watch.ts";
 import { World } from "./world.ts";
 
 const EVENTS_MAX = 60_000;
-/** After the last job: time for sweeps to find what the provider made beside our orders. */
+/** After the last job: time for sweeps to find machines that the provider made in addition to our orders. */
 const AFTERWARDS_MS = 25 * 60_000;
 const AFTERWARDS_MAX_MS = 12 * 3_600_000;
 const FAILURES_MAX = 5;
@@ -21,7 +21,7 @@ const CHANGES = /^commit\.after$|^sent (create|terminate|start|stop)/;
 
 export interface Result {
   failures: string[];
-  /** Of the whole history: the same seed gives the same. */
+  /** Hash of the whole history: equal seeds give equal hashes. */
   hash: string;
   trace: string[];
   boundaries: number;
@@ -111,7 +111,7 @@ export class Simulation {
     const db = new Database(join(this.home, "svc.db"));
     const { changes } = db.prepare("UPDATE job SET snapshot = '{' WHERE state <> 'terminal' AND parked IS NULL").run();
     db.close();
-    // Somebody has to end what cannot be continued.
+    // A user has to end a job that cannot be continued.
     if (changes > 0)
       for (const { id } of this.plan.jobs) this.#user(this.world.rng.int(10_000, 600_000), id, "job.kill");
   }
@@ -139,7 +139,7 @@ export class Simulation {
 
   // People
 
-  /** Somebody wants something, and asks again until it is acknowledged. */
+  /** A user's request, repeated until it is acknowledged. */
   #user(atMs: number, jobId: string, type: "submit" | "job.kill" | "control.end" | "watchdog.idle"): void {
     const wish = `${type} ${jobId} ${this.#waiting.size}`;
     this.#waiting.add(wish);
@@ -205,7 +205,7 @@ export class Simulation {
 
   // The run and the judgement
 
-  /** A job has just become terminal: from here on nobody pays for anything that was ordered for it. */
+  /** A job has just become terminal: from here on none of its orders may cost money. */
   #ended(row: JobRow): void {
     this.world.say(`${row.id} ended ${row.status}`);
     this.#over.add(row.id);
@@ -309,7 +309,7 @@ export class Simulation {
     const wanted = this.#acknowledged.filter(
       (a) => a.jobId === job.id && (a.type === "job.kill" || a.type === "control.end"),
     );
-    // What a damaged snapshot had decided is lost with it.
+    // The decision in a damaged snapshot is lost with it.
     const first = journal.some((row) => row.type === "machine.rebased")
       ? undefined
       : journal.find((row) => row.to_state === "terminating");

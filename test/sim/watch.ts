@@ -1,4 +1,4 @@
-// What must hold after every commit and at every moment, judged from the database alone, beside the engine and not with it.
+// Invariants that must hold after every commit and at every moment, judged only from the database, without the engine.
 
 import { firstFold, fold, type Snapshot } from "../../src/engine/fold.ts";
 import { jobMachine } from "../../src/machines/job-machine.ts";

@@ -1,8 +1,8 @@
-// Virtual time. Whatever happens in a simulation happens here, one event after the other, in an order that the seed decides.
+// Virtual time. Every event of a simulation happens here, one after the other, in an order that the seed decides.
 //
 // W1. One seed, one history: all chance comes from `rng`, all time from `now`.
-// W2. What belongs to a process that has died never happens. What belongs to the world does.
-// W3. Between two events every promise that can go on has gone on.
+// W2. Events of a dead process never happen. Events of the world do.
+// W3. Between two events every promise that can continue has continued.
 
 /** Small fast counter (sfc32), seeded through splitmix: neighbouring seeds have nothing in common. */
 export class Rng {

@@ -37,7 +37,7 @@ it.each([200, 403, 500])("an answer of S3 without end, with status %i, is cut", 
     code: status === 403 ? "sink_refused" : "sink_unreachable",
     message: expect.stringContaining("its answer is longer than 8 MiB") as string,
   });
-  // Once more, and what lies in buffers.
+  // One retry, and the content of buffers.
   expect(sent).toBeLessThan(64 * 1024 * 1024);
   store.close();
 });

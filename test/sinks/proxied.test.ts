@@ -36,7 +36,7 @@ async function listening(server: Server): Promise<number> {
 
 describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
   let pair: { key: string; cert: string };
-  /** What the proxy read, and for whom it made tunnels. */
+  /** The bytes that the proxy read, and the hosts of its tunnels. */
   let seen: string;
   let tunnels: string[];
   let asked: string[];

@@ -18,7 +18,7 @@ const sha256 = (bytes: Buffer | string): string => createHash("sha256").update(b
 const LARGE = noise(9 * MIB);
 const LARGER = noise(26 * MIB);
 
-/** What one protocol calls what. */
+/** One protocol's names. */
 interface Kind {
   kind: "objstore_a" | "objstore_b";
   scheme: string;

@@ -1,4 +1,4 @@
-// What both doubles of object stores share: the objects they hold, a record of what was asked, and faults to commit.
+// Shared parts of the doubles of object stores: the stored objects, a record of requests, and faults to commit.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,11 +7,11 @@ export interface Held {
   bytes: Buffer;
   metadata: Record<string, string>;
   contentType: string;
-  /** Where it is not the MD5 of the bytes. */
+  /** Set if it is not the MD5 of the bytes. */
   etag?: string;
 }
 
-/** What goes wrong with a request, once each time it is listed. */
+/** The fault of a request; each list entry strikes once. */
 export type Fault =
   | { do: "cut" }
   | { do: "answer"; status: number; code: string; message?: string }
@@ -20,7 +20,7 @@ export type Fault =
   | { do: "wrong etag" }
   /** The head of the answer and half of its body come at once, the rest so much later. */
   | { do: "take time"; ms: number }
-  /** What is kept is not what was sent, and the answer is about what is kept. */
+  /** The store keeps another content than it received, and answers about the kept one. */
   | { do: "spoil" };
 
 export interface Asked {

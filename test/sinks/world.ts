@@ -1,5 +1,5 @@
-// The real engine and store in a temporary home, with sinks that copy to a double. Time is the test's: it goes on while a test
-// waits for something.
+// The real engine and store in a temporary home, with sinks that copy to a double. Time is virtual: it advances while a
+// test waits.
 
 import { randomBytes } from "node:crypto";
 import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
@@ -65,7 +65,7 @@ export class World {
     this.sinks.begin();
   }
 
-  /** A file comes home. */
+  /** Simulates a downloaded file. */
   async checkpoint(path: string, bytes: Buffer | string, modifiedAt = START): Promise<void> {
     const file = join(this.h.home, "artifacts", JOB, "checkpoints", path);
     mkdirSync(dirname(file), { recursive: true });
@@ -103,7 +103,7 @@ export class World {
     return status;
   }
 
-  /** Lets time go on until it is so. */
+  /** Advances time until the condition holds. */
   async until(what: string, condition: () => boolean): Promise<void> {
     const deadline = Date.now() + 60_000;
     while (!condition()) {

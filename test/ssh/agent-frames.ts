@@ -1,4 +1,4 @@
-/** What an agent says, frame by frame, after its greeting. */
+/** An agent's messages, frame by frame, after its greeting. */
 export class Frames {
   /** Signs of life, and the questions that were answered before one of theirs. */
   alive = 0;

@@ -70,7 +70,7 @@ test("several commands at once, where sshd allows one on each connection", async
       [2, "<2>"],
       [3, "<3>"],
     ]);
-    // The first one is still there, and a close ends what runs beside it.
+    // The first one still exists, and a close also ends the other commands.
     const second = await connection.open("sleep 60", never);
     connection.close();
     await expect(second.done).rejects.toMatchObject({ code: "ssh_unreachable" });

@@ -49,7 +49,7 @@ const childrenOf = (pid: number): number[] =>
     .filter((line) => line.trim() !== "")
     .flatMap((line) => [Number(line), ...childrenOf(Number(line))]);
 
-/** Of a process that has just ended: none. */
+/** Empty for a process that has just ended. */
 function wordsOf(pid: string | undefined): string[] {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "latin1").split("\0");
@@ -123,7 +123,7 @@ describe("the guard", { tags: "needs/root" }, () => {
       setKeep(uptime() - 1);
       await until(() => times(ending) >= 3, "three attempts");
       expect(readFileSync(file("log"), "utf8")).toContain("nobody came");
-      // Who comes now is in time where the machine still stands.
+      // A contact is in time while the machine still exists.
       setKeep(uptime() + 100);
       await looks(40);
       const before = times(ending);
@@ -224,7 +224,7 @@ describe("the guard", { tags: "needs/root" }, () => {
           each === tool ? real : spawnSync("sh", ["-c", `command -v ${each}`], { encoding: "utf8" }).stdout.trim();
         writeFileSync(join(bin, each), `#!/bin/sh\nexec ${path} "$@"\n`, { mode: 0o755 });
       }
-      // What only bears the name is passed over.
+      // A program that only has the name is skipped.
       if (tool === "python") writeFileSync(join(bin, "python3"), "#!/bin/sh\nexit 3\n", { mode: 0o755 });
       const ok = join(folder, `${name}.ok`);
       await boot(`SVC_KEY=$(svc_env MACHINE_KEY)\nsvc_call DELETE ${url} '{"a": "b c"}' && echo done >>${ok}`, {
@@ -317,7 +317,7 @@ describe("the processes that move it forward", { tags: "needs/root" }, () => {
     const guard = { graceSeconds: 3, stopSeconds: 10, selfEnd: `echo ended >>${ending}` };
     const link = machine.link();
     await link.keep(guard, never);
-    // What will be its shell may still be the `setsid` that becomes it.
+    // Its future shell may still be the `setsid` that becomes it.
     await until(() => guards(mine).length === 1, "the guard's shell");
     const [pid] = guards(mine);
     await link.keep(guard, never);

@@ -1,4 +1,4 @@
-// Which key svc logs in with, and what it says of one that it cannot use.
+// The key for svc's logins, and the message for one that it cannot use.
 // @module-tag needs/sshd
 // @module-tag needs/ssh
 
@@ -47,7 +47,7 @@ afterAll(async () => {
 const load = (path: string | null, socket = ""): ReturnType<typeof loadSshKey> =>
   loadSshKey({ path, home, agentSocket: socket });
 
-/** What is said of a key that cannot be used. */
+/** The message for a key that cannot be used. */
 async function why(path: string, socket = ""): Promise<string> {
   const e = (await load(path, socket).then(
     () => null,

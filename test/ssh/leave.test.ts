@@ -1,4 +1,5 @@
-// A machine that stays with its owner, when it cannot be reached at the end of a run: what is said of it, and what ends the script.
+// A machine that its owner keeps, when it cannot be reached at the end of a run: the message, and the end of the
+// script.
 // @module-tag needs/sshd
 
 import { existsSync, mkdirSync, readFileSync } from "node:fs";

@@ -23,7 +23,7 @@ export class TestMachine {
   readonly folder: string;
   /** The home of the control plane. */
   readonly here: string;
-  /** That of the user on the machine. */
+  /** The home of the user on the machine. */
   readonly home: string;
   readonly name = `svc-test-${randomBytes(4).toString("hex")}`;
   readonly pins: HostKeyPins;

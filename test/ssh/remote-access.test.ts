@@ -168,7 +168,7 @@ describe("access to a machine", () => {
     const moved = machines.access(handle()).host("run");
     const status = async () => moved.status(never).catch(() => "not yet");
     while ((await status()) === "not yet") await new Promise((resolve) => setTimeout(resolve, 20));
-    // Who got its host before the move finds the new way, too.
+    // A caller with a host from before the move uses the new endpoint, too.
     expect(await b.status(never)).toBeNull();
   });
 

@@ -64,7 +64,7 @@ it("A machine whose clock is hours off has its log and samples told by the clock
   const before = Date.now();
   await host.start(machine.spec("echo one; sleep 1.5", { sample_seconds: 0.5 }), {}, never);
   const status = await ended(host);
-  // What the machine itself says of its start shows how wrong its clock is.
+  // The machine's own start time shows how wrong its clock is.
   expect(status.started_at_ms - before).toBeGreaterThan(2 * 3_600_000);
   const { times, clockAheadMs } = await host.readLog(0, 100, never);
   expect(clockAheadMs).toBeGreaterThan(2.9 * 3_600_000);
@@ -482,7 +482,7 @@ describe("checkpoints", () => {
     writeFileSync(join(checkpoints(), "x.pt"), "x");
     chmodSync(join(checkpoints(), "x.pt"), 0o000);
     const files = await listed();
-    // Root reads everything; everybody else is told.
+    // Root reads everything; other users get a refusal.
     if (process.geteuid!() === 0) expect(files[0]).toMatchObject({ path: "x.pt", size: 1 });
     else expect(files[0]!.refused).toContain("permission denied");
   });

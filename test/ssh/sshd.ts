@@ -48,7 +48,7 @@ export class Sshd {
     return { host: this.address, port: this.port, user: userInfo().username };
   }
 
-  /** What it said on stderr so far: logins, refusals, commands. */
+  /** Its stderr so far: logins, refusals, commands. */
   get log(): string {
     return this.#log;
   }
@@ -116,7 +116,7 @@ export class Sshd {
     for (const pid of this.sessions()) signalPid(pid, "SIGKILL");
   }
 
-  /** Stands still with all its sessions: connections are taken by the kernel, and nobody answers. */
+  /** Stops it with all its sessions: the kernel accepts connections, but gets no answer. */
   pause(): void {
     for (const pid of [this.#child?.pid ?? 0, ...this.sessions()]) signalPid(pid, "SIGSTOP");
   }
@@ -125,7 +125,7 @@ export class Sshd {
     for (const pid of [...this.sessions(), this.#child?.pid ?? 0]) signalPid(pid, "SIGCONT");
   }
 
-  /** Its processes beside the first, not those of the commands that run. */
+  /** Its processes except the first, and without those of the running commands. */
   sessions(): number[] {
     const found: number[] = [];
     const visit = (pid: number): void => {
@@ -186,8 +186,8 @@ export async function until(holds: () => boolean, what: string, ms = DEADLINE_MS
 }
 
 /**
- * A relay on 127.0.0.1 that can be told to cut what passes through it; once by itself, after so many bytes to the machine. Each byte may
- * take its time, in milliseconds each way.
+ * A relay on 127.0.0.1 that can cut its connections; once by itself, after a number of bytes to the machine. Each byte
+ * may take its time, in milliseconds each way.
  */
 export async function relay(
   to: { host: string; port: number },

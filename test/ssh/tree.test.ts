@@ -63,7 +63,7 @@ afterAll(async () => {
 const reach = (to: Sshd, machine: string): SshConnection =>
   new SshConnection({ machine, endpoints: () => [to.endpoint], key: () => Promise.resolve(key), pins });
 
-/** Writes a file at home. All get one old time unless one is said, as what is sent has. */
+/** Writes a local file. By default all get one old time, like sent files. */
 function put(path: string, content: string | Buffer, mode = 0o644, seconds = 1_500_000_000): void {
   mkdirSync(dirname(join(from, path)), { recursive: true });
   writeFileSync(join(from, path), content, { mode });
@@ -205,7 +205,7 @@ describe.each([
     put("data/ours", "1");
     put("link/file", "2");
     await push(rsync);
-    // What we brought is now somewhere else, behind a link of the run's.
+    // Our files are now somewhere else, behind a symlink of the run.
     rmSync(join(to, "link"), { recursive: true });
     symlinkSync(outside, join(to, "link"));
     rmSync(join(from, "data"), { recursive: true });

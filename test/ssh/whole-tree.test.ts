@@ -1,4 +1,4 @@
-// A folder that holds what is sent and nothing else is sent as one, and arrives as if it were told file by file.
+// A folder with exactly the files to send is sent as a whole, and arrives as if it were listed file by file.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 
@@ -59,7 +59,7 @@ test("a whole folder arrives as its files do one by one, and what went away goes
 
   rmSync(join(from, "d0"), { recursive: true });
   writeFileSync(join(from, "d1", "new"), "new");
-  // What the run left there stays; where a link of its own is in the way of a folder, nothing is written through it.
+  // Files of the run there stay; if a symlink of the run is in place of a folder, nothing is written through it.
   writeFileSync(join(whole, "theirs"), "x");
   writeFileSync(join(single, "theirs"), "x");
   const outside = mkdtempSync(join(tmpdir(), "svc-outside-"));
@@ -91,7 +91,7 @@ test("a machine that answers faster than rsync here takes it is waited for", asy
     const tree: TreePush = { from: many, to, files, whole: true, mirror: true };
     const link = machine.link();
     const push = link.push(tree, never);
-    // What is asked for there comes by the hundred kilobytes, and nobody takes it here.
+    // The requested output comes by the hundred kilobytes, and is not read here.
     const pid = await vi.waitFor(() => rsyncOf(many), DEADLINE_MS);
     await pause(100);
     process.kill(pid, "SIGSTOP");

@@ -1,5 +1,5 @@
-// What each framework writes, and which of it is a complete checkpoint: one table, for `resume_from` here and for `svc.latest_checkpoint`
-// on the machine, which must never disagree. Layouts are those that the frameworks document.
+// The files of each framework, and which of them are a complete checkpoint: one table, for `resume_from` here and for
+// `svc.latest_checkpoint` on the machine, which must never disagree. Layouts are those that the frameworks document.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -16,7 +16,7 @@ afterEach(() => rent.h.end());
 afterAll(removeHomes);
 
 const creates = () => rent.cloud.calls.filter((call) => call.startsWith("create"));
-/** The machine of the first order exists and stands on a page that cannot be read. */
+/** The machine of the first order exists and is on a page that cannot be read. */
 async function loseTheAnswer(): Promise<{ mend: () => void }> {
   rent.cloud.answering = () => {
     throw down();

@@ -1,4 +1,4 @@
-// What the steps that rent and release are given in their tests: the real ledger, a cloud in memory, a clock that is moved.
+// The test world of the steps that rent and release: the real ledger, a cloud in memory, a virtual clock.
 
 import { nodePrefix } from "../../src/domain/machine-names.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";

@@ -1,4 +1,4 @@
-// What a GB of traffic costs decides between offers of nearly one price, and between no others.
+// The price of a GB of traffic decides between offers of nearly equal price, and between no others.
 
 import { expect, test } from "vitest";
 import type { Offer, Provider } from "../../src/providers/provider.ts";

@@ -66,7 +66,7 @@ function filledIn(value: string, text: string, at: number): string {
 interface Statement {
   where: string;
   sql: string;
-  /** The declared type of its rows, as it is written. */
+  /** The declared type of its rows, as source text. */
   rows: string | null;
   text: string;
   at: number;

@@ -97,7 +97,7 @@ describe("requirements.txt", () => {
     wheel("tiny", { "tiny.py": "X = 1\n" });
     wheel("small", { "small.py": "X = 2\n" });
     put("project/requirements.txt", "tiny\ntorch>=2.0\n");
-    // A vendor's own build before a release: it satisfies the requirement all the same.
+    // A vendor's own build before a release: it satisfies the requirement anyway.
     const python = image("2.6.0a0+vendor");
     const first = install(python, "requirements.txt");
     expect(first.log).toContain("torch 2.6.0a0+vendor (CUDA 12.4)");
@@ -158,7 +158,7 @@ it("environment.yml without conda says what to do", () => {
   ]);
 });
 
-/** A uv of its own: beside the Python that is named for these checks, or on the PATH. */
+/** A separate uv: next to the Python that is named for these checks, or on the PATH. */
 const UV = [dirname(TORCH_PYTHON ?? ""), ...(process.env["PATH"] ?? "").split(":")]
   .map((folder) => join(folder, "uv"))
   .find((path) => path.startsWith("/") && existsSync(path));
@@ -186,7 +186,7 @@ it("uv.lock leaves out what the image has with its torch of the same release, an
     "project/uv.lock",
     'name = "torch"\nversion = "2.6.0"\n\nname = "nvidia-nccl-cu12"\nversion = "2.21"\n\nname = "tqdm"\nversion = "4.0"\n',
   );
-  // Stands for uv: writes down what it was told.
+  // Replaces uv: records its arguments.
   put("bin/uv", '#!/bin/sh\necho "$UV_PROJECT_ENVIRONMENT $*" > "$SAID"\n');
   chmodSync(at("bin/uv"), 0o755);
   const said = at("said");

@@ -21,7 +21,7 @@ const SCRIPT = `import ${DEP}, mine\nprint("mine", mine.X)\n`;
 interface Layout {
   files: Record<string, string>;
   entrypoint?: string;
-  /** What the script prints. */
+  /** The script's output. */
   prints?: string;
   warns?: RegExp;
 }

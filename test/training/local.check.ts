@@ -24,7 +24,7 @@ const spec = (mode: string, more = {}) => ({
   args: [mode],
   ...more,
 });
-/** What torchrun itself is, by its command line. */
+/** Finds torchrun itself, by its command line. */
 function torchrunOf(pid: number): number {
   const parent = Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
   expect(readFileSync(`/proc/${parent}/cmdline`, "utf8")).toContain("torch.distributed.run");

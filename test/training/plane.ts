@@ -72,7 +72,7 @@ export function alive(log: string): number[] {
     .filter((pid) => existsSync(`/proc/${pid}`));
 }
 
-/** What a simulated machine must see of this computer to have the Python with torch at /opt/venv. */
+/** The folders of this computer that a simulated machine needs to have the Python with torch at /opt/venv. */
 export function bindsOf(python: string, base: string): string[] {
   const prefix = dirname(dirname(base));
   return [`${dirname(dirname(python))}:/opt/venv`, ...(prefix === "/usr" ? [] : [`${prefix}:${prefix}`])];

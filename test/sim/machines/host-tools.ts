@@ -44,7 +44,7 @@ export function procText(path: string): string {
   }
 }
 
-/** Sends a signal; a process that is gone is no error. */
+/** Sends a signal; a process that is gone does not cause an error. */
 export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, name);

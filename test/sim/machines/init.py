@@ -92,7 +92,7 @@ def bury():
 
 
 def end_all():
-    """Until nobody is left but this process."""
+    """Waits until this process is the only one left."""
     for _ in range(200):
         try:
             os.kill(-1, signal.SIGKILL)
@@ -105,7 +105,7 @@ def end_all():
 
 
 def wipe():
-    """What was written since the machine was made goes; who may log in stays."""
+    """Removes everything written since the machine was made; the login keys stay."""
     keep = ("/root/.ssh", "/run/sshd", "/var/log", "/var/lib", "/var/cache", "/var/tmp", "/run/lock")
     homes = ["/home/" + name for name in os.listdir("/home")]
     for top in ["/root", "/tmp", "/workspace", "/var", "/run", "/srv", "/mnt", *homes]:

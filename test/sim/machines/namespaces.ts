@@ -11,7 +11,7 @@ import { join } from "node:path";
 import type { BootRequest, Fleet, SimMachine } from "../providers/parts.ts";
 import { endWithChildren, makeHostKey, processes, procLink, procText, signal, tool } from "./host-tools.ts";
 
-/** A private network of RFC 2544, for measurements: nobody's. */
+/** A private network of RFC 2544, for measurements: unused elsewhere. */
 const NETWORK = "198.18.0.0/15";
 const LINK = "svcsim";
 /** Held by whoever makes or removes a link. */
@@ -43,7 +43,7 @@ export async function mayMakeNamespaces(): Promise<boolean> {
 
 export async function namespaceFleet(dir: string, binds: readonly string[] = []): Promise<Fleet> {
   await sweep();
-  // What is sent to a machine that is gone must not leave this computer by its default route.
+  // Packets to a machine that is gone must not leave this computer by its default route.
   await tool("ip", ["route", "replace", "unreachable", NETWORK, "metric", "4294967295"]);
   const machines = new Map<string, Machine>();
   let slot = Math.floor(Math.random() * 32_768);
@@ -96,7 +96,7 @@ async function removeLink(name: string, owner: number): Promise<void> {
   await tool("flock", [LINKS_LOCK, "sh", "-c", script, name, String(owner)]).catch(() => undefined);
 }
 
-/** Disks lie in this computer's memory: one that is filled must not take all of it. */
+/** Disks are in this computer's memory: a full disk must not take all of it. */
 const DISK_MB_MAX = 1_024;
 
 const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
@@ -249,7 +249,7 @@ class Machine implements SimMachine {
         else door.close();
       }
       await this.#ended;
-      // The kernel takes its time over networks that nobody uses any more; the link is the visible part.
+      // The kernel removes unused networks with a delay; the link is the visible part.
       if (this.#address !== "") await removeLink(`${LINK}${this.#slot}`, process.pid);
       rmSync(this.#dir, { recursive: true, force: true });
       this.#gone();

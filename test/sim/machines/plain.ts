@@ -98,7 +98,7 @@ class PlainMachine implements SimMachine {
     return `${this.#file("bin")}:${process.env["PATH"] ?? "/usr/bin:/bin:/usr/sbin:/sbin"}`;
   }
 
-  /** This computer is nobody's to power off: what a machine does to itself must not reach it. */
+  /** This computer must not be powered off: a machine's actions on itself must not reach it. */
   #shield(): void {
     mkdirSync(this.#file("bin"), { recursive: true });
     const write = (name: string, text: string): void =>

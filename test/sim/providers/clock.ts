@@ -1,6 +1,6 @@
 import type { SimClock } from "./parts.ts";
 
-/** Time as it is. Waiting does not keep the process alive. */
+/** Real time. Waiting does not keep the process alive. */
 export function realClock(): SimClock {
   return scaledClock(1);
 }

@@ -1,4 +1,4 @@
-// What the simulated cloud sells: machine types with their accelerators, where each is to be had, on which terms and on what disk.
+// The simulated cloud's catalogue: machine types with their accelerators, their zones, their terms and their disks.
 
 export interface AcceleratorType {
   name: string;
@@ -165,7 +165,7 @@ const SMALLER_L4 = new Set(["g2-standard-4", "g2-standard-12", "g2-standard-16",
 const CPU_TYPE =
   /^(?:(?:e2|n1|n2|n2d|n4|c2|c3|c3d|c4|t2d)-(?:standard|highmem|highcpu)-([1-9][0-9]{0,2})|e2-(?:micro|small|medium)|(?:n1-|n2-|e2-)?custom-([1-9][0-9]{0,2})-[0-9]+)$/;
 
-/** What a machine type is, or null where the zone has none of that name. */
+/** A machine type, or null if the zone has none of that name. */
 export function machineType(
   zone: string,
   name: string,

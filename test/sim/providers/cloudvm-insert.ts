@@ -1,4 +1,4 @@
-// What the simulated cloud demands of the body of an insert: every field known, every rule that would refuse it at once.
+// The simulated cloud's checks of the body of an insert: every field known, every rule that would refuse it at once.
 
 import {
   ACCELERATOR_TYPES,

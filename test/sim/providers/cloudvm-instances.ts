@@ -15,7 +15,7 @@ export interface CloudTimings {
   guestAgentMs: number;
   /** From a delete until nothing is left. */
   deletingMs: number;
-  /** A machine for which there is no room is to be seen for so long. */
+  /** How long a machine without capacity is visible. */
   stockoutMs: number;
 }
 
@@ -69,7 +69,7 @@ const SYSTEM = "system";
 export class CloudInstances {
   readonly all = new Map<string, Instance>();
   readonly operations: Operation[] = [];
-  /** Where sshd of every machine answers. */
+  /** The port of every machine's sshd. */
   sshPort = 22;
   /** Set on the project: keys of the metadata count only where the instance turns it off. */
   projectOsLogin = false;
@@ -274,7 +274,7 @@ export class CloudInstances {
     });
   }
 
-  /** Of its own network of loopback addresses, each with every port. */
+  /** An address from its own network of loopback addresses, each with every port. */
   #freeAddress(): string {
     this.#count += 1;
     return `127.${200 + (process.pid % 50)}.${Math.floor(this.#count / 250) % 250}.${(this.#count % 250) + 1}`;

@@ -56,7 +56,7 @@ export function aggregatedPage(
   const partial = query.get("returnPartialSuccess") === "true";
   if (unreachable.size > 0 && !partial)
     throw new CloudError(503, "backendError", "Some zones are currently unavailable.");
-  // What the filter leaves out counts all the same: such a list has pages with nothing on them.
+  // Filtered rows still count: such a list has empty pages.
   const { page: whole, next } = slice(query, place.pageSize, rows);
   const page = whole.filter(parseFilter(query.get("filter") ?? ""));
   const items: Record<string, Json> = {};

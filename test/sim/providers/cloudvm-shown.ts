@@ -1,4 +1,4 @@
-// Instances and operations of the simulated cloud as its API shows them, and how it says that there is no room.
+// Instances and operations of the simulated cloud in the form of its API, and its messages for a lack of capacity.
 
 import { regionOf } from "./cloudvm-catalogue.ts";
 import type { InsertOrder, Json } from "./cloudvm-insert.ts";
@@ -92,7 +92,7 @@ export function shownOperation(project: string, operation: Operation): Json {
   };
 }
 
-/** There is no room in the zone; `elsewhere` has some. */
+/** The zone has no capacity left; `elsewhere` has some. */
 export const stockout = (project: string, order: InsertOrder, elsewhere: readonly string[]): OperationFailure => ({
   code: "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
   message: `The zone 'projects/${project}/zones/${order.zone}' does not have enough resources available to fulfill the request.  '(state:STOCKOUT, resource type:compute)'.`,

@@ -1,4 +1,4 @@
-// The token endpoint of the simulated cloud: exchanges a signed assertion for a short-lived token that nobody can read.
+// The token endpoint of the simulated cloud: exchanges a signed assertion for an opaque short-lived token.
 
 import { createPublicKey, generateKeyPairSync, randomBytes, verify } from "node:crypto";
 

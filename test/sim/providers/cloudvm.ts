@@ -1,10 +1,11 @@
 // The simulated cloud: its compute API and its token endpoint over loopback.
 //
-// Faults: of the answers, all of http-server.ts; lost_after_create, error_after_create, error_before_create, slow_create;
-// listing_lag (list and get); no_capacity and offer_taken (a stockout inside the operation); delete_ignored, delete_errors,
-// delete_lost; hostile_strings (addresses); boot_never (stays STAGING), boot_fails (halts itself); and those of
-// machine-faults.ts, where `port_swap` is another address. The API tells no prices, so it has no faults of prices.
-// Beside them, switches: `stockouts`, `quota`, `denied`, `unreachable`, `pageSize`, and those of `instances` and `desk`.
+// Faults: all answer faults of http-server.ts; lost_after_create, error_after_create, error_before_create, slow_create;
+// listing_lag (list and get); no_capacity and offer_taken (a stockout inside the operation); delete_ignored,
+// delete_errors, delete_lost; hostile_strings (addresses); boot_never (stays STAGING), boot_fails (halts itself); and
+// those of machine-faults.ts, where `port_swap` is another address. The API reports no prices, so it has no price
+// faults. Further switches: `stockouts`, `quota`, `denied`, `unreachable`, `pageSize`, and those of `instances` and
+// `desk`.
 
 import { userInfo } from "node:os";
 import { ACCELERATOR_TYPES, IMAGE_FAMILIES, IMAGE_PROJECT, machineType, regionOf, ZONES } from "./cloudvm-catalogue.ts";
@@ -29,7 +30,7 @@ export interface CloudvmOptions extends SimParts {
   project?: string;
   zone?: string;
   timings?: Partial<CloudTimings>;
-  /** Where sshd of every machine answers, as users see it. */
+  /** The port of every machine's sshd, as users see it. */
   sshPort?: number;
   onCall?(line: string): void;
 }
@@ -96,7 +97,7 @@ export class CloudvmSim implements ProviderSim {
             "usageLimits",
           ),
         ),
-      // A form is no JSON.
+      // A form is not JSON.
       badJson: (call) =>
         call.path === "/token" ? sim.#token(call) : failed(new CloudError(400, "parseError", "Parse Error")),
       notFound: () => ({
@@ -156,7 +157,7 @@ export class CloudvmSim implements ProviderSim {
     };
   }
 
-  /** A machine in the project that somebody else made. */
+  /** A foreign machine in the project. */
   addForeign(name: string, labels: Record<string, string> = {}, zone = this.zone): void {
     this.instances.addForeign(zone, name, labels);
   }
@@ -419,7 +420,7 @@ export class CloudvmSim implements ProviderSim {
     return this.#shown(operation);
   }
 
-  /** Why there is no room, said in the operation; a quota may also be refused at once. */
+  /** Why there is no capacity, in the operation; a quota may also be refused at once. */
   #refusal(order: InsertOrder): OperationFailure | null {
     const { faults } = this.#parts;
     if (this.quota !== null) {

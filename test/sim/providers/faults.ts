@@ -1,8 +1,8 @@
-// Which faults are on, and what their measure means.
+// The active faults, and the meaning of their measures.
 
 import { FAULTS, type FaultName, type Faults, type SimClock } from "./parts.ts";
 
-/** What the number of each fault counts, and the number it has when none is given. */
+/** The unit of each fault's number, and its default. */
 export const MEASURES: Readonly<Record<FaultName, { unit: "times" | "ms" | "percent" | "kbit"; usual: number }>> = {
   lost_after_create: { unit: "times", usual: 1 },
   error_after_create: { unit: "times", usual: 1 },
@@ -80,10 +80,7 @@ export function strike(faults: Faults, name: FaultName): number | null {
   return measure;
 }
 
-/**
- * For faults that last "for a while": true while the fault is on, which it is for its measure of milliseconds, counted from the
- * first time somebody asks.
- */
+/** For faults that last "for a while": true for the fault's measure of milliseconds, counted from the first call. */
 export function during({ faults, clock }: { faults: Faults; clock: SimClock }, name: FaultName): boolean {
   const measure = faults.get(name);
   if (measure === null) {

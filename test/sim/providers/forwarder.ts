@@ -9,7 +9,7 @@ export interface Target {
 }
 
 export class Forwarder {
-  /** Every connection that anybody made, dropped ones too. */
+  /** Number of all connections, dropped ones too. */
   connections = 0;
   /** Bytes that went through, in both directions. */
   bytes = 0;
@@ -31,7 +31,7 @@ export class Forwarder {
     this.host = host;
   }
 
-  /** Listens on a free port of 127.0.0.1, or where it is told to. */
+  /** Listens on a free port of 127.0.0.1, or at the given address. */
   static async open(target: Target, port = 0, host = "127.0.0.1"): Promise<Forwarder> {
     const forwarder = new Forwarder(target, createServer(), host);
     await forwarder.#listen(port);
@@ -47,7 +47,7 @@ export class Forwarder {
     return this.#pairs.size;
   }
 
-  /** Ends every connection, as a tunnel does that starts anew. */
+  /** Ends every connection, like a restarting tunnel. */
   dropAll(): void {
     for (const [a, b] of this.#pairs) {
       a.resetAndDestroy();

@@ -8,7 +8,7 @@ export interface Field {
   fields: Field[] | null;
 }
 
-/** What the real one answers with 400. */
+/** Errors that the real API answers with 400. */
 export class BadQuery extends Error {}
 
 export interface Operation {
@@ -119,10 +119,10 @@ export function parseQuery(text: unknown, variables: unknown): Operation {
   return { kind, fields };
 }
 
-/** Field by field: the type of what lies below, or null for a plain value. */
+/** For each field: the type of its value, or null for a plain value. */
 export type Shapes = Readonly<Record<string, Readonly<Record<string, string | null>>>>;
 
-/** Only what was asked for, under the names asked for; a field that the type does not have is a bad query. */
+/** Only the requested fields, under the requested names; a field that the type does not have is a bad query. */
 export function project(value: unknown, type: string, fields: readonly Field[] | null, shapes: Shapes): unknown {
   const shape = shapes[type];
   if (!shape) return value;

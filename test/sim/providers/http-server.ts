@@ -27,7 +27,7 @@ export interface Call {
 
 export interface Reply {
   status?: number;
-  /** Sent as JSON; `text` as it is. */
+  /** Sent as JSON; `text` is sent raw. */
   json?: unknown;
   text?: string;
   headers?: Record<string, string>;

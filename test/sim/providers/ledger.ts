@@ -1,4 +1,4 @@
-// A provider's own books: what was made, for how much, and when it ended. What a test believes about money, it reads here.
+// A provider's own books: the machines it made, their prices, and their ends. Tests read money facts here.
 
 import type { LedgerLine, SimLedger } from "./parts.ts";
 

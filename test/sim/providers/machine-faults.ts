@@ -1,8 +1,9 @@
-// The faults that strike a machine rather than an answer. The same for every provider; what "vanish", "preempt" and "another way
-// in" mean is the provider's own.
+// The faults that strike a machine rather than an answer. The same for every provider; each provider defines "vanish",
+// "preempt" and "another endpoint" itself.
 //
-// M1. What strikes once strikes one machine: the first that runs after the fault was set, or that runs when it is set.
-// M2. Instants count from when the machine runs; what lasts for a while begins STRIKE_MS after that.
+// M1. A fault that strikes once strikes one machine: the first that runs after the fault was set, or that runs when it
+//     is set.
+// M2. Instants count from when the machine runs; a fault that lasts for a while begins STRIKE_MS after that.
 
 import { strike } from "./faults.ts";
 import type { FaultName, SimMachine, SimParts } from "./parts.ts";
@@ -17,7 +18,7 @@ const STRIKE_MS = 1_000;
 /** As good as no limit on a loopback. */
 const FAST_KBIT = 20_000_000;
 
-/** What nvidia-smi on the machine shows: the GPU that was rented, another one, or a failure (`!EXIT WORDS`). */
+/** nvidia-smi's output on the machine: the rented GPU, another one, or a failure (`!EXIT WORDS`). */
 export function gpuShown(faults: SimParts["faults"], gpuName: string): string {
   if (gpuName === "") return gpuName;
   if (faults.get("gpu_lost") !== null)
@@ -37,7 +38,7 @@ export class MachineFaults {
     parts.faults.on((name, measure) => this.#changed(name, measure));
   }
 
-  /** Its sshd answers; nobody was told yet. */
+  /** Its sshd answers; nothing was reported yet. */
   async booted(machine: SimMachine): Promise<void> {
     const { faults, clock } = this.#parts;
     this.#booted.add(machine);

@@ -46,7 +46,7 @@ export interface Instance {
   ended: boolean;
 }
 
-/** Which of the two ways in is shut. */
+/** The endpoint that is shut. */
 export type Shut = "none" | "direct" | "proxy";
 
 export class MarketInstances {
@@ -217,7 +217,7 @@ export class MarketInstances {
     return this.#id;
   }
 
-  /** Somebody paid more, or the credit ran out: halted, and the disk is billed on. */
+  /** Another user paid more, or the credit ran out: halted, and the disk is still billed. */
   async outbid(instance: Instance): Promise<void> {
     instance.current = "stopped";
     instance.intended = "stopped";
@@ -226,7 +226,7 @@ export class MarketInstances {
     await this.#tearDown(instance);
   }
 
-  /** A customer's stop; `start` begins anew with an empty container. */
+  /** A customer's stop; `start` begins again with an empty container. */
   async stop(instance: Instance): Promise<void> {
     instance.current = "stopped";
     instance.intended = "stopped";
@@ -351,5 +351,5 @@ export class MarketInstances {
   }
 }
 
-/** A port of this computer that nobody answers on: privileged, and of a service long gone. */
+/** A port of this computer without a listener: privileged, and of an obsolete service. */
 const shutPort = 1;

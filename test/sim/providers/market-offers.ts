@@ -1,4 +1,4 @@
-// What is for rent on the simulated market, and the search over it. Offers come from a seed, so that a test can be repeated.
+// The simulated market's offers, and the search over them. Offers come from a seed, so that a test can be repeated.
 
 export interface MarketOffer {
   id: number;

@@ -1,4 +1,4 @@
-// What the simulated market demands of the body of a rent request.
+// The simulated market's checks of the body of a rent request.
 
 import type { MarketOffer } from "./market-offers.ts";
 

@@ -1,4 +1,4 @@
-// What the simulated market says when it says no, in all the ways that are seen in the wild.
+// The simulated market's refusals, in all forms that the real one uses.
 
 import type { Reply } from "./http-server.ts";
 
@@ -23,7 +23,7 @@ export function tooMany(nth: number, seconds = 4.5): Reply {
   }
 }
 
-/** That an offer is gone is said in four ways. */
+/** A taken offer has four forms of refusal. */
 export function taken(id: string, nth: number): Reply {
   const msg = `error 404/3603: no_such_ask Instance type by id ${id} is not available.`;
   switch (nth % 4) {
@@ -44,7 +44,7 @@ export const badGateway: Reply = {
   headers: { "content-type": "text/html" },
 };
 
-/** The answer to a search, with all of its prices spoilt, or with an offer in front whose id is a path. */
+/** The answer to a search, with all of its prices malformed, or with an offer in front whose id is a path. */
 export function offersReply(
   offers: Record<string, unknown>[],
   spoil: { price: "honest" | "infinite" | "text" | "null"; hostile: boolean },

@@ -24,7 +24,7 @@ export interface MarketOptions extends SimParts {
   creditUsd?: number;
   /** Enforces the least time between two calls of one kind. */
   intervals?: boolean;
-  /** What renting an offer twice at the same time does. */
+  /** The effect of renting an offer twice at the same time. */
   doubleRent?: "reject" | "break";
   /** Filters of a search that are not honoured. */
   ignoredFilters?: readonly string[];
@@ -116,7 +116,7 @@ export class MarketSim implements ProviderSim {
     };
   }
 
-  /** A machine on the account that somebody else rented. */
+  /** A foreign machine on the account. */
   addForeign(label: string | null): number {
     const offer = this.offers.find((one) => one.rentable);
     if (!offer) throw new Error("the simulated market is sold out");
@@ -263,7 +263,7 @@ export class MarketSim implements ProviderSim {
   }
 
   #search(call: Call): Reply {
-    // Anybody may search; a key that is wrong may not.
+    // A search needs no key; but a wrong key is refused.
     if (call.key !== null && call.key !== this.#parts.apiKey) return failure(404, "auth_error", "Invalid user key");
     const early = this.#tooSoon(call, "search");
     if (early) return early;

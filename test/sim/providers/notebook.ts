@@ -1,4 +1,4 @@
-// The simulated notebook: a machine that somebody else opened, behind a tunnel that can be steered. It has no API.
+// The simulated notebook: a machine that its owner opened, behind a tunnel that tests can control. It has no API.
 //
 // Faults: port_swap (the tunnel comes back at another port), hang (the tunnel holds everything, while it is on), vanishes and
 // preempted (the runtime ends), host_key_changes, key_refused, key_refused_first, freezes, black_hole, slow_link, disk_full.
@@ -9,7 +9,7 @@ import { MachineFaults } from "./machine-faults.ts";
 import { usersOf, type ProviderSim, type SimMachine, type SimParts } from "./parts.ts";
 
 export interface NotebookOptions extends SimParts {
-  /** What the bootstrap cell put into the runtime. */
+  /** The keys that the bootstrap cell put into the runtime. */
   authorizedKeys: readonly string[];
   bootMs?: number;
   gpus?: number;
@@ -44,14 +44,14 @@ export class NotebookSim implements ProviderSim {
     const machine = await boot(options, "notebook-1");
     const sim = new NotebookSim(options, machine, await Forwarder.open(machine));
     const { clock, ledger } = options;
-    // The owner's own, and free: nobody here may end it.
+    // The owner's own, and free: no test may end it.
     ledger.made({ id: ID, name: "the owner's runtime", usdPerHour: 0, madeAtMs: clock.now(), foreign: true });
     await sim.#faults.booted(machine);
     sim.#faults.running(machine);
     return sim;
   }
 
-  /** There is no API: only the tunnel. */
+  /** Only the tunnel: this provider lacks an API. */
   get url(): string {
     return `tcp://${this.tunnel.host}:${this.tunnel.port}`;
   }
@@ -84,7 +84,7 @@ export class NotebookSim implements ProviderSim {
     await this.#machine.destroy();
   }
 
-  /** Somebody else's machine behind the same host and port: another host key, other files. */
+  /** Another machine behind the same host and port: another host key, other files. */
   async swapMachine(): Promise<void> {
     this.#spare ??= this.#machine;
     const other = await boot(this.#options, "notebook-2");

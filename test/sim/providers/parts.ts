@@ -1,5 +1,5 @@
-// What every simulated provider is made of: machines that boot for real, a ledger of what they cost, and faults to be told to
-// commit. A simulator is the other side: it imports nothing of the product, so that both cannot share one mistake.
+// The parts of every simulated provider: machines that boot for real, a ledger of their costs, and faults on request. A
+// simulator is the other side: it imports nothing of the product, so that both cannot share one mistake.
 
 import { userInfo } from "node:os";
 
@@ -7,7 +7,7 @@ export interface BootRequest {
   /** Unique in its fleet; letters, digits and `-`. */
   name: string;
   authorizedKeys: readonly string[];
-  /** Who may log in: `root`, or a user with sudo that needs no password. */
+  /** The login user: `root`, or a user with sudo without a password. */
   user: string;
   /** Environment of the machine's first process, from which a start script inherits. SSH sessions do not see it. */
   env: Readonly<Record<string, string>>;
@@ -24,16 +24,16 @@ export interface BootRequest {
 
 export interface SimMachine {
   readonly name: string;
-  /** Where sshd answers, from this computer. */
+  /** The address of sshd, from this computer. */
   readonly address: string;
   readonly port: number;
-  /** Where the other machines of the fleet reach it. */
+  /** The address at which the fleet's other machines reach it. */
   readonly privateAddress: string;
   /** `ssh-ed25519 AAAA…` */
   readonly hostKey: string;
-  /** Resolves when it has ended, powered off from inside or destroyed; absent where that cannot be told. */
+  /** Resolves when it has ended, powered off from inside or destroyed; absent if that is unknown. */
   readonly ended?: Promise<void>;
-  /** Ends at once with everything in it; its address answers nobody any more. */
+  /** Ends at once with everything in it; its address no longer answers. */
   destroy(): Promise<void>;
   /** Restarts the container: processes end, files stay or (`wipe`) go, the start script runs again. */
   restart(options: { wipe: boolean }): Promise<void>;
@@ -69,7 +69,7 @@ export interface LedgerLine {
   endedAtMs: number | null;
   /** `terminated` by a call, `self` by the machine's own key, `preempted`, `vanished`, `limit` by its own time limit. */
   endedBy: "terminated" | "self" | "preempted" | "vanished" | "limit" | null;
-  /** Of somebody else on the account: nobody may touch it. */
+  /** A foreign machine on the account: it must never be touched. */
   foreign: boolean;
 }
 
@@ -77,7 +77,7 @@ export interface SimLedger {
   made(line: Omit<LedgerLine, "endedAtMs" | "endedBy">): void;
   ended(id: string, by: NonNullable<LedgerLine["endedBy"]>, atMs: number): void;
   all(): readonly LedgerLine[];
-  /** What still costs money; without strangers' machines. */
+  /** Machines that still cost money; without foreign ones. */
   alive(): readonly LedgerLine[];
   /** The most machines of one name prefix (up to its last `-`) that were alive at the same time. */
   mostAtOnce(namePrefix: string): number;
@@ -128,7 +128,7 @@ export const FAULTS = [
 ] as const;
 export type FaultName = (typeof FAULTS)[number];
 
-/** Which faults are on. Numbers are the fault's own measure: how often, how long (ms), how much. */
+/** The active faults. Numbers are the fault's own measure: how often, how long (ms), how much. */
 export interface Faults {
   set(name: FaultName, measure?: number): void;
   clear(name?: FaultName): void;
@@ -160,12 +160,12 @@ export const usersOf = (fleet: Pick<Fleet, "kind">): { ssh_user?: string } =>
 
 /** A provider's API on loopback. */
 export interface ProviderSim {
-  /** How many machines one page of a list holds at the most; absent where there is no list. */
+  /** Maximum of machines on one page of a list; absent without a list. */
   pageSize?: number;
   readonly name: "podhost" | "market" | "cloudvm" | "notebook";
   /** Base address, once it listens. */
   readonly url: string;
-  /** What a user sets to use it: variables of the environment, and blocks of credentials.json. */
+  /** A user's settings for it: variables of the environment, and blocks of credentials.json. */
   settings(): { env: Record<string, string>; credentials: Record<string, unknown> };
   close(): Promise<void>;
 }

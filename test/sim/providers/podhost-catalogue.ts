@@ -1,4 +1,4 @@
-// What the simulated pod host rents.
+// The simulated pod host's catalogue.
 
 export interface PodGpu {
   id: string;

@@ -1,4 +1,4 @@
-// What may be asked of the pod host, and what it says to it; the same for both of its APIs.
+// The pod host's checks of orders, and its answers; the same for both of its APIs.
 
 import { BadQuery } from "./graphql-text.ts";
 import type { Reply } from "./http-server.ts";
@@ -29,7 +29,7 @@ export const NO_CAPACITY = [
   "There are no longer any instances available with enough disk space.",
 ] as const;
 const NO_FUNDS = "Your account balance is too low to rent a pod. Please add funds to your account.";
-/** Stands in JSON for a number that is none; 1e999 is valid JSON and reads as infinity. */
+/** Marks a malformed number in JSON; 1e999 is valid JSON and reads as infinity. */
 const NO_NUMBER = "@no-number@";
 
 export class PodOrders {

@@ -1,7 +1,7 @@
 // The pods of the simulated pod host: how they are made, live, and end.
 //
-// P1. A pod costs money from when it is made until it is ended, whatever becomes of the answer.
-// P2. `desiredStatus` is what was asked for; only `runtime` tells what is.
+// P1. A pod costs money from its creation until its end, even if the answer is lost.
+// P2. `desiredStatus` shows the request; only `runtime` shows the state.
 // P3. An ended pod reads EXITED for a while, then is missing.
 
 import { randomBytes } from "node:crypto";
@@ -16,7 +16,7 @@ export interface PodTimings {
   listedMs: number;
   /** Until its container runs: the image is pulled. */
   pullMs: number;
-  /** From then until its ports are told. */
+  /** Time from then until its ports are listed. */
   portsMs: number;
   /** From then until sshd answers. */
   sshdMs: number;
@@ -51,7 +51,7 @@ export interface Pod extends PodRequest {
   costPerHr: number;
   up: boolean;
   broken: boolean;
-  /** What its host's runtime said; served as the pod's log. */
+  /** The output of its host's runtime; served as the pod's log. */
   log: string;
   machine: SimMachine | null;
   tunnel: Forwarder | null;
@@ -98,7 +98,7 @@ export class PodhostPods {
     return `${weekday} ${month} ${day} ${year} ${time} GMT+0000 (Coordinated Universal Time)`;
   }
 
-  /** Somebody else's pod, which runs and is nobody's business. */
+  /** A foreign pod that runs. */
   foreign(name: string, id = idText(14)): Pod {
     const [gpu] = this.gpus;
     if (!gpu) throw new Error("the catalogue is empty");
@@ -247,7 +247,7 @@ export class PodhostPods {
     ledger.ended(pod.id, by, clock.now());
     if (by === "vanished") this.all.delete(pod.id);
     await this.#release(pod);
-    // Ending took its time; that it has ended is to be seen for a while all the same.
+    // Its end took time; the ended pod stays visible for a while anyway.
     pod.exitedAtMs = clock.now();
   }
 
@@ -258,7 +258,7 @@ export class PodhostPods {
     await this.#release(pod);
   }
 
-  /** What a customer may see now, oldest first. */
+  /** The pods that a customer may see now, oldest first. */
   seen(): Pod[] {
     const now = this.#parts.clock.now();
     const lag = Math.max(this.timings.listedMs, this.#parts.faults.get("listing_lag") ?? 0);

@@ -1,4 +1,4 @@
-// Which fields the pod host's types have, which its inputs take, and how a pod looks through each of its APIs.
+// The fields of the pod host's types and inputs, and the form of a pod in each of its APIs.
 
 import type { Shapes } from "./graphql-text.ts";
 import type { Pod } from "./podhost-pods.ts";
@@ -64,7 +64,7 @@ export const INPUTS: Readonly<Record<string, { type: string; fields: string }>> 
   },
 };
 
-/** Field and JSON type, for what is sent in the wrong one. */
+/** Field and JSON type, to detect values of the wrong type. */
 export const KINDS: Readonly<Record<string, "string" | "number" | "boolean">> = {
   name: "string",
   gpuTypeId: "string",

@@ -99,7 +99,7 @@ export class PodhostSim implements ProviderSim {
     await this.pods.close();
   }
 
-  /** Who calls; null for a key that never was one. */
+  /** The caller; null for an unknown key. */
   #caller({ key }: Call): Caller | null {
     if (key === null) return { kind: "nobody" };
     if (key === this.#parts.apiKey) return { kind: "owner" };
@@ -193,7 +193,7 @@ export class PodhostSim implements ProviderSim {
       return { data: project(this.orders.gpuTypes(input, price), "GpuType", fields, SHAPES) };
     }
     if (name === "myself") {
-      // Without a key it is nobody's account; a pod's own key does not open it.
+      // Without a key there is no account; a pod's own key does not open it.
       if (caller.kind === "nobody") return { data: null };
       if (caller.kind === "pod") throw new Refused("Forbidden", { forbidden: true });
       return { data: project(this.orders.account(), "User", fields, SHAPES) };

@@ -5,7 +5,7 @@ import type { ProviderSim, SimParts } from "./parts.ts";
 export interface StartOptions extends SimParts {
   /** 0 or absent: any free one. */
   port?: number;
-  /** For the notebook, whose runtime is there before anybody orders anything: who may log in. */
+  /** For the notebook, whose runtime exists before any order: its login keys. */
   authorizedKeys?: readonly string[];
   /** A line for every call of the API. */
   onCall?(line: string): void;

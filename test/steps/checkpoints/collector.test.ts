@@ -28,7 +28,7 @@ let now: number;
 let fetched: string[];
 /** Called before each fetch: what the script does meanwhile. */
 let meanwhile: (path: string) => Promise<void>;
-/** What a lying machine adds to its listing. */
+/** Entries that a lying machine adds to its listing. */
 let lies: RemoteFile[];
 const signal = new AbortController().signal;
 
@@ -92,7 +92,7 @@ describe("CheckpointCollector", () => {
       await expect(one.scan(breaking, last)).rejects.toMatchObject({ code: "ssh_unreachable" });
       expect(await readCheckpoints(targetDir)).toEqual([]);
     }
-    // It was written anew meanwhile: what lies beside is not it.
+    // The file was rewritten meanwhile: the partial download does not belong to it.
     await put("c", "other".repeat(100));
     expect(paths((await one.scan(breaking, last)).saved).toSorted()).toEqual(["a", "b", "c"]);
     expect(fetched.toSorted()).toEqual(["a", "b", "c", "c"]);
@@ -192,7 +192,7 @@ describe("CheckpointCollector", () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect((await stat(dirname(file))).mode & 0o777).toBe(0o700);
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
-    // Another process that looks once more brings nothing, and has it all the same.
+    // Another process that scans again downloads nothing, and has the file anyway.
     const next = collector();
     expect((await next.scan(host, { final: true, announced: new Set(), signal })).saved).toEqual([]);
     expect(await next.atHome()).toMatchObject([{ path: "epoch-1/model.pt", size: 7 }]);

@@ -1,4 +1,4 @@
-// Which complete checkpoints stay at home, over a real folder that a script writes and rotates.
+// The complete checkpoints that stay on this computer, over a real folder that a script writes and rotates.
 
 import {
   existsSync,

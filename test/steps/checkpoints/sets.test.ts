@@ -1,5 +1,5 @@
-// Checkpoints of many files, from the folder that a script writes to the one that the next run is given: whatever of them came home, and
-// whatever happens on the way, what is gone on from is one that was complete.
+// Checkpoints of many files, from the script's folder to the one that the next run receives: after any loss on the way,
+// a run resumes only from a checkpoint that was complete.
 
 import {
   mkdirSync,
@@ -75,7 +75,7 @@ const remove = (path: string): void => rmSync(join(dir, "there", path), { recurs
 const atHome = (path: string): string => readFileSync(join(dir, path), "utf8").trim();
 const choose = () =>
   lastComplete({ job: "a", checkpoints: join(dir, "home"), announced: new Set(told.keys()), nodes: 1 });
-/** What a run that goes on from it is given; null where there is nothing to go on from. */
+/** The checkpoint that a resuming run receives; null if there is none. */
 async function resumed(): Promise<Record<string, string> | null> {
   const chosen = await choose();
   if (chosen === null) return null;
@@ -163,7 +163,7 @@ it("saved again under its name it is the version before until the new one is who
   await expect(scan(one, new Set(names))).rejects.toThrow("lost");
   expect(atHome("home/last/.metadata")).toBe("v2");
   expect(await resumed()).toEqual(versions("last", 1, 6));
-  // Another process goes on.
+  // Another process continues.
   lostAfter = Infinity;
   await scan(collector(), new Set(names));
   expect(await resumed()).toEqual(versions("last", 2, 3));

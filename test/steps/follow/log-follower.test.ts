@@ -20,7 +20,7 @@ class ScriptedRun {
   /** At most this much is read at once, as a busy host may do it. */
   readMax = Infinity;
   clockAheadMs = 0;
-  /** What was asked of `follow`, and what it says of the run. */
+  /** The requests to `follow`, and its answer about the run. */
   readonly wants: Following[] = [];
   look: RunnerStatus | null = null;
   write(text: string | Buffer): void {
@@ -309,7 +309,7 @@ describe("the wait for more data", () => {
     expect((await follower.next(9, never)).pulled.bytes).toBe(5);
     await follower.next(9, never);
     expect(lastWant()).toMatchObject({ offset: 5, seen: 10, waitMs: 9 });
-    // Another control plane goes on from what was written down.
+    // Another control plane resumes from the stored cursor.
     await follow().next(9, never);
     expect(lastWant()).toMatchObject({ offset: 5, seen: 5 });
   });

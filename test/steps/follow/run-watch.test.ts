@@ -1,4 +1,4 @@
-// What goes on while a checkpoint comes home, and while the provider is asked about the machine.
+// The other work during a checkpoint's download, and during a question to the provider about the machine.
 
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,12 +22,12 @@ let top: string;
 let now: number;
 let recorded: string[];
 let listed: string[];
-/** Names of the files whose fetching has begun, and what lets the one at hand go on. */
+/** Names of the files whose download has begun, and the promise that lets the current one continue. */
 let fetching: string[];
 let arrive: PromiseWithResolvers<void>;
 let collector: CheckpointCollector;
 let controller: AbortController;
-/** What the provider says of the machine. */
+/** The provider's answer about the machine. */
 let inspect: () => Promise<MachineStatus>;
 
 beforeEach(() => {
@@ -97,7 +97,7 @@ test("the log is followed while a large checkpoint is downloaded, and later anno
   listed = ["big.pt", "late.pt"];
   await watch.saw(saw("late.pt"));
   expect([fetching, recorded]).toEqual([["big.pt"], []]);
-  // Nobody looks again every few milliseconds for a scan that is not over.
+  // The watch does not poll every few milliseconds for a running scan.
   expect(watch.quietMs()).toBeGreaterThan(20);
   arrive.resolve();
   await until(() => recorded.length === 1);
@@ -115,7 +115,7 @@ test("a long installation is not asked every few milliseconds whether it has che
     now += 60_000;
     watch.samplesDue();
     watch.look();
-    // What the provider is asked meanwhile is over.
+    // The pending question to the provider is answered.
     await new Promise((resolve) => setImmediate(resolve));
     await watch.saw(saw());
     expect(watch.quietMs()).toBeGreaterThan(1_000);

@@ -64,7 +64,7 @@ describe("the environment", () => {
       SVC_NODE_RANK: "0",
       SVC_NUM_NODES: "1",
     });
-    // What is set here is inherited; a default must not cover it.
+    // A variable that is set here is inherited; a default must not cover it.
     expect(Object.keys(env({}, { inherited: { TQDM_MININTERVAL: "1" } }))).not.toContain("TQDM_MININTERVAL");
     expect(env({})).toMatchObject({ PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5" });
   });

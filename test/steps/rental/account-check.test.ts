@@ -71,7 +71,7 @@ test("counts for nothing, too, where the provider did not tell the account when 
   expect(rent.ledger.row(rent.name(1))?.account).toBeNull();
   const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
   const held = { provider: rent.cloud, handle } as unknown as HeldMachine;
-  // That it still does not tell costs no look.
+  // A missing answer must not fail the poll.
   expect(await lookAtMachine(rent.ports, context, held)).toMatchObject({ phase: "ready" });
   Object.assign(rent.cloud, { accountId: () => Promise.resolve(account) });
   await lookAtMachine(rent.ports, context, held);

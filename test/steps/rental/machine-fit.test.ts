@@ -1,4 +1,4 @@
-// What was delivered is compared with what was ordered before any code runs.
+// The delivered machine is compared with the order before any code runs.
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// A machine that cannot start, and whose host is to blame, is given back and another one of the same order is rented.
+// A machine that cannot start because of its host is released, and another one is rented for the same node.
 
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import type { MachineAccess } from "../../../src/providers/host.ts";
@@ -20,7 +20,7 @@ const REFUSED: MachineStatus = {
 let rent: Rent;
 let notices: string[];
 let step: StepDefinition;
-/** What the provider says of each machine, by its id. */
+/** The provider's answer about each machine, by its id. */
 let says: Record<string, MachineStatus>;
 const makeStep = (): StepDefinition => {
   const sink = { notice: (_job: string, _level: string, words: string) => Promise.resolve(void notices.push(words)) };
