@@ -4,6 +4,7 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { faultOf } from "./lib/commit-messages.ts";
+import { NoPythonTools, pythonWith } from "./lib/python-tools.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -12,6 +13,22 @@ const CHECKS: { name: string; argv: [string, ...string[]] }[] = [
   { name: "lint", argv: ["oxlint", "--type-aware", "--deny-warnings"] },
   { name: "format", argv: ["prettier", "--check", "--log-level", "warn", "."] },
   { name: "dead code", argv: ["knip", "--no-progress"] },
+];
+
+/** ruff and mypy with what they need; PyPI gives them. `ruff.toml` and `mypy.ini` say what they look at. */
+const PYTHON_TOOLS = [
+  "ruff==0.17.6",
+  "mypy==2.4.1",
+  "mypy_extensions==1.2.0",
+  "pathspec==1.1.1",
+  "typing_extensions==4.16.0",
+  "librt==0.17.0",
+  "ast_serialize==0.13.1",
+];
+const PYTHON_CHECKS: { name: string; args: string[] }[] = [
+  { name: "Python lint", args: ["-m", "ruff", "check", "--quiet"] },
+  { name: "Python format", args: ["-m", "ruff", "format", "--check", "--quiet"] },
+  { name: "Python types", args: ["-m", "mypy", "--no-error-summary"] },
 ];
 
 /** Messages are held to the rule from this commit on. */
@@ -45,6 +62,16 @@ const failed: string[] = [];
 for (const { name, argv } of CHECKS) {
   const [program, ...args] = argv;
   report(name, () => spawnSync(program, args, { cwd: ROOT, stdio: "inherit" }).status === 0);
+}
+try {
+  const python = pythonWith("check-tools", PYTHON_TOOLS);
+  for (const { name, args } of PYTHON_CHECKS)
+    report(name, () => spawnSync(python, args, { cwd: ROOT, stdio: "inherit" }).status === 0);
+} catch (error) {
+  if (!(error instanceof NoPythonTools)) throw error;
+  console.log(
+    `skipped ${PYTHON_CHECKS.map(({ name }) => name).join(", ")}: ruff and mypy are not there, ${error.message}`,
+  );
 }
 report("commit messages", messagesAreRight);
 if (failed.length > 0) {

@@ -10,8 +10,9 @@
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { NoPythonTools, pythonWith } from "./lib/python-tools.ts";
 import { PROGRAM_MAPS, readManifest, ROOT, theVersion, thirdPartyNotices } from "./package-parts.ts";
 
 /** hatchling, and what it needs. */
@@ -73,24 +74,6 @@ function stage(version: string, folder: string): void {
   writeFileSync(join(plane, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
 }
 
-/** A Python with exactly the tools, made once per list of them. */
-function toolsPython(): string {
-  const venv = join(CACHE, `wheel-tools-${createHash("sha256").update(TOOLS.join()).digest("hex").slice(0, 12)}`);
-  const python = join(venv, "bin", "python");
-  const done = join(venv, "complete");
-  if (existsSync(done)) return python;
-  rmSync(venv, { recursive: true, force: true });
-  call(
-    "python3",
-    ["-m", "venv", venv],
-    "A virtual environment could not be made; the wheel needs Python 3.10 with venv.",
-  );
-  const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", ...TOOLS];
-  call(python, pip, "The wheel's tools could not be installed; pip's words are above.");
-  writeFileSync(done, "");
-  return python;
-}
-
 function call(program: string, args: readonly string[], otherwise: string, cwd = ROOT): void {
   // Settings of the surroundings must not change the bytes.
   const env = { ...process.env, SOURCE_DATE_EPOCH: "1580601600", PYTHONDONTWRITEBYTECODE: "1" };
@@ -107,7 +90,12 @@ function makeWheel(): string {
     mkdirSync(folder, { recursive: true });
     stage(version, folder);
     const out = join(folder, "out");
-    call(toolsPython(), ["-m", "hatchling", "build", "-t", "wheel", "-d", out], "hatchling failed; see above.", folder);
+    call(
+      pythonWith("wheel-tools", TOOLS),
+      ["-m", "hatchling", "build", "-t", "wheel", "-d", out],
+      "hatchling failed; see above.",
+      folder,
+    );
     const name = `svc-${version}-py3-none-any.whl`;
     renameSync(join(out, name), join(ROOT, "dist", name));
     return join("dist", name);
@@ -122,7 +110,8 @@ try {
   const digest = createHash("sha256").update(bytes).digest("hex");
   console.log(`${path}  ${(bytes.length / 2 ** 20).toFixed(1)} MiB  sha256:${digest}`);
 } catch (error) {
-  if (!(error instanceof WheelError)) throw error;
-  console.error(error.message);
+  if (error instanceof NoPythonTools) console.error(`The tools that make the wheel are not there: ${error.message}.`);
+  else if (error instanceof WheelError) console.error(error.message);
+  else throw error;
   process.exitCode = 1;
 }

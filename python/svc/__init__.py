@@ -103,7 +103,7 @@ _LAZY["hub"] = "svc.hub"
 def __getattr__(name: str) -> object:
     module_name = _LAZY.get(name)
     if module_name is None:
-        raise AttributeError("module 'svc' has no attribute {!r}".format(name))
+        raise AttributeError(f"module 'svc' has no attribute {name!r}")
     if sys.version_info < (3, 10):
         raise ImportError(
             "svc.{} needs Python 3.10 or newer (this is {}.{}); svc.log, svc.checkpoint_dir, svc.checkpoint, "

@@ -21,7 +21,7 @@ from svc._script import _LINE_BYTES_MAX, _emit, _quote, _step_text, _this, _warn
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import IO, Any, Dict, List, Optional, Set, Tuple, Type, Union
+    from typing import IO, Any, Union
 
     StrPath = Union[str, "os.PathLike[str]"]
 
@@ -48,14 +48,14 @@ _SHARD_INDEX_MAX = 64 << 20
 _SINGLE = (".ckpt", ".pt", ".pth", ".keras", ".safetensors", ".npz", ".h5", ".hdf5")
 # A directory with one of these files is a checkpoint of many files (C3) ...
 _UNIT_NAMES = frozenset(
-    "training_args.bin trainer_state.json optimizer.pt optimizer.bin scheduler.pt scheduler.bin scaler.pt".split()
+    ["training_args.bin", "trainer_state.json", "optimizer.pt", "optimizer.bin", "scheduler.pt", "scheduler.bin", "scaler.pt"]
 )
 _CONFIG_NAMES = frozenset(("config.json", "adapter_config.json"))  # in the checkpoint directory itself, these are a script's own notes
 _UNIT_ENDINGS = (".distcp", ".index.json", ".pkl", "_states.pt")
 # ... whose members begin with these, and whose directories have these names.
 _MEMBER_STARTS = (
-    "model.", "model-", "model_optim_rng", "distrib_optim", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler", "rng_state", "random_states",
-    "sampler", "training_args", "mp_rank_", "zero_pp_rank_", "bf16_zero_pp_rank_", "custom_checkpoint_",
+    "model.", "model-", "model_optim_rng", "distrib_optim", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler",
+    "rng_state", "random_states", "sampler", "training_args", "mp_rank_", "zero_pp_rank_", "bf16_zero_pp_rank_", "custom_checkpoint_",
 )  # fmt: skip
 _UNIT_DIRS = ("checkpoint-", "checkpoint_", "global_step", "mp_rank_")
 
@@ -71,7 +71,7 @@ def checkpoint_dir() -> str:
     if not path:
         path = os.path.abspath(_LOCAL_DIR)
         if not os.path.isdir(path):
-            _warn("local", "svc: not in a job, so checkpoints go to {}".format(path))
+            _warn("local", f"svc: not in a job, so checkpoints go to {path}")
         os.makedirs(path, exist_ok=True)
         _mark_as_made(path)
         return path
@@ -89,17 +89,17 @@ def _mark_as_made(folder: str) -> None:
         pass
 
 
-def _inside(path: StrPath) -> Tuple[str, Optional[str]]:
+def _inside(path: StrPath) -> tuple[str, str | None]:
     """The full path (relative ones are taken from the checkpoint directory), and its name there or None when it is
     outside."""
     root = checkpoint_dir()
     full = os.path.normpath(os.path.join(root, os.fspath(path)))
     name = os.path.relpath(os.path.realpath(full), os.path.realpath(root))
-    outside = name == os.pardir or name == os.curdir or name.startswith(os.pardir + os.sep) or os.path.isabs(name)
+    outside = name in (os.pardir, os.curdir) or name.startswith(os.pardir + os.sep) or os.path.isabs(name)
     return full, None if outside else name.replace(os.sep, "/")
 
 
-def checkpoint(path: StrPath, step: Optional[int] = None) -> None:
+def checkpoint(path: StrPath, step: int | None = None) -> None:
     """Announce that the checkpoint at ``path`` (a file or a directory) is complete: it is downloaded at once, and a
     run may resume from it.
 
@@ -111,16 +111,16 @@ def checkpoint(path: StrPath, step: Optional[int] = None) -> None:
     try:
         full, name = _inside(path)
         if name is None:
-            _warn("outside", "svc.checkpoint: {} is outside {}, so svc does not save it".format(full, checkpoint_dir()))
+            _warn("outside", f"svc.checkpoint: {full} is outside {checkpoint_dir()}, so svc does not save it")
             return
         if not os.path.exists(full):
-            _warn("missing", "svc.checkpoint: {} does not exist".format(full))
+            _warn("missing", f"svc.checkpoint: {full} does not exist")
             return
         if any(_is_temporary(part) for part in name.split("/")):
-            _warn("temporary", "svc.checkpoint: {} has a temporary name, which is never saved".format(full))
+            _warn("temporary", f"svc.checkpoint: {full} has a temporary name, which is never saved")
             return
         if len(name) > _PATH_UNITS_MAX or any(ord(c) < 32 or ord(c) == 127 for c in name):
-            _warn("name", "svc.checkpoint: {!r} is not reported: its name is too long or has control characters".format(name[:200]))
+            _warn("name", f"svc.checkpoint: {name[:200]!r} is not reported: its name is too long or has control characters")
             return
         state = _this()
         at = "null" if step is None else _step_text(state, step)
@@ -132,11 +132,11 @@ def checkpoint(path: StrPath, step: Optional[int] = None) -> None:
             state.head, state.next_n(), at, time.time(), state.rank, quoted,
         )  # fmt: skip
         if len(line) >= _LINE_BYTES_MAX:
-            _warn("long path", "svc.checkpoint: the path {} is too long to announce".format(full))
+            _warn("long path", f"svc.checkpoint: the path {full} is too long to announce")
         else:
             _emit(state, line)
     except Exception as error:  # training comes first
-        _warn("checkpoint", "svc.checkpoint: the call was skipped: {!r}".format(error))
+        _warn("checkpoint", f"svc.checkpoint: the call was skipped: {error!r}")
 
 
 def _remember(full: str, quoted: str, at: str) -> None:
@@ -158,7 +158,7 @@ def _remember(full: str, quoted: str, at: str) -> None:
         os.close(fd)
 
 
-def latest_checkpoint() -> Optional[str]:
+def latest_checkpoint() -> str | None:
     """The full path of the newest complete checkpoint (a file or a directory), or None when the run starts from the
     beginning.
 
@@ -178,16 +178,16 @@ def latest_checkpoint() -> Optional[str]:
         if full not in found and _whole(full):
             found[full] = _changed_at(full)
         elif not os.path.lexists(full):
-            _warn("resume", "svc: SVC_RESUME_FROM is set to {}, which does not exist".format(full))
+            _warn("resume", f"svc: SVC_RESUME_FROM is set to {full}, which does not exist")
     _Search(found).folder(root, 0, True)
     return max(found, key=lambda path: (found[path], path), default=None)
 
 
-def _announced(root: str) -> Dict[str, float]:
+def _announced(root: str) -> dict[str, float]:
     """Announced checkpoints that are unchanged since (C2), with the time of the announcement."""
     import json
 
-    latest = {}  # type: Dict[str, float]
+    latest: dict[str, float] = {}
     for name in (_INDEX + ".1", _INDEX):
         try:
             with open(os.path.join(root, name), encoding="ascii", errors="replace") as file:
@@ -214,7 +214,7 @@ def _announced(root: str) -> Dict[str, float]:
 class _Search:
     """A bounded walk that adds complete checkpoints to ``found``."""
 
-    def __init__(self, found: Dict[str, float]) -> None:
+    def __init__(self, found: dict[str, float]) -> None:
         self._found = found
         self._left = _ENTRIES_MAX
 
@@ -241,11 +241,14 @@ class _Search:
                             self._found[entry.path] = _changed_at(entry.path)
                     elif depth < _DEPTH_MAX and self._left > 0:
                         self.folder(entry.path, depth + 1, False)
-                elif entry.name.endswith(_SINGLE) and entry.is_file() and not (unit and entry.name.startswith(_MEMBER_STARTS)):
-                    if _whole_file(entry.path):
-                        self._found[entry.path] = entry.stat().st_mtime
+                elif _is_single(entry, unit) and _whole_file(entry.path):
+                    self._found[entry.path] = entry.stat().st_mtime
             except OSError:  # rotated away meanwhile
                 continue
+
+
+def _is_single(entry: os.DirEntry[str], unit: bool) -> bool:
+    return entry.name.endswith(_SINGLE) and entry.is_file() and not (unit and entry.name.startswith(_MEMBER_STARTS))
 
 
 def _is_temporary(name: str) -> bool:
@@ -270,11 +273,11 @@ def _is_tensorflow(path: str) -> bool:
         return any(entry.name.endswith(".index") for entry in entries)
 
 
-def _has_tensorflow_files(path: str, names: Set[str]) -> bool:
+def _has_tensorflow_files(path: str, names: set[str]) -> bool:
     """Whether the prefix in TensorFlow's state file exists, with its index and every shard."""
     import re
 
-    found = re.search(r'^model_checkpoint_path: "([^"]+)"', _text_of(os.path.join(path, _TF_STATE)), re.M)
+    found = re.search(r'^model_checkpoint_path: "([^"]+)"', _text_of(os.path.join(path, _TF_STATE)), re.MULTILINE)
     if found is None:
         return False
     last = found.group(1).rsplit("/", 1)[-1]
@@ -292,7 +295,7 @@ def _text_of(path: str) -> str:
     return text if len(text) <= _SMALL_TEXT_MAX else ""
 
 
-def _tracked(tracker: str) -> Optional[str]:
+def _tracked(tracker: str) -> str | None:
     """The directory next to the tracker file that it names."""
     text = _text_of(tracker).strip()
     if os.path.basename(tracker) == "latest":
@@ -327,7 +330,7 @@ def _whole(path: str) -> bool:
     return all(_whole_file(entry.path) for entry in listed if entry.name.endswith(_SINGLE) and entry.is_file())
 
 
-def _has_shards(index: str, names: Set[str]) -> bool:
+def _has_shards(index: str, names: set[str]) -> bool:
     """Whether every shard that an index of weights names exists. A file that is not such an index names none."""
     import json
 
@@ -388,16 +391,16 @@ def _changed_at(path: str) -> float:
     return newest
 
 
-class atomic_save:
+class atomic_save:  # noqa: N801  used as a function is
     """Save a checkpoint atomically, and announce it.
 
     ::
 
-        with svc.atomic_save("epoch-3.pt", step=3) as path:        # a path to write a file, or make a directory, at
+        with svc.atomic_save("epoch-3.pt", step=3) as path:  # a path to write a file, or make a directory, at
             torch.save(model.state_dict(), path)
-        with svc.atomic_save("epoch-3.json", step=3, mode="w") as file:   # an open file
+        with svc.atomic_save("epoch-3.json", step=3, mode="w") as file:  # an open file
             json.dump(weights, file)
-        with svc.atomic_save("epoch-3", step=3, directory=True) as folder:   # an existing directory
+        with svc.atomic_save("epoch-3", step=3, directory=True) as folder:  # an existing directory
             model.save_pretrained(folder)
 
     The body writes under a temporary name with the same ending in the same folder. When it succeeds, everything is
@@ -406,18 +409,16 @@ class atomic_save:
     Raises ``OSError`` if the disk refuses a write, ``FileNotFoundError`` when the body wrote nothing.
     """
 
-    def __init__(
-        self, path: StrPath, step: Optional[int] = None, *, mode: Optional[str] = None, directory: bool = False
-    ) -> None:
+    def __init__(self, path: StrPath, step: int | None = None, *, mode: str | None = None, directory: bool = False) -> None:
         if mode is not None and (directory or not set("wx") & set(mode)):
             raise ValueError("atomic_save: mode must be 'w' or 'wb' and cannot be combined with a directory")
         self._target, self._name = _inside(path)
         self._step = step
         self._mode = mode
         self._directory = directory
-        self._file = None  # type: Optional[IO[Any]]
+        self._file: IO[Any] | None = None
         self._folder, name = os.path.split(self._target)
-        self._temporary = os.path.join(self._folder, "tmp-{}-{}-{}".format(os.getpid(), time.monotonic_ns(), name))
+        self._temporary = os.path.join(self._folder, f"tmp-{os.getpid()}-{time.monotonic_ns()}-{name}")
 
     def __enter__(self) -> Any:  # a path, or with `mode` an open file
         os.makedirs(self._folder, exist_ok=True)
@@ -428,9 +429,7 @@ class atomic_save:
         self._file = open(self._temporary, self._mode, encoding=None if "b" in self._mode else "utf-8")
         return self._file
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if self._file is not None:
                 self._file.close()

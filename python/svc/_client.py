@@ -21,7 +21,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlencode
 
 from svc import _http
@@ -39,6 +39,9 @@ __all__ = [
     "configure", "job", "jobs", "kill", "list_gpus", "reconcile", "remove", "run", "stream", "vram_for", "wait",
 ]  # fmt: skip
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 # generated: providers
 ProviderName = Literal["local", "podhost", "market", "cloudvm", "notebook"]
 # end: providers
@@ -53,7 +56,6 @@ STATE_SECONDS = 0.5
 STATE_BYTES_MAX = 4096
 PAGE_MAX = 500
 _POLL_SECONDS = (0.05, 0.5)
-
 
 
 class _Named:
@@ -190,9 +192,7 @@ def run(
     except (TypeError, OSError) as error:
         raise _bad_field("project_dir", f"cannot be used: {error}") from error
     _check_json(spec)
-    record = _call(
-        "POST", "/jobs", {"label": label, "spec": spec}, {"Idempotency-Key": idempotency_key or f"py-{uuid.uuid4().hex}"}
-    )
+    record = call("POST", "/jobs", {"label": label, "spec": spec}, {"Idempotency-Key": idempotency_key or f"py-{uuid.uuid4().hex}"})
     started = Job.from_record(record)
     STARTED.add(started.id)
     return _wait_for(started.id, None) if wait else started
@@ -234,7 +234,7 @@ def job(job_id: str) -> Job:
 
 def driven(job_id: str) -> Job:
     """Like ``job``, for a job that a caller waits for: a control plane must be running, so that it makes progress."""
-    return Job.from_record(_call("GET", f"/jobs/{_quoted(job_id)}"))
+    return Job.from_record(call("GET", f"/jobs/{_quoted(job_id)}"))
 
 
 def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
@@ -245,9 +245,7 @@ def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
     return record
 
 
-def jobs(
-    *, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, limit: int = 50
-) -> list[Job]:
+def jobs(*, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, limit: int = 50) -> list[Job]:
     """Recent jobs, newest first, at most ``limit``; the other arguments filter the list. Starts no control plane."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ConfigError("invalid_request", "limit must be a whole number of at least 1.")
@@ -259,7 +257,7 @@ def jobs(
     found: list[Job] = []
     while len(found) < limit:
         query["limit"] = min(limit - len(found), PAGE_MAX)
-        page = _call("GET", f"/jobs?{urlencode(query)}")
+        page = call("GET", f"/jobs?{urlencode(query)}")
         found += [Job.from_record(record) for record in page["jobs"]]
         if not page.get("next_cursor"):
             break
@@ -276,7 +274,7 @@ def kill(job_id: str) -> Job:
     if not PLANES.is_there():
         job(job_id)
         return Job.from_record(_only(asked("kill", "--", job_id), job_id))
-    return Job.from_record(_call("POST", f"/jobs/{_quoted(job_id)}/kill", {}))
+    return Job.from_record(call("POST", f"/jobs/{_quoted(job_id)}/kill", {}))
 
 
 def remove(job_id: str) -> int:
@@ -286,7 +284,7 @@ def remove(job_id: str) -> int:
     that has not ended, whose machine is not confirmed gone, or that another run resumes from. Starts no control plane.
     """
     if PLANES.is_there():
-        return int(_call("DELETE", f"/jobs/{_quoted(job_id)}")["freed_bytes"])
+        return int(call("DELETE", f"/jobs/{_quoted(job_id)}")["freed_bytes"])
     job(job_id)
     answer = asked("rm", "--", job_id)
     for failed in answer["failed"]:
@@ -299,7 +297,7 @@ def reconcile(dry_run: bool = False) -> ReconcileReport:
     """Resume unfinished runs after a crash and terminate orphaned machines; with ``dry_run`` only report."""
     if not PLANES.is_there():
         return ReconcileReport.from_record(asked("reconcile", *(["--dry-run"] if dry_run else [])))
-    return ReconcileReport.from_record(_call("POST", "/v1/reconcile", {"dry_run": bool(dry_run)}))
+    return ReconcileReport.from_record(call("POST", "/v1/reconcile", {"dry_run": bool(dry_run)}))
 
 
 def stream(job_id: str) -> LogStream:
@@ -336,7 +334,7 @@ class _Lines(LogStream):
     def __iter__(self) -> Iterator[str]:
         return self
 
-    def __enter__(self) -> _Lines:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -361,7 +359,7 @@ class _Lines(LogStream):
             if left is not None and left <= 0:
                 self._hand_out_state()
                 continue
-            with _telling_on_interrupt(self._job_id):
+            with _TellingOnInterrupt(self._job_id):
                 try:
                     self._fill(left)
                 except KeyboardInterrupt:
@@ -446,7 +444,7 @@ class _Lines(LogStream):
         time.sleep(_POLL_SECONDS[0])
 
 
-class _telling_on_interrupt:
+class _TellingOnInterrupt:
     """Ctrl-C during the iteration ends only the iteration: prints what ends the run."""
 
     def __init__(self, job_id: str) -> None:
@@ -469,8 +467,8 @@ class _telling_on_interrupt:
 def _wait_for(job_id: str, timeout: float | None) -> Job:
     deadline = None if timeout is None else time.monotonic() + timeout
     pause, pause_max = _POLL_SECONDS
-    progress = progress_of(lambda name: _call("GET", f"/jobs/{_quoted(name)}/timeline"))
-    with _telling_on_interrupt(job_id), contextlib.closing(progress):
+    progress = progress_of(lambda name: call("GET", f"/jobs/{_quoted(name)}/timeline"))
+    with _TellingOnInterrupt(job_id), contextlib.closing(progress):
         while True:
             now = driven(job_id)
             progress.saw(now)
@@ -486,11 +484,13 @@ def _wait_for(job_id: str, timeout: float | None) -> Job:
 def wait_timeout(last: Job, timeout: float | None) -> WaitTimeout:
     """The error for a job that did not end in time."""
     return WaitTimeout(
-        "wait_timeout", f"Job {last.id} is still {last.status} after {timeout:g} s.", "The job continues; wait again, or end it with svc.kill."
+        "wait_timeout",
+        f"Job {last.id} is still {last.status} after {timeout:g} s.",
+        "The job continues; wait again, or end it with svc.kill.",
     )
 
 
-def _call(method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None) -> Any:
+def call(method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None) -> Any:
     """One call, retried (C2) while the control plane does not answer, for at most a minute."""
     deadline = time.monotonic() + LOST_SECONDS_MAX
     while True:

@@ -50,8 +50,8 @@ def checked(registry: Mapping[str, Any], use: Sequence[str] | None) -> Settings:
         body["tracking"] = {"tracker": {**tracker, "secret_ref": reference}}
     if hub is not None:
         token = hub.get("token_ref")
-        reference = None if token is None else _taken(token, "integrations.hub", values)
-        body["integrations"] = {"hub": {**hub, "token_ref": reference}}
+        taken = None if token is None else _taken(token, "integrations.hub", values)
+        body["integrations"] = {"hub": {**hub, "token_ref": taken}}
     return Settings({"registry": body, "use": [record["cred_id"] for record in used], "values": values})
 
 
@@ -87,9 +87,7 @@ def _taken(reference: str, at: str, values: dict[str, str | None], required: boo
     if scheme == "file":
         return f"file://{_whole_path(rest)}"
     if scheme == "literal":
-        logging.getLogger("svc").warning(
-            "the program contains the secret of %s as literal://; use env://, file:// or store:// instead", at
-        )
+        logging.getLogger("svc").warning("the program contains the secret of %s as literal://; use env://, file:// or store:// instead", at)
     if scheme == "env":
         values[at] = os.environ.get(rest) or None
         if required and values[at] is None:

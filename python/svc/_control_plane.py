@@ -359,9 +359,7 @@ def _live_runs(port: int) -> tuple[list[str], bool, float]:
     try:
         page = _http.call(port, "GET", "/jobs?limit=500", seconds=5.0)
         live = [
-            job
-            for job in page["jobs"]
-            if job["status"] not in TERMINAL_STATUSES and job.get("spec", {}).get("terminate_on_exit", True)
+            job for job in page["jobs"] if job["status"] not in TERMINAL_STATUSES and job.get("spec", {}).get("terminate_on_exit", True)
         ]
         grace = max((float(job["spec"].get("stop_grace_seconds") or 0) for job in live), default=0.0)
         return [str(job["id"]) for job in live], any(job.get("provider", THIS_COMPUTER) != THIS_COMPUTER for job in live), grace

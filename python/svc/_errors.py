@@ -127,9 +127,7 @@ def from_problem(status: int, problem: object) -> SvcError:
         return SvcError("bad_answer", f"The control plane answered with status {status} and no usable body.", "See its log.")
     body: Mapping[str, Any] = problem
     fields = [
-        (str(entry.get("field", "")), str(entry.get("message", "")))
-        for entry in body.get("errors") or []
-        if isinstance(entry, Mapping)
+        (str(entry.get("field", "")), str(entry.get("message", ""))) for entry in body.get("errors") or [] if isinstance(entry, Mapping)
     ]
     code = str(body.get("code") or f"http_{status}")
     message = str(body.get("detail") or body.get("message") or body.get("title") or f"Status {status}.")

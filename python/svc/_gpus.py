@@ -19,8 +19,7 @@ class Gpu:
 
 
 CATALOGUE: tuple[Gpu, ...] = tuple(
-    Gpu(model, int(vram), tuple(providers))
-    for model, vram, *providers in (row.split() for row in GPU_TABLE.strip().splitlines())
+    Gpu(model, int(vram), tuple(providers)) for model, vram, *providers in (row.split() for row in GPU_TABLE.strip().splitlines())
 )
 
 
@@ -39,7 +38,8 @@ def list_gpus(provider: str | None = None) -> list[Gpu]:
 def vram_for(model: str) -> int:
     """Typical memory per GPU of ``model`` in GiB, for example 80 for ``A100``. Needs no control plane.
 
-    Case, blanks, dashes and a vendor's prefix (``NVIDIA GeForce RTX 4090``) do not matter, and a count (``A100:4``) is left aside. Raises ``ConfigError`` for a model the catalogue lacks.
+    Case, blanks, dashes and a vendor's prefix (``NVIDIA GeForce RTX 4090``) do not matter, and a count (``A100:4``) is left aside.
+    Raises ``ConfigError`` for a model the catalogue lacks.
     """
     wanted = _plain(model.partition(":")[0]) if isinstance(model, str) else None
     for gpu in CATALOGUE:

@@ -47,9 +47,7 @@ def port_of(url: object) -> int | None:
 
 def unreachable(port: int, why: object) -> Unreachable:
     """The error for a call without an answer."""
-    return Unreachable(
-        "unreachable", f"No control plane answers at http://127.0.0.1:{port}: {why}.", "Start one with `svc serve`."
-    )
+    return Unreachable("unreachable", f"No control plane answers at http://127.0.0.1:{port}: {why}.", "Start one with `svc serve`.")
 
 
 def call(
@@ -73,9 +71,7 @@ def call(
     return _parsed(status, raw)
 
 
-def _ask(
-    port: int, method: str, path: str, data: bytes | None, headers: Mapping[str, str], seconds: float
-) -> tuple[int, bytes]:
+def _ask(port: int, method: str, path: str, data: bytes | None, headers: Mapping[str, str], seconds: float) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     try:
         connection.request(method, path, body=data, headers=dict(headers))

@@ -14,6 +14,8 @@ N5. Dependencies that cannot be installed end the run. The project itself may fa
     Python's path, with a warning, because most projects also run from their folders.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -22,13 +24,21 @@ import shutil
 import subprocess
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List, Optional, Sequence, Tuple
+
+    # Its version, the version of its CUDA or ROCm, and whether it sees a GPU.
+    Torch = Tuple[str, Optional[str], bool]
+    # Name, version, and what it depends on.
+    Distribution = Tuple[str, str, List[str]]
+
 MARK = ".svc-installed"
 PYTHONS = ("python3", "python", "/opt/conda/bin/python", "/opt/venv/bin/python", "/venv/bin/python", "/workspace/venv/bin/python")
 # Packages that belong to a torch and must be of the same build.
 TORCH_FAMILY = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton")
 TELL_TORCH = (
-    "import json, torch; "
-    "print(json.dumps([torch.__version__, torch.version.cuda or torch.version.hip, torch.cuda.is_available()]))"
+    "import json, torch; print(json.dumps([torch.__version__, torch.version.cuda or torch.version.hip, torch.cuda.is_available()]))"
 )
 TELL_PATHS = (
     "import json, sys, sysconfig; "
@@ -37,26 +47,26 @@ TELL_PATHS = (
 
 
 class Failed(Exception):
-    def __init__(self, words=None, code=1):
+    def __init__(self, words: str | None = None, code: int = 1) -> None:
         Exception.__init__(self, words)
         self.words = words
         self.code = code
 
 
-def say(words):
+def say(words: str) -> None:
     os.write(1, ("svc: %s\n" % words).encode("utf-8", "replace"))
 
 
-WARNINGS = []
+WARNINGS: list[str] = []
 
 
-def warn(words):
+def warn(words: str) -> None:
     """Printed at once, and again at the end, where the control plane reads it."""
     WARNINGS.append(words)
     say("warning: " + words)
 
 
-def main(argv):
+def main(argv: list[str]) -> int:
     recipe, environment = json.loads(argv[1]), os.path.abspath(argv[2])
     try:
         install(recipe, environment)
@@ -69,7 +79,7 @@ def main(argv):
         return failed.code
 
 
-def install(recipe, environment):
+def install(recipe: dict[str, Any], environment: str) -> None:
     steps = recipe["steps"]
     python = os.path.join(environment, "bin", "python")
     base = base_python()
@@ -98,35 +108,41 @@ def install(recipe, environment):
 
 # ---- Which Python, which torch --------------------------------------------------------------------------------------
 
-def base_python():
+
+def base_python() -> str:
     """The Python that has the image's torch; else the current interpreter."""
-    for name in (sys.executable,) + PYTHONS:
+    for name in (sys.executable, *PYTHONS):
         path = shutil.which(name)
-        if path and told(path, "import importlib.util as u, sys; print(int(sys.version_info >= (3, 8) and u.find_spec('torch') is not None))"):
+        if path and told(
+            path, "import importlib.util as u, sys; print(int(sys.version_info >= (3, 8) and u.find_spec('torch') is not None))"
+        ):
             return path
     return sys.executable
 
 
-def told(python, code, seconds=180, folder=None):
+def told(python: str, code: str, seconds: int = 180, folder: str | None = None) -> Any:
     """The code's printed output, parsed as JSON; None if it fails."""
     try:
-        run = subprocess.run([python, "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False)
+        run = subprocess.run(
+            [python, "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False
+        )
         return json.loads(run.stdout.decode().strip().splitlines()[-1]) if run.returncode == 0 else None
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
         return None
 
 
-def torch_of(python):
-    return told(python, TELL_TORCH)
+def torch_of(python: str) -> Torch | None:
+    torch: Torch | None = told(python, TELL_TORCH)
+    return torch
 
 
-def words_of(torch):
+def words_of(torch: Torch | None) -> str:
     if torch is None:
         return "not installed"
     return "%s (%s%s)" % (torch[0], "CUDA %s" % torch[1] if torch[1] else "CPU only", "" if torch[2] or not torch[1] else ", no GPU seen")
 
 
-def compare(before, after, own):
+def compare(before: Torch | None, after: Torch | None, own: bool) -> None:
     """N1. A conda environment is independent: there a missing torch may be intended."""
     if before is None or not before[1] or (own and after is None):
         return
@@ -134,11 +150,11 @@ def compare(before, after, own):
     if lost:
         words = "CUDA is lost: the image has torch %s, after installing it is %s; "
         raise Failed(words % (words_of(before), words_of(after)) + "leave torch out of the requirements, or pin one that has CUDA")
-    if before[0] != after[0]:
+    if after is not None and before[0] != after[0]:
         say("the image's torch %s was replaced by %s" % (words_of(before), words_of(after)))
 
 
-def fingerprint_of(recipe, base, torch):
+def fingerprint_of(recipe: dict[str, Any], base: str, torch: Torch | None) -> str | None:
     """None if only the installation shows what would change: the project's own code is part of it."""
     if any(step["do"] == "project" for step in recipe["steps"]):
         return None
@@ -158,7 +174,7 @@ def fingerprint_of(recipe, base, torch):
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def read(path):
+def read(path: str) -> str | None:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
@@ -168,7 +184,8 @@ def read(path):
 
 # ---- The environment ------------------------------------------------------------------------------------------------
 
-def make_environment(base, environment, torch):
+
+def make_environment(base: str, environment: str, torch: Torch | None) -> None:
     python = os.path.join(environment, "bin", "python")
     if told(python, "print(1)") != 1:
         shutil.rmtree(environment, ignore_errors=True)
@@ -189,7 +206,7 @@ def make_environment(base, environment, torch):
         raise Failed("the environment does not see the image's torch %s" % words_of(torch))
 
 
-def stand_in(base, environment, paths=()):
+def stand_in(base: str, environment: str, paths: Sequence[str] = ()) -> None:
     folder = os.path.join(environment, "bin")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "python")
@@ -198,14 +215,14 @@ def stand_in(base, environment, paths=()):
         if paths:
             file.write('export PYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}"\n' % ":".join(paths))
         file.write('exec "%s" "$@"\n' % base)
-    os.chmod(path, 0o755)
+    os.chmod(path, 0o755)  # noqa: S103  a program that every user of the machine may run
 
 
-def stands_in(environment):
+def stands_in(environment: str) -> bool:
     return not os.path.exists(os.path.join(environment, "pyvenv.cfg"))
 
 
-def quiet(command):
+def quiet(command: list[str]) -> bool:
     try:
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     except OSError:
@@ -216,19 +233,20 @@ def quiet(command):
 class Ran:
     """How a tool ended, and the end of its output."""
 
-    def __init__(self, code, tail):
+    def __init__(self, code: int, tail: str) -> None:
         self.code = code
         self.tail = tail
 
-    def require(self):
+    def require(self) -> None:
         if self.code != 0:
             raise Failed(unreachable(self.tail), self.code if self.code > 0 else 128 - self.code)
 
 
-def run(command, folder=".", **variables):
+def run(command: list[str], folder: str = ".", **variables: str) -> Ran:
     say(" ".join(command))
     env = dict(os.environ, **variables)
     process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert process.stdout is not None
     tail = b""
     while True:
         data = os.read(process.stdout.fileno(), 65536)
@@ -239,9 +257,9 @@ def run(command, folder=".", **variables):
     return Ran(process.wait(), tail.decode("utf-8", "replace"))
 
 
-def write_all(data):
+def write_all(data: bytes) -> None:
     while data:
-        data = data[os.write(1, data):]
+        data = data[os.write(1, data) :]
 
 
 NO_NETWORK = re.compile(
@@ -250,7 +268,7 @@ NO_NETWORK = re.compile(
 )
 
 
-def unreachable(tail):
+def unreachable(tail: str) -> str | None:
     """pip reports "no matching distribution" if it reached no index at all."""
     found = NO_NETWORK.search(tail)
     if not found:
@@ -258,7 +276,7 @@ def unreachable(tail):
     return "the package index cannot be reached from this machine (%s): nothing was installed from it" % found.group(0)
 
 
-def reason(tail):
+def reason(tail: str) -> str:
     """Why a build failed: the last lines of the build's own output."""
     lines = [line.strip() for line in tail.splitlines()]
     for pattern in (r"(error|\w*Error|\w*Exception|LookupError): \S", r"(ERROR|error):? \S", r"[×x] \S"):
@@ -270,24 +288,25 @@ def reason(tail):
 
 # ---- The tools ------------------------------------------------------------------------------------------------------
 
-def pip_for(base, environment):
+
+def pip_for(base: str, environment: str) -> list[str] | None:
     """The command that installs into the environment with pip; None without pip."""
     python = os.path.join(environment, "bin", "python")
     options = ["--disable-pip-version-check", "--no-input"]
     if stands_in(environment):
         own = [] if os.access(told(base, TELL_PATHS)[2], os.W_OK) else ["--user"]
-        return [python, "-m", "pip", "install"] + options + own + managed(base)
+        return [python, "-m", "pip", "install", *options, *own, *managed(base)]
     if quiet([python, "-m", "pip", "--version"]):
-        return [python, "-m", "pip", "install"] + options
+        return [python, "-m", "pip", "install", *options]
     for other in (base, sys.executable):
         if quiet([other, "-m", "pip", "--python", python, "--version"]):
-            return [other, "-m", "pip", "--python", python, "install"] + options
+            return [other, "-m", "pip", "--python", python, "install", *options]
     if quiet([python, "-m", "ensurepip"]):
-        return [python, "-m", "pip", "install"] + options
+        return [python, "-m", "pip", "install", *options]
     return None
 
 
-def managed(base):
+def managed(base: str) -> list[str]:
     """A system Python may forbid packages from pip next to its own."""
     code = "import os, sysconfig; print(int(os.path.exists(os.path.join(sysconfig.get_path('stdlib'), 'EXTERNALLY-MANAGED'))))"
     return ["--break-system-packages"] if told(base, code) == 1 else []
@@ -296,26 +315,24 @@ def managed(base):
 class Tools:
     """Installs into the environment with pip or uv."""
 
-    def __init__(self, base, environment, torch):
+    def __init__(self, base: str, environment: str, torch: Torch | None) -> None:
         self.base, self.environment, self.torch = base, environment, torch
         self.python = os.path.join(environment, "bin", "python")
-        self.found = None
+        self.found: list[str] | None = None
 
-    def command(self, *wanted):
+    def command(self, *wanted: str) -> list[str]:
         if self.found is None:
             pip = pip_for(self.base, self.environment)
             uv = shutil.which("uv")
             if pip:
-                self.found = pip + ["--progress-bar", "off"]
+                self.found = [*pip, "--progress-bar", "off"]
             elif uv:
-                self.found = [uv, "pip", "install", "--python", self.python] + self.overrides()
+                self.found = [uv, "pip", "install", "--python", self.python, *self.overrides()]
             else:
-                raise Failed(
-                    "the machine has neither pip nor uv: choose an image that has one, or set install to a command of your own"
-                )
-        return self.found + list(wanted)
+                raise Failed("the machine has neither pip nor uv: choose an image that has one, or set install to a command of your own")
+        return [*self.found, *wanted]
 
-    def overrides(self):
+    def overrides(self) -> list[str]:
         """uv does not see the image's packages: packages of its torch family are excluded."""
         if self.torch is None:
             return []
@@ -324,17 +341,17 @@ class Tools:
             file.write("".join("%s; sys_platform == 'never'\n" % name for name in TORCH_FAMILY))
         return ["--override", path]
 
-    def uv(self):
+    def uv(self) -> str:
         uv = shutil.which("uv") or os.path.join(self.environment, "bin", "uv")
         if not os.path.exists(uv):
             pip = pip_for(self.base, self.environment)
             if not pip:
                 raise Failed("a lock file of uv needs uv, and neither uv nor pip is on the machine")
-            run(pip + ["--progress-bar", "off", "uv"]).require()
+            run([*pip, "--progress-bar", "off", "uv"]).require()
             uv = os.path.join(self.environment, "bin", "uv")
         return uv
 
-    def packages(self, packages, folder=".", constraints=(), indexes=()):
+    def packages(self, packages: Sequence[str], folder: str = ".", constraints: Sequence[str] = (), indexes: Sequence[str] = ()) -> Ran:
         """Passed as a file: a list may be longer than a command line, and an address in it may contain a password."""
         kept = [line for line in constraints if self.torch is None or not of_torch(line)]
         wanted = self.file("requirements", packages)
@@ -342,41 +359,41 @@ class Tools:
         more += ["-c", self.file("constraints", kept)] if kept else []
         return run(self.command(*more, "-r", wanted), folder)
 
-    def file(self, name, lines):
+    def file(self, name: str, lines: Sequence[str]) -> str:
         path = os.path.join(self.environment, ".svc-%s.txt" % name)
         with open(path, "w", encoding="utf-8") as file:
             file.write("".join(line + "\n" for line in lines))
         return path
 
 
-def of_torch(requirement):
-    name = re.match(r"[A-Za-z0-9._-]*", requirement).group(0).lower().replace("_", "-")
+def of_torch(requirement: str) -> bool:
+    name = re.sub(r"[^A-Za-z0-9._-].*", "", requirement, flags=re.DOTALL).lower().replace("_", "-")
     return name in TORCH_FAMILY or name.startswith("nvidia-")
 
 
-def install_requirements(tools, step):
+def install_requirements(tools: Tools, step: dict[str, Any]) -> None:
     if not re.search(r"^\s*[^\s#]", read(os.path.join(step["folder"] or ".", step["file"])) or "", re.MULTILINE):
         say("%s names nothing" % step["file"])
         return
     run(tools.command("-r", step["file"]), step["folder"] or ".").require()
 
 
-def install_packages(tools, step):
+def install_packages(tools: Tools, step: dict[str, Any]) -> None:
     say("%s declares: %s" % (step["file"], ", ".join(plain_name(p) for p in step["packages"])[:2000]))
     tools.packages(step["packages"], step["folder"] or ".", step["constraints"], step["indexes"]).require()
 
 
-def plain_name(requirement):
+def plain_name(requirement: str) -> str:
     """The name without an address, which may contain a password."""
-    return requirement.split(" @ ")[0].split("://")[0]
+    return requirement.split(" @ ", maxsplit=1)[0].split("://", maxsplit=1)[0]
 
 
-def install_pylock(tools, step):
+def install_pylock(tools: Tools, step: dict[str, Any]) -> None:
     uv = tools.uv()
-    run([uv, "pip", "install", "--python", tools.python] + tools.overrides() + ["-r", step["file"]], step["folder"] or ".").require()
+    run([uv, "pip", "install", "--python", tools.python, *tools.overrides(), "-r", step["file"]], step["folder"] or ".").require()
 
 
-def install_project(tools, step):
+def install_project(tools: Tools, step: dict[str, Any]) -> None:
     """Installed without its dependencies, which were installed before, so that a build's variables do not reach
     another build."""
     folder = step["folder"] or "."
@@ -384,20 +401,20 @@ def install_project(tools, step):
     built = run(tools.command("--no-deps", "."), folder, **versions(step["version"]))
     if built.code == 0:
         if step["dynamic"]:
-            requires = distributions(tools.python, before)
+            requires = required_by_new(before, distributions(tools.python))
             if requires:
                 tools.packages(requires, folder).require()
         return
     if step["dynamic"]:
-        requires = declared_by_setup(tools, folder, step["version"])
-        if requires is None:
+        declared = declared_by_setup(tools, folder, step["version"])
+        if declared is None:
             raise Failed(
                 unreachable(built.tail)
                 or "the project cannot be built, and only a build tells what it depends on: %s" % reason(built.tail),
                 built.code,
             )
-        if requires:
-            tools.packages(requires, folder).require()
+        if declared:
+            tools.packages(declared, folder).require()
     on_path(tools, step["paths"])
     warn(
         "The project could not be built (%s). Its dependencies are installed, and the run goes on: %s put on Python's path instead."
@@ -405,39 +422,41 @@ def install_project(tools, step):
     )
 
 
-def versions(version):
+def versions(version: str) -> dict[str, str]:
     """The sent project has no .git: builds that ask git for their version receive one by variable."""
     return {
         "SETUPTOOLS_SCM_PRETEND_VERSION": version,
         "VCS_VERSIONING_PRETEND_VERSION": version,
-        "PBR_VERSION": version.split("+")[0],
+        "PBR_VERSION": version.split("+", maxsplit=1)[0],
         "PDM_BUILD_SCM_VERSION": version,
         "POETRY_DYNAMIC_VERSIONING_BYPASS": version,
         "UV_DYNAMIC_VERSIONING_BYPASS": version,
     }
 
 
-def shown(paths):
+def shown(paths: Sequence[str]) -> str:
     words = [path or "the project's folder" for path in paths]
     return "%s %s" % (" and ".join(words), "is" if len(words) == 1 else "are")
 
 
-def distributions(python, before=None):
-    """The names and versions of installed packages; with ``before``, the dependencies of the new ones."""
+def distributions(python: str) -> list[Distribution]:
+    """The names, versions and dependencies of installed packages."""
     code = (
         "import json; from importlib import metadata as m; "
         "print(json.dumps([[d.metadata['Name'], d.version, d.requires or []] for d in m.distributions() if d.metadata['Name']]))"
     )
     # Run outside of the project: files in it may look like an installed package.
-    found = told(python, code, folder=os.path.dirname(os.path.dirname(python))) or []
-    if before is None:
-        return found
+    return told(python, code, folder=os.path.dirname(os.path.dirname(python))) or []
+
+
+def required_by_new(before: list[Distribution], after: list[Distribution]) -> list[str]:
+    """The dependencies of the packages that were not there before."""
     known = {(name, version) for name, version, _ in before}
-    new = [requires for name, version, requires in found if (name, version) not in known]
+    new = [requires for name, version, requires in after if (name, version) not in known]
     return [line for requires in new for line in requires if "extra ==" not in line.replace("extra==", "extra ==")]
 
 
-def declared_by_setup(tools, folder, version):
+def declared_by_setup(tools: Tools, folder: str, version: str) -> list[str] | None:
     """The dependencies of a setup.py, without building it: as setuptools reports them, else as written in the file.
     None if neither works."""
     out = os.path.join(tools.environment, ".svc-egg")
@@ -446,8 +465,15 @@ def declared_by_setup(tools, folder, version):
     for python in (tools.python, tools.base):
         env = dict(os.environ, **versions(version))
         try:
-            subprocess.run([python, "setup.py", "-q", "egg_info", "--egg-base", out], cwd=folder, env=env, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL, timeout=300, check=False)
+            subprocess.run(
+                [python, "setup.py", "-q", "egg_info", "--egg-base", out],
+                cwd=folder,
+                env=env,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=300,
+                check=False,
+            )
         except (OSError, subprocess.TimeoutExpired):
             continue
         for name in os.listdir(out):
@@ -457,7 +483,7 @@ def declared_by_setup(tools, folder, version):
     return written_in_setup(os.path.join(folder, "setup.py"))
 
 
-def written_in_setup(path):
+def written_in_setup(path: str) -> list[str] | None:
     import ast
 
     try:
@@ -472,7 +498,7 @@ def written_in_setup(path):
     for call in calls:
         for keyword in call.keywords:
             if keyword.arg == "install_requires":
-                value = lists.get(getattr(keyword.value, "id", None), keyword.value)
+                value = lists.get(getattr(keyword.value, "id", ""), keyword.value)
                 try:
                     return [str(line) for line in ast.literal_eval(value)]
                 except (ValueError, TypeError):
@@ -481,7 +507,7 @@ def written_in_setup(path):
     return None
 
 
-def on_path(tools, paths):
+def on_path(tools: Tools, paths: Sequence[str]) -> None:
     absolute = [os.path.abspath(path or ".") for path in paths]
     if stands_in(tools.environment) and not os.path.isdir(os.path.join(tools.environment, "conda-meta")):
         stand_in(tools.base, tools.environment, absolute)
@@ -491,7 +517,7 @@ def on_path(tools, paths):
         file.write("".join(path + "\n" for path in absolute))
 
 
-def install_locked(tools, step):
+def install_locked(tools: Tools, step: dict[str, Any]) -> None:
     folder = step["folder"] or "."
     uv = tools.uv()
     variables = {"UV_PROJECT_ENVIRONMENT": tools.environment}
@@ -511,7 +537,7 @@ def install_locked(tools, step):
         return
     if not re.search(r"[Ff]ailed to build|build backend|Failed to prepare", synced.tail):
         synced.require()
-    run(command + ["--no-install-project"], folder, **variables).require()
+    run([*command, "--no-install-project"], folder, **variables).require()
     on_path(tools, step["paths"])
     warn(
         "The project could not be built (%s). Its dependencies are installed, and the run goes on: %s put on Python's path instead."
@@ -519,7 +545,7 @@ def install_locked(tools, step):
     )
 
 
-def kept_of_lock(lock, version, python):
+def kept_of_lock(lock: str, version: str, python: str) -> list[str]:
     """Packages of the lock that the image has with its torch: kept if they are of the same release."""
     locked = dict(re.findall(r'^name = "([^"]+)"\nversion = "([^"]+)"', lock, re.MULTILINE))
     release = re.compile(r"(\d+)\.(\d+)")
@@ -532,15 +558,17 @@ def kept_of_lock(lock, version, python):
     return family + sorted(name for name in locked if name.startswith("nvidia-"))
 
 
-def install_conda(tools, step):
+def install_conda(tools: Tools, step: dict[str, Any]) -> None:
     kind = step["file"]
     tool = next((path for path in map(shutil.which, ("mamba", "micromamba", "conda", "/opt/conda/bin/conda")) if path), None)
     if tool is None:
-        raise Failed("%s needs conda or mamba, and neither is on the machine: add a requirements.txt, or choose an image that has it" % kind)
+        raise Failed(
+            "%s needs conda or mamba, and neither is on the machine: add a requirements.txt, or choose an image that has it" % kind
+        )
     there = os.path.isdir(os.path.join(tools.environment, "conda-meta"))
     yes = ["--yes"] if os.path.basename(tool) == "micromamba" else []
     command = ["env", "update" if there else "create"] if not yes else (["update"] if there else ["create"])
-    run([tool] + command + yes + ["--prefix", tools.environment, "--file", kind]).require()
+    run([tool, *command, *yes, "--prefix", tools.environment, "--file", kind]).require()
 
 
 STEPS = {

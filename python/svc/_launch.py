@@ -14,10 +14,16 @@ L4. The exit code is that of the rank that failed first, 128 + N if signal N end
 L5. Cleaning up is left to the runner, which ends every process of the run when this one has ended.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Mapping, NoReturn
 
 TORCHRUN = ["-u", "-m", "torch.distributed.run"]
 # Exit codes that a rank gets from the failure of another node: an exception, an abort, the TERM of its own
@@ -31,18 +37,19 @@ PROBE_PORT = 29499
 PROBE_SECONDS = 5
 
 
-def say(words):
+def say(words: str) -> None:
     os.write(1, ("svc: %s\n" % words).encode("utf-8", "replace"))
 
 
-def number(name, least):
+def number(name: str, least: int) -> int:
     text = os.environ.get(name, "")
     return max(least, int(text)) if text.isdigit() else least
 
 
 # ---- Preflight ------------------------------------------------------------------------------------------------------
 
-def preflight(command, processes):
+
+def preflight(command: list[str], processes: int) -> None:
     nodes, node = number("SVC_NUM_NODES", 1), number("SVC_NODE_RANK", 0)
     torch = version_of("torch")
     say("python %s, torch %s, %d cores" % (sys.version.split()[0], torch or "not installed", cores()))
@@ -60,12 +67,12 @@ def preflight(command, processes):
     say("starting: %s" % " ".join(quoted(word) for word in command))
 
 
-def default(name, value):
+def default(name: str, value: str) -> None:
     if not os.environ.get(name):
         os.environ[name] = value
 
 
-def version_of(package):
+def version_of(package: str) -> str | None:
     """The version of a package without importing it; None if it is not installed."""
     from importlib import metadata, util
 
@@ -77,7 +84,7 @@ def version_of(package):
         return "of unknown version"
 
 
-def cores():
+def cores() -> int:
     """Cores that this run may use: by its affinity, and by the quota of a container."""
     try:
         count = len(os.sched_getaffinity(0))
@@ -93,7 +100,7 @@ def cores():
     return max(1, count)
 
 
-def gpus(wanted):
+def gpus(wanted: int) -> str:
     import subprocess
 
     if wanted == 0:
@@ -107,7 +114,7 @@ def gpus(wanted):
     return words + (": " + found[0].split(" (UUID")[0][7:] if found else "") + ("" if len(found) >= wanted else " (TOO FEW)")
 
 
-def free(path):
+def free(path: str) -> str:
     try:
         stat = os.statvfs(path)
     except OSError:
@@ -115,7 +122,7 @@ def free(path):
     return "%.1f GiB" % (stat.f_bavail * stat.f_frsize / 2.0**30)
 
 
-def raise_open_files():
+def raise_open_files() -> str:
     """Data loaders pass tensors as open files, which soon reach the soft limit of 1024."""
     try:
         import resource
@@ -130,7 +137,7 @@ def raise_open_files():
         return "unknown (%s)" % error
 
 
-def route_to(host):
+def route_to(host: str) -> tuple[str | None, str | None]:
     """Name and address of the interface by which ``host`` is reached; None if it cannot be found."""
     import fcntl
     import socket
@@ -154,7 +161,7 @@ def route_to(host):
     return None, address
 
 
-def reached(host):
+def reached(host: str) -> str:
     """Whether the machine of rank 0 answers at all: no process listens at this port, and a refused connection is an
     answer."""
     import socket
@@ -168,7 +175,7 @@ def reached(host):
     return ", which answers"
 
 
-def quoted(word):
+def quoted(word: str) -> str:
     import shlex
 
     return shlex.quote(word)
@@ -176,14 +183,15 @@ def quoted(word):
 
 # ---- torchrun -------------------------------------------------------------------------------------------------------
 
+
 class Ends:
     """In which order the ranks ended: torchrun polls once a second, and by then the others have failed, too."""
 
-    def __init__(self):
-        self.order = {}
+    def __init__(self) -> None:
+        self.order: dict[int, int] = {}
         signal.signal(signal.SIGCHLD, self.look)
 
-    def look(self, *_):
+    def look(self, *_: object) -> None:
         for pid in children():
             if pid in self.order:
                 continue
@@ -193,12 +201,12 @@ class Ends:
             except OSError:
                 continue
 
-    def first(self, failures):
+    def first(self, failures: Mapping[int, Any]) -> tuple[int, Any]:
         """(rank, failure) of the rank that ended first, as far as observed."""
         return min(failures.items(), key=lambda item: (self.order.get(item[1].pid, len(self.order)), item[0]))
 
 
-def children():
+def children() -> list[int]:
     found = []
     try:
         for thread in os.listdir("/proc/self/task"):
@@ -209,8 +217,8 @@ def children():
     return found
 
 
-def torchrun(arguments):
-    sys.argv = ["torchrun"] + arguments
+def torchrun(arguments: list[str]) -> int:
+    sys.argv = ["torchrun", *arguments]
     ends = Ends() if hasattr(os, "waitid") else None
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -232,13 +240,13 @@ def torchrun(arguments):
         return told(rank, failure)
 
 
-def give_ranks_pipes():
+def give_ranks_pipes() -> None:
     """Gives each rank its own pipe instead of our stdout and stderr: the runner keeps its lines whole."""
     import subprocess
 
     begin = subprocess.Popen.__init__
 
-    def begin_with_pipe(self, *args, **kwargs):
+    def begin_with_pipe(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
         missing = [name for name in ("stdout", "stderr") if kwargs.get(name) is None]
         fd = rank_pipe((kwargs.get("env") or {}).get("RANK", "")) if missing else None
         if fd is None:
@@ -248,10 +256,10 @@ def give_ranks_pipes():
         finally:
             os.close(fd)
 
-    subprocess.Popen.__init__ = begin_with_pipe
+    subprocess.Popen.__init__ = begin_with_pipe  # type: ignore[method-assign]
 
 
-def rank_pipe(rank):
+def rank_pipe(rank: str) -> int | None:
     """The pipe that the runner has made for a rank; None if there is none, or it is gone."""
     import stat
 
@@ -269,7 +277,7 @@ def rank_pipe(rank):
     return fd
 
 
-def give_ranks_the_grace():
+def give_ranks_the_grace() -> None:
     """torchrun kills its ranks 30 s after asking them to end: a run may have more time than that to save its state."""
     try:
         from torch.distributed.elastic.multiprocessing import api
@@ -279,14 +287,14 @@ def give_ranks_the_grace():
         return
     grace = number("SVC_STOP_GRACE_SECONDS", 0)
 
-    def close_with_grace(context, death_sig=None, timeout=30):
+    def close_with_grace(context: Any, death_sig: Any = None, timeout: int = 30) -> Any:
         return close(context, death_sig, max(timeout, grace))
 
     api.PContext.close = close_with_grace
 
 
-def told(rank, failure):
-    code = failure.exitcode if failure.exitcode > 0 else 128 - failure.exitcode
+def told(rank: int, failure: Any) -> int:
+    code = int(failure.exitcode if failure.exitcode > 0 else 128 - failure.exitcode)
     how = "exited with code %d" % code if failure.exitcode > 0 else "was ended by %s" % signal_name(-failure.exitcode)
     nodes = number("SVC_NUM_NODES", 1)
     if nodes > 1 and code in ECHOES:
@@ -298,26 +306,27 @@ def told(rank, failure):
     return code
 
 
-def signal_name(value):
+def signal_name(value: int) -> str:
     try:
         return signal.Signals(value).name
     except ValueError:
         return "signal %d" % value
 
 
-def without_torchrun(command):
+def without_torchrun(command: list[str]) -> list[str]:
     """The script of a torchrun command, as one plain process."""
-    rest = command[1 + len(TORCHRUN):]
+    rest = command[1 + len(TORCHRUN) :]
     while rest and rest[0].startswith("--") and rest[0] != "--no_python":
         rest = rest[1:]
     if rest[:1] == ["--no_python"]:
         return rest[1:]
-    return [command[0], "-u"] + rest  # `-m module` has the same form
+    return [command[0], "-u", *rest]  # `-m module` has the same form
 
 
 # ---- The way in -----------------------------------------------------------------------------------------------------
 
-def become(command):
+
+def become(command: list[str]) -> NoReturn:
     try:
         os.execvp(command[0], command)
     except OSError as error:
@@ -330,15 +339,15 @@ def become(command):
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
-def processes_of(command):
+def processes_of(command: list[str]) -> int:
     for word in command:
         if word.startswith("--nproc_per_node="):
-            word = word.split("=")[1]
-            return int(word) if word.isdigit() else 1
+            number = word.split("=")[1]
+            return int(number) if number.isdigit() else 1
     return 1
 
 
-def main(argv):
+def main(argv: list[str]) -> int:
     if len(argv) < 4 or argv[1] not in ("plain", "auto", "torchrun", "ray") or argv[2] != "--":
         say("usage: _launch.py plain|auto|torchrun|ray -- COMMAND...")
         return 2
@@ -362,8 +371,8 @@ def main(argv):
     if mode == "ray":
         import runpy
 
-        return runpy.run_path(os.path.join(here, "_launch_ray.py"))["main"](command, say, MISSING)
-    return torchrun(command[1 + len(TORCHRUN):])
+        return int(runpy.run_path(os.path.join(here, "_launch_ray.py"))["main"](command, say, MISSING))
+    return torchrun(command[1 + len(TORCHRUN) :])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ Y2. The other nodes end when the head reports the end of the script, with any re
 Y3. A node whose Ray ends before that, or that loses the head, fails.
 """
 
+from __future__ import annotations
+
 import hmac
 import os
 import select
@@ -15,6 +17,10 @@ import socket
 import subprocess
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
 
 PORT = 6379
 # The port at which the head announces the end to the other nodes.
@@ -26,6 +32,10 @@ END_SECONDS = 60
 LOOK_SECONDS = 0.2
 WAIT_FOR_NODES = """
 import sys, time, ray
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
 ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
 end = time.monotonic() + float(sys.argv[3])
 while True:
@@ -42,7 +52,7 @@ class Failed(Exception):
     pass
 
 
-def main(command, say, missing):
+def main(command: list[str], say: Callable[[str], None], missing: int) -> int:
     from importlib import util
 
     if util.find_spec("ray") is None:
@@ -60,7 +70,7 @@ def main(command, say, missing):
         ray.stop()
 
 
-def on_head(ray, command, nodes, say):
+def on_head(ray: Ray, command: list[str], nodes: int, say: Callable[[str], None]) -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as door:
         if nodes > 1:
             door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -81,7 +91,7 @@ def on_head(ray, command, nodes, say):
     return code
 
 
-def on_other(ray, say):
+def on_other(ray: Ray, say: Callable[[str], None]) -> int:
     wait_for(ray.head, PORT, ray).close()
     ray.start(["--address=%s" % ray.address])
     with wait_for(ray.head, END_PORT, ray) as wire:
@@ -96,7 +106,7 @@ def on_other(ray, say):
             ray.check()
 
 
-def tell_the_end(door, others):
+def tell_the_end(door: socket.socket, others: int) -> None:
     """Tell every other node that shows the token; they connected long ago, and wait in the listen queue. A connection
     without the token does not use up a node's turn."""
     door.settimeout(2)
@@ -117,11 +127,11 @@ def tell_the_end(door, others):
             continue
 
 
-def token():
+def token() -> bytes:
     return (os.environ.get("RAY_AUTH_TOKEN") or "-").encode()[:256]
 
 
-def watched(command, ray):
+def watched(command: list[str], ray: Ray) -> int:
     """The exit code of the command; fails if Ray ends earlier."""
     process = subprocess.Popen(command, env=dict(os.environ, RAY_ADDRESS=ray.address))
     while True:
@@ -135,7 +145,7 @@ def watched(command, ray):
                 raise
 
 
-def wait_for(host, port, ray):
+def wait_for(host: str, port: int, ray: Ray) -> socket.socket:
     """A connection to the port, as soon as it is open."""
     end = time.monotonic() + ALIVE_SECONDS
     while True:
@@ -143,32 +153,32 @@ def wait_for(host, port, ray):
             return socket.create_connection((host, port), 5)
         except OSError as error:
             if time.monotonic() > end:
-                raise Failed("no process answers at %s:%d: %s" % (host, port, error))
+                raise Failed("no process answers at %s:%d: %s" % (host, port, error)) from error
         ray.check()
         time.sleep(LOOK_SECONDS)
 
 
 class Ray:
-    def __init__(self, head, gpus):
+    def __init__(self, head: str, gpus: str) -> None:
         self.head = head
         self.address = "%s:%d" % (head, PORT)
         self._gpus = gpus
-        self._process = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._log = os.path.join(os.environ.get("SVC_RUN_DIR") or ".", "ray-start.log")
 
-    def start(self, options):
-        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-gpus=%s" % self._gpus] + options
+    def start(self, options: list[str]) -> None:
+        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-gpus=%s" % self._gpus, *options]
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
-    def check(self):
+    def check(self) -> None:
         if self._process is None or self._process.poll() is None:
             return
         with open(self._log, "rb") as log:
             os.write(2, log.read()[-4000:])
         raise Failed("ray start ended with code %d" % self._process.returncode)
 
-    def stop(self):
+    def stop(self) -> None:
         if self._process is None:
             return
         self._process.terminate()

@@ -161,15 +161,15 @@ class ReconcileReport:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ReconcileReport:
         """From the JSON of the report."""
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in _known(cls, record).items()
-        }
+        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in _known(cls, record).items()}
         return cls(**values)
 
 
 class LogStream(Protocol):
-    """The lines of a job's log as they arrive, and states of an unfinished line, which end with ``\\r``. ``close``
-    may be called from another thread and ends the iteration."""
+    """The lines of a job's log as they arrive, and states of an unfinished line, which end with ``\\r``.
+
+    ``close`` may be called from another thread and ends the iteration.
+    """
 
     def __iter__(self) -> Iterator[str]: ...
     def __next__(self) -> str: ...

@@ -22,14 +22,15 @@ from _collections_abc import Mapping as _Mapping
 from itertools import count
 
 try:
-    from _json import encode_basestring_ascii as _quote
+    from _json import encode_basestring_ascii
 except ImportError:  # an interpreter without the C helper
-    from json.encoder import py_encode_basestring_ascii as _quote
+    from json.encoder import py_encode_basestring_ascii as encode_basestring_ascii
 
+_quote = encode_basestring_ascii
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable, List, Mapping, Optional, Tuple
+    from typing import Any, Iterable, Mapping
 
 _LINE_BYTES_MAX = 4096
 _WAIT_SECONDS_MAX = 1.0
@@ -61,18 +62,18 @@ class _State:
         self.next_step = count(0).__next__
         self.channel = os.environ.get("SVC_RECORDS", "")
         # Descriptor, device and inode of the open channel. A script may close descriptors that are not its own.
-        self.channel_at = None  # type: Optional[Tuple[int, int, int]]
+        self.channel_at: tuple[int, int, int] | None = None
         self.channel_retry_at = 0.0
         self.off = False
         self.torn = False
         self.dropped = 0
-        self.names = {}  # type: dict[str, str]
+        self.names: dict[str, str] = {}
         # Passes the same records to the tracker, if one is configured; False until the first of them.
-        self.forward = False  # type: Any
-        self.warned = set()  # type: set[str]
+        self.forward: Any = False
+        self.warned: set[str] = set()
 
 
-_state = None  # type: Optional[_State]
+_state: _State | None = None
 _making = _thread.allocate_lock()
 
 
@@ -105,7 +106,7 @@ def _writable(fd: int, seconds: float) -> bool:
         return True
 
 
-def log(values: Mapping[str, Any], step: Optional[int] = None, all_ranks: bool = False) -> None:
+def log(values: Mapping[str, Any], step: int | None = None, all_ranks: bool = False) -> None:
     """Record metrics of the run: they are stored, charted on the run's page and kept out of its log.
 
     :param values: name to anything that ``float()`` accepts: NumPy scalars, arrays and tensors of one element on
@@ -123,16 +124,13 @@ def log(values: Mapping[str, Any], step: Optional[int] = None, all_ranks: bool =
         state = _state or _this()
         if state.leaves_it_to_rank_0 and not all_ranks:
             return
-        if step is None:
-            at_text = str(state.next_step())
-        else:
-            at_text = _step_text(state, step)
+        at_text = str(state.next_step()) if step is None else _step_text(state, step)
         if state.head:
             _log_in_job(state, values, at_text)
         else:
-            _log_outside(state, values, at_text)
+            _log_outside(values, at_text)
     except Exception as error:  # S2
-        _warn("log", "svc.log: the call was skipped: {!r}".format(error))
+        _warn("log", f"svc.log: the call was skipped: {error!r}")
 
 
 def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
@@ -140,7 +138,7 @@ def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
     head = '%s{"k":"m","n":%d,"s":%s,"t":%.3f,"r":%d,"m":{' % (state.head, n, at, time.time(), state.rank)
     room = _LINE_BYTES_MAX - len(head) - 4  # "}}\n", and the line end before it after a torn record
     names = state.names
-    parts = []  # type: List[str]
+    parts: list[str] = []
     used = 0
     for name, value in _flat(values):
         quoted = names.get(name) if type(name) is str else None
@@ -154,12 +152,12 @@ def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:
             try:
                 number = _number(value)
             except _NoNumber as why:
-                _warn("value " + quoted, "svc.log: {} is skipped: {}".format(quoted, why))
+                _warn("value " + quoted, f"svc.log: {quoted} is skipped: {why}")
                 continue
         part = quoted + ":" + number
         if used + len(part) + 1 > room:
             if len(part) + 1 > room:  # 512 characters, all of them escaped
-                _warn("long " + quoted[:64], "svc.log: {}… is skipped: the name is too long".format(quoted[:64]))
+                _warn("long " + quoted[:64], f"svc.log: {quoted[:64]}… is skipped: the name is too long")
                 continue
             if parts:
                 _record(state, head + ",".join(parts) + "}}\n")
@@ -189,31 +187,31 @@ def _forwarding(state: _State) -> Any:
 
         return _tracker.start(_say)
     except Exception as error:  # S2
-        _say("svc.log: metrics do not go to the tracker: {!r}".format(error))
+        _say(f"svc.log: metrics do not go to the tracker: {error!r}")
         return None
 
 
-def _log_outside(state: _State, values: Mapping[str, Any], at: str) -> None:
+def _log_outside(values: Mapping[str, Any], at: str) -> None:
     words = []
     for name, value in _flat(values):
         try:
             number = _number(value)
         except _NoNumber as why:
-            _warn("value " + str(name), "svc.log: {!r} is skipped: {}".format(name, why))
+            _warn("value " + str(name), f"svc.log: {name!r} is skipped: {why}")
         else:
             words.append("{}={}".format(name, number.strip('"') if len(number) < 9 else "{:.5g}".format(float(number.strip('"')))))
     sys.stdout.write("[svc] step {}: {}\n".format(at, " ".join(words)))
     sys.stdout.flush()
 
 
-def _name(state: _State, name: Any) -> Optional[str]:
+def _name(state: _State, name: Any) -> str | None:
     """The name as a JSON string, in ASCII: a line never ends inside a character."""
     if not isinstance(name, str):
-        _warn("name " + repr(name)[:200], "svc.log: {!r} is skipped: names must be strings".format(name))
+        _warn("name " + repr(name)[:200], f"svc.log: {name!r} is skipped: names must be strings")
         return None
     plain = name.encode("utf-8", "replace").decode("utf-8")  # lone surrogates do not exist in UTF-8
     if not 0 < len(plain.encode("utf-16-le")) // 2 <= _NAME_UNITS_MAX:
-        _warn("long " + plain[:64], "svc.log: {!r} is skipped: a name must have 1 to {} characters".format(plain[:64], _NAME_UNITS_MAX))
+        _warn("long " + plain[:64], f"svc.log: {plain[:64]!r} is skipped: a name must have 1 to {_NAME_UNITS_MAX} characters")
         return None
     quoted = _quote(plain)
     if len(state.names) < _NAMES_MAX:
@@ -221,7 +219,7 @@ def _name(state: _State, name: Any) -> Optional[str]:
     return quoted
 
 
-def _flat(values: Mapping[Any, Any]) -> Iterable[Tuple[Any, Any]]:
+def _flat(values: Mapping[Any, Any]) -> Iterable[tuple[Any, Any]]:
     """The members of ``values``; of a dict in it, the members with both names and a ``/`` between them."""
     items = values.items()
     for _, value in items:
@@ -229,19 +227,19 @@ def _flat(values: Mapping[Any, Any]) -> Iterable[Tuple[Any, Any]]:
             break
     else:
         return items
-    found = []  # type: List[Tuple[Any, Any]]
+    found: list[tuple[Any, Any]] = []
     _flatten(values, "", found, 0)
     return found
 
 
-def _flatten(values: Mapping[Any, Any], before: str, found: List[Tuple[Any, Any]], depth: int) -> None:
+def _flatten(values: Mapping[Any, Any], before: str, found: list[tuple[Any, Any]], depth: int) -> None:
     for name, value in values.items():
-        if before and isinstance(name, (str, int)):
-            name = "{}/{}".format(before, name)
-        if isinstance(value, _Mapping) and depth < _DEPTH_MAX and isinstance(name, (str, int)):
-            _flatten(value, str(name), found, depth + 1)
+        named = isinstance(name, (str, int))
+        full = f"{before}/{name}" if before and named else name
+        if named and isinstance(value, _Mapping) and depth < _DEPTH_MAX:
+            _flatten(value, str(full), found, depth + 1)
         else:
-            found.append((name, value))
+            found.append((full, value))
 
 
 class _NoNumber(Exception):
@@ -294,9 +292,9 @@ def _plain_number(value: Any) -> Any:
 
 def _why_no_number(value: Any, kind: str, error: Exception) -> str:
     try:
-        shape = getattr(value, "shape", None)
+        shape = getattr(value, "shape", None) or ()
         count = 1
-        for length in shape if shape is not None else ():
+        for length in shape:
             count *= int(length)
         if count != 1:
             return "expected one number, but this {} has {} (shape {}); log its mean, for example".format(
@@ -305,9 +303,9 @@ def _why_no_number(value: Any, kind: str, error: Exception) -> str:
     except Exception:  # a shape of another kind
         pass
     if isinstance(value, str):
-        return "{!r} is not a number".format(value[:40])
+        return f"{value[:40]!r} is not a number"
     words = str(error).strip().split("\n")[0][:200]
-    return "expected a number, not {} ({})".format(kind, words) if words else "expected a number, not {}".format(kind)
+    return f"expected a number, not {kind} ({words})" if words else f"expected a number, not {kind}"
 
 
 def _step_text(state: _State, step: Any) -> str:
@@ -316,7 +314,7 @@ def _step_text(state: _State, step: Any) -> str:
     except _NoNumber:
         text = ""
     if not text or text[0] == '"' or len(text) > 20:
-        _warn("step", "svc: step {!r} is not a valid number; svc counts the calls instead".format(step))
+        _warn("step", f"svc: step {step!r} is not a valid number; svc counts the calls instead")
         text = str(state.next_step())
     return text
 
@@ -353,7 +351,7 @@ def _flush() -> None:
         pass
 
 
-def _write(fd: int, data: bytes) -> Optional[int]:
+def _write(fd: int, data: bytes) -> int | None:
     """Writes within a second. Returns how many bytes were not accepted; None if no process reads ``fd`` any more."""
     deadline = 0.0
     while data:
@@ -375,7 +373,7 @@ def _write(fd: int, data: bytes) -> Optional[int]:
 def _tell_dropped(state: _State) -> None:
     if state.dropped:
         lost, state.dropped = state.dropped, 0
-        _say("svc.log: {} record(s) were dropped, because the output was not read in time or the disk was full".format(lost))
+        _say(f"svc.log: {lost} record(s) were dropped, because the output was not read in time or the disk was full")
 
 
 def _send(state: _State, data: bytes) -> bool:
@@ -396,7 +394,7 @@ def _send(state: _State, data: bytes) -> bool:
     return True
 
 
-def _channel(state: _State) -> Optional[int]:
+def _channel(state: _State) -> int | None:
     """The open channel; while it is missing, it is searched at most once a second."""
     at = state.channel_at
     if at is not None:
@@ -417,9 +415,9 @@ def _channel(state: _State) -> Optional[int]:
                 return fd
             os.close(fd)
         except OSError as error:
-            why = error.strerror
+            why = error.strerror or str(error)
         state.channel_retry_at = time.monotonic() + 1.0
-    _warn("channel", "svc.log: metrics are sent by stdout, because their pipe ({}) is not usable: {}".format(state.channel, why))
+    _warn("channel", f"svc.log: metrics are sent by stdout, because their pipe ({state.channel}) is not usable: {why}")
     return None
 
 

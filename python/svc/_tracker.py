@@ -22,7 +22,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Optional
+    from typing import Callable
 
 _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, which older versions of fcntl do not name
@@ -41,7 +41,7 @@ def wanted() -> bool:
     return bool(env.get("TRACKER_API_KEY", "").strip()) or mode == "offline"
 
 
-def start(say: Callable[[str], None]) -> Optional[Callable[[bytes], None]]:
+def start(say: Callable[[str], None]) -> Callable[[bytes], None] | None:
     """Start the forwarding; the returned function takes one record's line. None if forwarding is not wanted."""
     if not wanted():
         return None
@@ -51,7 +51,7 @@ def start(say: Callable[[str], None]) -> Optional[Callable[[bytes], None]]:
     try:
         return _Forwarder(say).put
     except Exception as error:  # T1
-        say("svc.log: metrics do not go to the tracker: its process cannot be started ({})".format(error))
+        say(f"svc.log: metrics do not go to the tracker: its process cannot be started ({error})")
         return None
 
 
@@ -103,13 +103,13 @@ class _Forwarder:
             return
         code = 1 if getattr(sys, "last_type", None) is not None else 0
         if self._dropped:
-            self._say("svc.log: {} record(s) did not go to the tracker; svc has them".format(self._dropped))
-        self._close('{{"k":"end","code":{}}}\n'.format(code).encode())
+            self._say(f"svc.log: {self._dropped} record(s) did not go to the tracker; svc has them")
+        self._close(f'{{"k":"end","code":{code}}}\n'.encode())
         seconds = _seconds()
         try:
             self._child.wait(seconds)
         except subprocess.TimeoutExpired:
-            self._say("svc.log: the tracker did not take everything within {:g} s; svc has all of it".format(seconds))
+            self._say(f"svc.log: the tracker did not take everything within {seconds:g} s; svc has all of it")
 
     def _close(self, last: bytes) -> None:
         """Sends the end record, waiting a moment for room; the end of the pipe means the same, less exactly."""

@@ -9,6 +9,8 @@ P4. The run at the tracker has the job's id. A record of the log stream tells sv
 Started as a script; Python 3.8 or newer, and the tracker's library.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -17,6 +19,10 @@ import sys
 import tempfile
 import threading
 from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterable
 
 QUEUE_MAX = 100_000
 INIT_SECONDS = 30.0
@@ -29,15 +35,15 @@ STEP = "svc_step"
 class Inbox:
     """Records in order, from the thread that reads the pipe to the one that forwards."""
 
-    def __init__(self):
-        self.records = deque()
+    def __init__(self) -> None:
+        self.records: deque[dict[str, Any]] = deque()
         self.changed = threading.Condition()
         self.ended = False
         self.closed = False
         self.code = 1  # the pipe ended without an end record: the script was killed
         self.dropped = 0
 
-    def read(self, stream):
+    def read(self, stream: Iterable[bytes]) -> None:
         for line in stream:
             try:
                 record = json.loads(line)
@@ -58,7 +64,7 @@ class Inbox:
             self.ended = True
             self.changed.notify()
 
-    def take(self):
+    def take(self) -> tuple[dict[str, Any], Any] | None:
         """The next call's values, with their step; None at the end. One call may have arrived in several records."""
         with self.changed:
             while not self.records and not self.ended:
@@ -71,58 +77,58 @@ class Inbox:
                 values.update(self.records.popleft()["m"])
         return {name: number(value) for name, value in values.items()}, first.get("s")
 
-    def close(self):
+    def close(self) -> None:
         """Stops forwarding; the pipe is still read, so that no writer gets a broken one."""
         with self.changed:
             self.closed = True
             self.records.clear()
 
-    def wait_for_end(self):
+    def wait_for_end(self) -> None:
         with self.changed:
             while not self.ended:
                 self.changed.wait()
 
 
-def number(value):
+def number(value: Any) -> Any:
     return float(value) if isinstance(value, str) else value
 
 
 class Outlet:
     """The run's own stdout and stderr; the library's output is dropped."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.out, self.err = os.dup(1), os.dup(2)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 1)
         os.dup2(null, 2)
-        self.said = set()
+        self.said: set[str] = set()
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         if text not in self.said:
             self.said.add(text)
-            self.write(self.err, "svc.log: {}\n".format(text))
+            self.write(self.err, f"svc.log: {text}\n")
 
-    def record(self, fields):
+    def record(self, fields: dict[str, Any]) -> None:
         mark = os.environ.get("SVC_METRICS_MARK", "")
         if mark:
             self.write(self.out, "\x1esvc1:{} {}\n".format(mark, json.dumps(fields, separators=(",", ":"))))
 
     @staticmethod
-    def write(fd, text):
+    def write(fd: int, text: str) -> None:
         try:
             os.write(fd, text.encode("ascii", "backslashreplace"))
         except OSError:
             pass
 
 
-def seconds_left():
+def seconds_left() -> float:
     try:
         return min(3600.0, max(1.0, float(os.environ.get("SVC_TRACKER_FINISH_SECONDS", "20"))))
     except ValueError:
         return 20.0
 
 
-def plain(error):
+def plain(error: BaseException) -> str:
     """An exception in one line without the key."""
     text = " ".join(str(error).split()) or type(error).__name__
     for name in ("TRACKER_API_KEY", "WANDB_API_KEY"):
@@ -132,26 +138,24 @@ def plain(error):
     return text[:300].rstrip(".")
 
 
-def library(outlet):
+def library(outlet: Outlet) -> Any:
     try:
         import wandb
     except ImportError:
         wandb = None
     if not hasattr(wandb, "init"):  # also a folder of that name, which it leaves behind
-        outlet.say(
-            "metrics do not go to the tracker: its library is not installed on this machine (add `wandb` to requirements.txt)"
-        )
+        outlet.say("metrics do not go to the tracker: its library is not installed on this machine (add `wandb` to requirements.txt)")
         return None
     return wandb
 
 
-def begin(wandb, outlet):
+def begin(wandb: Any, outlet: Outlet) -> Any:
     """The open run, or None. The library limits the time, and this code does so if the library hangs."""
     done = threading.Event()
 
-    def give_up():
+    def give_up() -> None:
         if not done.wait(INIT_SECONDS + INIT_SECONDS_MORE):
-            outlet.say("metrics do not go to the tracker: it did not answer within {:g} s".format(INIT_SECONDS + INIT_SECONDS_MORE))
+            outlet.say(f"metrics do not go to the tracker: it did not answer within {INIT_SECONDS + INIT_SECONDS_MORE:g} s")
             os._exit(0)
 
     threading.Thread(target=give_up, daemon=True).start()
@@ -167,13 +171,13 @@ def begin(wandb, outlet):
             mark(folder)
         return run
     except BaseException as error:
-        outlet.say("metrics do not go to the tracker: {}. svc has them".format(plain(error)))
+        outlet.say(f"metrics do not go to the tracker: {plain(error)}. svc has them")
         return None
     finally:
         done.set()
 
 
-def mark(folder):
+def mark(folder: str) -> None:
     """The library made this folder because svc started it: the mark keeps it out of the code of later runs
     (_checkpoints.py)."""
     try:
@@ -183,21 +187,21 @@ def mark(folder):
         pass  # The folder is not writable.
 
 
-def tell_where(run, outlet):
+def tell_where(run: Any, outlet: Outlet) -> None:
     url = getattr(run, "url", None)
     if isinstance(url, str) and url:
-        outlet.say("metrics also go to {}".format(url))
+        outlet.say(f"metrics also go to {url}")
         outlet.record({"k": "t", "url": url, "r": 0})
     else:
         outlet.say("metrics also go to {}, for `wandb sync`".format(os.path.dirname(str(getattr(run, "dir", "")))))
 
 
-def forward(run, inbox, outlet):
+def forward(run: Any, inbox: Inbox, outlet: Outlet) -> None:
     failures = 0
     while True:
         call = inbox.take()
         if call is None:
-            return
+            return None
         values, step = call
         try:
             # The step is an ordinary value, and the axis of all others: steps may come in any order.
@@ -205,12 +209,12 @@ def forward(run, inbox, outlet):
             failures = 0
         except Exception as error:
             failures += 1
-            outlet.say("the tracker refused values: {}. svc has them".format(plain(error)))
+            outlet.say(f"the tracker refused values: {plain(error)}. svc has them")
             if failures >= FAILURES_MAX:
                 return inbox.close()
 
 
-def settings_of_the_library(folder):
+def settings_of_the_library(folder: str | None) -> None:
     """Settings by the owner stay."""
     for name, value in (
         ("WANDB_API_KEY", os.environ.get("TRACKER_API_KEY", "").strip()),
@@ -225,7 +229,7 @@ def settings_of_the_library(folder):
             os.environ.setdefault(name, value)
 
 
-def main():
+def main() -> None:
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -250,16 +254,16 @@ def main():
         forward(run, inbox, outlet)
         inbox.wait_for_end()
         if inbox.dropped:
-            outlet.say("{} record(s) did not go to the tracker; svc has them".format(inbox.dropped))
+            outlet.say(f"{inbox.dropped} record(s) did not go to the tracker; svc has them")
         try:
             run.finish(exit_code=inbox.code)
         except Exception as error:
-            outlet.say("the tracker's run was not finished: {}".format(plain(error)))
+            outlet.say(f"the tracker's run was not finished: {plain(error)}")
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def end_in_time(inbox):
+def end_in_time(inbox: Inbox) -> None:
     """P3: once the pipe has ended, the remaining time is limited."""
     inbox.wait_for_end()
     threading.Event().wait(seconds_left())

@@ -143,7 +143,7 @@ async def vram_for(model: str) -> int:
     return _client.vram_for(model)
 
 
-class hub:
+class hub:  # noqa: N801  stands for the module of that name
     """The functions of ``svc.hub``: ``await svc.aio.hub.pull(...)``. A cancelled call does not cancel the pull."""
 
     @staticmethod
@@ -156,9 +156,7 @@ class hub:
         token: str | None = None,
     ) -> str:
         """See ``svc.hub.pull``."""
-        return await _in_thread(
-            _hub.pull, model_id, revision=revision, local_dir=local_dir, allow_patterns=allow_patterns, token=token
-        )
+        return await _in_thread(_hub.pull, model_id, revision=revision, local_dir=local_dir, allow_patterns=allow_patterns, token=token)
 
     @staticmethod
     async def from_local(path: str | os.PathLike[str]) -> str:

@@ -61,7 +61,7 @@ def pull(
         body["local_dir"] = _absolute("local_dir", local_dir)
     if allow_patterns is not None:
         body["allow_patterns"] = allow_patterns if isinstance(allow_patterns, str) else list(allow_patterns)
-    state: Mapping[str, Any] = _client._call("POST", "/v1/hub/pull", body)["pull"]
+    state: Mapping[str, Any] = _client.call("POST", "/v1/hub/pull", body)["pull"]
     line = _Line(sys.stderr)
     pause, pause_max = _POLL_SECONDS
     try:
@@ -69,7 +69,7 @@ def pull(
             line.show(state)
             time.sleep(pause)
             pause = min(pause * 1.5, pause_max)
-            state = _client._call("GET", f"/v1/hub/pulls/{quote(str(state['id']), safe='')}")["pull"]
+            state = _client.call("GET", f"/v1/hub/pulls/{quote(str(state['id']), safe='')}")["pull"]
     finally:
         line.close()
     if state["status"] == "succeeded":
@@ -89,7 +89,7 @@ def from_local(path: str | os.PathLike[str]) -> str:
     missing: weights, parts of them, the configuration, pointers of git-lfs in place of files. Nothing is copied or
     changed.
     """
-    found = _client._call("POST", "/v1/hub/models", {"path": _absolute("path", path)})
+    found = _client.call("POST", "/v1/hub/models", {"path": _absolute("path", path)})
     for warning in found.get("warnings", ()):
         print(f"svc: {found['path']}: {warning}", file=sys.stderr)
     return str(found["path"])
@@ -100,13 +100,13 @@ def models() -> list[Model]:
     known = Model.__dataclass_fields__
     return [
         Model(**{name: record.get(name) for name in known})  # a newer control plane may send more fields
-        for record in _client._call("GET", "/v1/hub/models")["models"]
+        for record in _client.call("GET", "/v1/hub/models")["models"]
     ]
 
 
 def remove(model_id: str) -> list[str]:
     """Delete svc's copies of a model and return the deleted folders. A ``local_dir`` that you chose yourself stays."""
-    return list(_client._call("DELETE", f"/v1/hub/models/{quote(model_id)}")["removed"])
+    return list(_client.call("DELETE", f"/v1/hub/models/{quote(model_id)}")["removed"])
 
 
 def _absolute(field: str, path: str | os.PathLike[str]) -> str:

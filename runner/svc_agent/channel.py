@@ -18,27 +18,47 @@ from .refusal import Refusal
 from .runner_calls import op_runner, op_start, op_stop
 from .trees import op_compare, op_mkdir, op_put, op_remove_tree
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO, Callable
+
 ALIVE_SECONDS = 5
 # A silently cut connection leaves an agent behind; it ends after this time, and a control plane that needs one
 # starts another.
 UNASKED_SECONDS = 900
 FULL = (errno.ENOSPC, errno.EDQUOT)
-QUICK = {"status": op_status, "read_log": op_read_log, "read_samples": op_read_samples, "ack": op_ack,
-         "read_file": op_read_file, "read_pieces": op_read_pieces, "data_ranges": op_data_ranges, "hash_file": op_hash_file,
-         "mkdir": op_mkdir}
-SLOW = {"hello": op_hello, "start": op_start, "stop": op_stop, "follow": op_follow, "list": op_list,
-        "keep": op_keep, "remove_tree": op_remove_tree, "gate_look": op_gate_look}
+QUICK = {
+    "status": op_status,
+    "read_log": op_read_log,
+    "read_samples": op_read_samples,
+    "ack": op_ack,
+    "read_file": op_read_file,
+    "read_pieces": op_read_pieces,
+    "data_ranges": op_data_ranges,
+    "hash_file": op_hash_file,
+    "mkdir": op_mkdir,
+}
+SLOW = {
+    "hello": op_hello,
+    "start": op_start,
+    "stop": op_stop,
+    "follow": op_follow,
+    "list": op_list,
+    "keep": op_keep,
+    "remove_tree": op_remove_tree,
+    "gate_look": op_gate_look,
+}
 BODIED = {"runner": op_runner, "guard": op_guard, "compare": op_compare, "put": op_put, "gate": op_gate}
 
 
 class Channel:
-    def __init__(self, out):
+    def __init__(self, out: int) -> None:
         self.out = out
         self.lock = threading.Lock()
-        self.busy = set()
+        self.busy: set[int] = set()
         self.asked_at = time.monotonic()
 
-    def send(self, head, body=b""):
+    def send(self, head: dict[str, Any], body: bytes = b"") -> None:
         if body:
             head["bytes"] = len(body)
         # Only ASCII, and no escape that the reader could interpret differently.
@@ -52,9 +72,9 @@ class Channel:
             for part in (data, body):
                 view = memoryview(part)
                 while view:
-                    view = view[os.write(self.out, view):]
+                    view = view[os.write(self.out, view) :]
 
-    def serve(self, number, work, *args):
+    def serve(self, number: int, work: Callable[..., tuple[dict[str, Any], bytes]], *args: Any) -> None:
         try:
             value, body = work(*args)
             head = {"id": number, "ok": value}
@@ -71,7 +91,7 @@ class Channel:
         except OSError:
             os._exit(0)  # the control plane no longer listens
 
-    def say_alive(self):
+    def say_alive(self) -> None:
         while True:
             time.sleep(ALIVE_SECONDS)
             if not self.busy and time.monotonic() - self.asked_at > UNASKED_SECONDS:
@@ -82,7 +102,7 @@ class Channel:
                 except OSError:
                     os._exit(0)
 
-    def listen(self, source):
+    def listen(self, source: BinaryIO) -> None:
         threading.Thread(target=self.say_alive, daemon=True).start()
         while True:
             row = source.readline(8 << 20)
@@ -97,8 +117,8 @@ class Channel:
                 continue
             args = (BODIED[op], ask, body) if op in BODIED else (SLOW[op], ask) if op in SLOW else (unknown, ask)
             self.busy.add(number)
-            threading.Thread(target=self.serve, args=(number,) + args, daemon=True).start()
+            threading.Thread(target=self.serve, args=(number, *args), daemon=True).start()
 
 
-def unknown(ask):
+def unknown(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     raise Refusal("refused", "there is no %s" % str(ask.get("op"))[:100])

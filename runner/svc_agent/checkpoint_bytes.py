@@ -10,13 +10,19 @@ from .checkpoints import INODE_MASK, LINKED, checkpoint_dir, folder_below, mtime
 from .log import PIECE_MAX
 from .refusal import Refusal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, TypeVar
+
+    T = TypeVar("T")
+
 PIECES_MAX = 1000
 RANGES_MAX = 10000
 # Errors of a single file, which do not affect the others.
 UNREADABLE = (errno.EACCES, errno.EPERM, errno.EIO)
 
 
-def open_below(top, path):
+def open_below(top: str | None, path: str) -> int:
     """A file below the checkpoint directory, opened without following any symlink (A3). The caller closes it."""
     names = path.split("/")
     if top is None or "\0" in path or any(n in ("", ".", "..") for n in names):
@@ -32,12 +38,12 @@ def open_below(top, path):
     except OSError as e:
         if fd is not None:
             os.close(fd)
-        if e.errno in (errno.ENOENT, errno.ENXIO) + LINKED:
-            raise Refusal("missing", path)
+        if e.errno in (errno.ENOENT, errno.ENXIO, *LINKED):
+            raise Refusal("missing", path) from e
         raise
 
 
-def open_checkpoint(ask):
+def open_checkpoint(ask: dict[str, Any]) -> int:
     """Opens the listed version of a file. The caller closes it."""
     fd = open_below(checkpoint_dir(ask["dir"]), ask["path"])
     try:
@@ -48,13 +54,13 @@ def open_checkpoint(ask):
         raise
 
 
-def check_unchanged(fd, ask):
+def check_unchanged(fd: int, ask: dict[str, Any]) -> None:
     s = os.fstat(fd)
     if not stat.S_ISREG(s.st_mode) or numbers_of(s) != (ask["size"], ask["mtime"], ask["inode"]):
         raise Refusal("changed", "%s as it was listed" % ask["path"])
 
 
-def reading(ask, read):
+def reading(ask: dict[str, Any], read: Callable[[int], T]) -> T:
     """The result of `read` on the listed file, if the file is the same before and after."""
     try:
         fd = open_checkpoint(ask)
@@ -66,11 +72,11 @@ def reading(ask, read):
             os.close(fd)
     except OSError as e:
         if e.errno in UNREADABLE:
-            raise Refusal("unreadable", os.strerror(e.errno))
+            raise Refusal("unreadable", os.strerror(e.errno or 0)) from e
         raise
 
 
-def op_read_file(ask):
+def op_read_file(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """One piece. Zeros are counted and not sent."""
     import hashlib
 
@@ -79,9 +85,10 @@ def op_read_file(ask):
     return {"sha256": hashlib.sha256(data).hexdigest(), "zeros": zeros}, b"" if zeros else data
 
 
-def data_ranges(fd, size):
+def data_ranges(fd: int, size: int) -> list[list[int]]:
     """[start, end] of each data range, at most RANGES_MAX; the last one then ends with the file."""
-    ranges, at = [], 0
+    ranges: list[list[int]] = []
+    at = 0
     while at < size:
         try:
             start = os.lseek(fd, at, os.SEEK_DATA)
@@ -99,11 +106,11 @@ def data_ranges(fd, size):
     return ranges
 
 
-def op_data_ranges(ask):
+def op_data_ranges(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     return {"ranges": reading(ask, lambda fd: data_ranges(fd, int(ask["size"])))}, b""
 
 
-def hash_of(fd, start, end):
+def hash_of(fd: int, start: int, end: int) -> str:
     import hashlib
 
     digest = hashlib.sha256()
@@ -116,11 +123,11 @@ def hash_of(fd, start, end):
     return digest.hexdigest()
 
 
-def op_hash_file(ask):
+def op_hash_file(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     return {"sha256": reading(ask, lambda fd: hash_of(fd, 0, int(ask["size"])))}, b""
 
 
-def read_piece(top, piece, room):
+def read_piece(top: str | None, piece: dict[str, Any], room: int) -> tuple[dict[str, Any], bytes]:
     """
     The bytes after `offset` of a file that may be growing, and the file's length. `checks` are ranges that must
     still have the same hashes as the caller's copy: a rewritten file is "changed", even with the same name and
@@ -146,7 +153,7 @@ def read_piece(top, piece, room):
         os.close(fd)
 
 
-def op_read_pieces(ask):
+def op_read_pieces(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """Pieces of many files in one answer: one line for each, in the order of the request."""
     top, found, bodies, room = checkpoint_dir(ask["dir"]), [], [], PIECE_MAX
     for piece in ask["pieces"][:PIECES_MAX]:
@@ -155,7 +162,7 @@ def op_read_pieces(ask):
         except Refusal as e:
             head, body = {"why": e.kind}, b""
         except OSError as e:
-            head, body = {"why": os.strerror(e.errno)}, b""
+            head, body = {"why": os.strerror(e.errno or 0)}, b""
         room -= len(body)
         found.append(head)
         bodies.append(body)

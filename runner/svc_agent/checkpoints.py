@@ -9,6 +9,10 @@ import stat
 
 from .files import read_object
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 FILES_MAX = 100000
 DEPTH_MAX = 32
 LISTING_MAX = 32 << 20
@@ -17,11 +21,11 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LINKED = (errno.ELOOP, errno.ENOTDIR)
 
 
-def mtime_ms(s):
+def mtime_ms(s: os.stat_result) -> float:
     return s.st_mtime_ns / 1e6
 
 
-def checkpoint_dir(run):
+def checkpoint_dir(run: str) -> str | None:
     spec, _ = read_object(run + "/spec.json")
     folder = (spec or {}).get("checkpoint_dir")
     if isinstance(folder, str) and folder.startswith("/"):
@@ -31,7 +35,7 @@ def checkpoint_dir(run):
     return beside if os.path.isdir(beside) else None
 
 
-def why_unreadable(e):
+def why_unreadable(e: OSError) -> str | None:
     if e.errno in (errno.EACCES, errno.EPERM):
         return "it cannot be read: permission denied"
     if e.errno == errno.ENAMETOOLONG:
@@ -39,7 +43,7 @@ def why_unreadable(e):
     return "its path leads through a link" if e.errno == errno.ELOOP else None
 
 
-def led_to(top, fd, prefix, name):
+def led_to(top: str, fd: int, prefix: str, name: str) -> str | None:
     """The path below `top` to which a symlink points, by its text; None if it leaves the folder."""
     target = os.readlink(name, dir_fd=fd)
     if os.path.isabs(target):
@@ -51,11 +55,11 @@ def led_to(top, fd, prefix, name):
     return None if out_of(path) else path
 
 
-def out_of(path):
+def out_of(path: str) -> bool:
     return path == ".." or path.startswith("../")
 
 
-def folder_below(top, names):
+def folder_below(top: str, names: list[str]) -> int:
     """The folder at the end of `names`, opened without following any symlink (A3). The caller closes it."""
     fd = os.open(top, FOLDER)
     try:
@@ -68,7 +72,7 @@ def folder_below(top, names):
         raise
 
 
-def stat_below(top, path):
+def stat_below(top: str, path: str) -> os.stat_result:
     names = path.split("/")
     fd = folder_below(top, names[:-1])
     try:
@@ -77,7 +81,7 @@ def stat_below(top, path):
         os.close(fd)
 
 
-def linked(top, fd, prefix, name):
+def linked(top: str, fd: int, prefix: str, name: str) -> str | tuple[int, float, int, str, int]:
     """The numbers and the path of the plain file to which a symlink points; or why it does not count as one."""
     path = led_to(top, fd, prefix, name)
     if path is None:
@@ -96,19 +100,19 @@ def linked(top, fd, prefix, name):
         return "it is a link that leads through another link"
     if not stat.S_ISREG(s.st_mode):
         return "it is a link to what is no plain file"
-    return numbers_of(s) + (path, stored_bytes(s))
+    return (*numbers_of(s), path, stored_bytes(s))
 
 
-def numbers_of(s):
+def numbers_of(s: os.stat_result) -> tuple[int, float, int]:
     return s.st_size, mtime_ms(s), s.st_ino & INODE_MASK
 
 
-def stored_bytes(s):
+def stored_bytes(s: os.stat_result) -> int:
     """The number of bytes on disk: less than the file's size if it has holes."""
     return min(s.st_size, s.st_blocks * 512)
 
 
-def op_list(ask):
+def op_list(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """
     Every plain file below the checkpoint directory, one JSON array per line: path, size, time, inode, the path of the file that a symlink
     points to (or null), and the bytes that the disk holds of it; or path and refusal. Bytes of a name that are not UTF-8 appear as
@@ -117,16 +121,16 @@ def op_list(ask):
     top = checkpoint_dir(ask["dir"])
     rows, count = [], [0, 0]
 
-    def add(*row):
+    def add(*row: object) -> None:
         data = json.dumps(row).encode() + b"\n"
         rows.append(data)
         count[0] += 1
         count[1] += len(data)
 
-    def walk(fd, prefix, depth):
+    def walk(top: str, fd: int, prefix: str, depth: int) -> bool:
         """False once the bounds are reached."""
-        with os.scandir(fd) as entries:
-            entries = sorted(entries, key=lambda e: e.name)
+        with os.scandir(fd) as listed:
+            entries = sorted(listed, key=lambda e: e.name)
         for entry in entries:
             path = prefix + entry.name
             try:
@@ -137,7 +141,7 @@ def op_list(ask):
                         continue
                     inner = os.open(entry.name, FOLDER, dir_fd=fd)
                     try:
-                        if not walk(inner, path + "/", depth + 1):
+                        if not walk(top, inner, path + "/", depth + 1):
                             return False
                     finally:
                         os.close(inner)
@@ -149,8 +153,8 @@ def op_list(ask):
                     add(path, "it and what follows it are beyond the first %d files" % count[0])
                     return False
                 if is_link:
-                    found = linked(top, fd, prefix, entry.name)
-                    add(path, *((found, "link") if isinstance(found, str) else found))
+                    led = linked(top, fd, prefix, entry.name)
+                    add(path, *((led, "link") if isinstance(led, str) else led))
                 elif os.geteuid() != 0 and not os.access(entry.name, os.R_OK, dir_fd=fd):
                     add(path, "it cannot be read: permission denied")
                 else:
@@ -167,7 +171,7 @@ def op_list(ask):
         try:
             fd = os.open(top, FOLDER)
             try:
-                walk(fd, "", 0)
+                walk(top, fd, "", 0)
             finally:
                 os.close(fd)
         except OSError as e:

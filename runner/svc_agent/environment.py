@@ -14,11 +14,11 @@ PATHS = ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH")
 INIT = ("systemd", "init", "launchd", "runit", "openrc-init")
 
 
-def is_dropped(name):
+def is_dropped(name: str) -> bool:
     return name.startswith(DROPPED) or (name.endswith("_API_KEY") and name[:-8] in PROVIDERS)
 
 
-def first_process_variables():
+def first_process_variables() -> dict[str, str]:
     try:
         rows = (read_bytes("/proc/1/environ") or b"").split(b"\0")
     except OSError:
@@ -26,13 +26,13 @@ def first_process_variables():
     return dict(os.fsdecode(row).split("=", 1) for row in rows if row.find(b"=") > 0)
 
 
-def first_process_environment():
+def first_process_environment() -> dict[str, str]:
     """The environment of the container's first process, which SSH sessions do not see. Empty on a machine with its
     own init."""
     return {} if first_line("/proc/1/comm") in INIT else first_process_variables()
 
 
-def base_environment():
+def base_environment() -> dict[str, str]:
     """The environment that a run inherits: the session's and the container image's; search paths are joined."""
     session, first = dict(os.environ), first_process_environment()
     env = dict(first, **session)

@@ -9,21 +9,29 @@ import stat
 import threading
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, TypeVar
 
-def open_plain(path, access=os.O_RDONLY):
+    T = TypeVar("T")
+
+
+def open_plain(path: str, access: int = os.O_RDONLY) -> int:
     """Opens a plain file. A pipe that the script put in its place does not block: anything but a plain file counts
     as missing."""
     try:
         fd = os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as e:
-        raise OSError(errno.ENOENT, "no plain file", path) if e.errno == errno.ENXIO else e
+        if e.errno == errno.ENXIO:
+            raise OSError(errno.ENOENT, "no plain file", path) from e
+        raise
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
     raise OSError(errno.ENOENT, "no plain file", path)
 
 
-def read_bytes(path, limit=16 << 20):
+def read_bytes(path: str, limit: int = 16 << 20) -> bytes | None:
     """The file's bytes, or None if it does not exist."""
     try:
         with os.fdopen(open_plain(path), "rb") as f:
@@ -34,7 +42,7 @@ def read_bytes(path, limit=16 << 20):
         raise
 
 
-def read_object(path):
+def read_object(path: str) -> tuple[dict[str, Any] | None, bool]:
     """(object, damaged)."""
     data = read_bytes(path)
     if data is None:
@@ -46,7 +54,7 @@ def read_object(path):
     return (value, False) if isinstance(value, dict) else (None, True)
 
 
-def replace_file(path, data, mode=0o600):
+def replace_file(path: str, data: bytes, mode: int = 0o600) -> None:
     """Replaces a small file atomically; it gets `mode` even if it existed with another one."""
     temporary = "%s.%d.%d.tmp" % (path, os.getpid(), threading.get_ident())
     try:
@@ -54,7 +62,7 @@ def replace_file(path, data, mode=0o600):
         try:
             view = memoryview(data)
             while view:
-                view = view[os.write(fd, view):]
+                view = view[os.write(fd, view) :]
             os.fchmod(fd, mode)
         finally:
             os.close(fd)
@@ -64,29 +72,29 @@ def replace_file(path, data, mode=0o600):
         raise
 
 
-def unlink(path):
+def unlink(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:
         pass
 
 
-def now_ms():
+def now_ms() -> int:
     return time.time_ns() // 1000000
 
 
-def first_line(path):
+def first_line(path: str) -> str:
     try:
         return (read_bytes(path, 4096) or b"").decode("utf-8", "replace").strip()
     except OSError:
         return ""
 
 
-def uptime():
+def uptime() -> float:
     return float(first_line("/proc/uptime").split()[0])
 
 
-def quiet(look, *args):
+def quiet(look: Callable[..., T], *args: Any) -> T | None:
     """Unknown values are None."""
     try:
         return look(*args)
@@ -94,6 +102,6 @@ def quiet(look, *args):
         return None
 
 
-def disk_free(home):
+def disk_free(home: str) -> int:
     s = os.statvfs(home)
     return s.f_bavail * s.f_frsize

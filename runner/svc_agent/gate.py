@@ -11,6 +11,11 @@ import time
 from .environment import base_environment
 from .log import wall_ms
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from typing import Any
+
 LINES_MAX = 64
 LINE_BYTES_MAX = 65536
 WAIT_SECONDS_MAX = 30.0
@@ -19,30 +24,39 @@ LOAD_GATE = "import sys; t = sys.stdin.buffer.read(); exec(compile(t, 'svc_gate'
 
 
 class Gate:
-    def __init__(self):
-        self.child = None
-        self.results = {}
-        self.told = set()
+    def __init__(self) -> None:
+        self.child: subprocess.Popen[bytes] | None = None
+        self.results: dict[str, Any] = {}
+        self.told: set[str] = set()
         self.over = True
         self.changed = threading.Condition()
         self.began = 0.0
 
-    def start(self, ask, text):
+    def start(self, ask: dict[str, Any], text: bytes) -> None:
         import subprocess
 
         with self.changed:
             if self.child is not None:
                 return
             argv = [sys.executable, "-I", "-S", "-B", "-c", LOAD_GATE, json.dumps(ask)]
-            self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                          cwd="/", env=base_environment(), start_new_session=True)
+            self.child = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=base_environment(),
+                start_new_session=True,
+            )
             self.over = False
             self.began = time.monotonic()
         threading.Thread(target=self.read, daemon=True).start()
-        self.child.stdin.write(text)
-        self.child.stdin.close()
+        if self.child.stdin is not None:
+            self.child.stdin.write(text)
+            self.child.stdin.close()
 
-    def read(self):
+    def read(self) -> None:
+        assert self.child is not None and self.child.stdout is not None
         for _ in range(LINES_MAX):
             row = self.child.stdout.readline(LINE_BYTES_MAX)
             if not row.endswith(b"\n"):
@@ -59,7 +73,7 @@ class Gate:
                 break
         self.end()
 
-    def end(self):
+    def end(self) -> None:
         """Of all its processes: whatever of it hangs in a driver is the driver's."""
         import signal
 
@@ -73,7 +87,7 @@ class Gate:
             self.over = True
             self.changed.notify_all()
 
-    def look(self, need, seconds):
+    def look(self, need: list[str], seconds: float) -> dict[str, Any]:
         """Until all of `need` have answered, nothing more comes, or the time is up."""
         end = time.monotonic() + min(seconds, WAIT_SECONDS_MAX)
         with self.changed:
@@ -81,19 +95,25 @@ class Gate:
                 self.changed.wait(max(0.0, end - time.monotonic()))
             age = time.monotonic() - self.began if self.child is not None else None
             told, self.told = sorted(self.told), set(self.results)
-            return {"started": self.child is not None, "over": self.over, "results": list(self.results.values()), "told": told,
-                    "age_ms": None if age is None else int(age * 1000), "now_ms": wall_ms()}
+            return {
+                "started": self.child is not None,
+                "over": self.over,
+                "results": list(self.results.values()),
+                "told": told,
+                "age_ms": None if age is None else int(age * 1000),
+                "now_ms": wall_ms(),
+            }
 
 
 GATE = Gate()
 
 
-def op_gate(ask, body=b""):
+def op_gate(ask: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
     GATE.start(ask["ask"], body)
     return {}, b""
 
 
-def op_gate_look(ask):
+def op_gate_look(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     found = GATE.look(ask["need"], float(ask["wait_ms"]) / 1000)
     if ask["end"]:
         GATE.end()

@@ -8,23 +8,30 @@ import os
 from .commands import outcome_of, which
 from .files import first_line
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional
+
+    Cards = Optional[List[Dict[str, Any]]]
+    Fault = Optional[Dict[str, Any]]
+
 SMI_SECONDS = 20  # without persistence mode the first query of a machine with eight GPUs loads the driver for all of them
 # nvidia-smi prints one of these instead of a value of a failed GPU (seen: NVIDIA forums and driver 535 to 570, 2024
 # to 2026).
 LOST = ("gpu is lost", "unknown error", "err!", "requires reset")
 
 
-def gpus(path):
+def gpus(path: str) -> tuple[Cards, str | None, Fault]:
     """GPUs, driver version, and the fault that the tool reports: all None if the machine has no such tool."""
     smi = which("nvidia-smi", path, ("/usr/bin", "/opt/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib"))
     return nvidia_gpus(smi) if smi else rocm_gpus(which("rocm-smi", path, ("/opt/rocm/bin", "/usr/bin")))
 
 
-def gpu_fault(tool, code, words):
+def gpu_fault(tool: str, code: int | None, words: str) -> dict[str, Any]:
     return {"tool": tool, "exit": code, "words": " ".join(words.split())[:300]}
 
 
-def nvidia_gpus(smi):
+def nvidia_gpus(smi: str) -> tuple[Cards, str | None, Fault]:
     query = "--query-gpu=name,memory.total,driver_version"
     try:
         code, out, err = outcome_of([smi, query, "--format=csv,noheader,nounits"], SMI_SECONDS)
@@ -33,7 +40,8 @@ def nvidia_gpus(smi):
     if code != 0:
         words = out + " " + err if code is not None else "it gave no answer within %d seconds" % SMI_SECONDS
         return None, None, gpu_fault("nvidia-smi", code, words)
-    found, driver = [], None
+    found: list[dict[str, Any]] = []
+    driver = None
     for row in out.split("\n"):
         if any(word in row.lower() for word in LOST):
             return None, None, gpu_fault("nvidia-smi", code, row)
@@ -44,7 +52,7 @@ def nvidia_gpus(smi):
     return found or None, driver, None
 
 
-def rocm_gpus(smi):
+def rocm_gpus(smi: str | None) -> tuple[Cards, str | None, Fault]:
     if not smi:
         return None, None, None
     argv = [smi, "--showproductname", "--showmeminfo", "vram", "--showdriverversion", "--json"]
@@ -55,8 +63,9 @@ def rocm_gpus(smi):
     if code != 0:
         words = out + " " + err if code is not None else "it gave no answer within %d seconds" % SMI_SECONDS
         return None, None, gpu_fault("rocm-smi", code, words)
-    found, driver = [], None
-    told = json.loads(out[out.index("{"):])
+    found: list[dict[str, Any]] = []
+    driver = None
+    told = json.loads(out[out.index("{") :])
     for card in sorted(told):
         values = {str(k).lower(): str(v) for k, v in told[card].items()} if isinstance(told[card], dict) else {}
         driver = values.get("driver version", driver or "")[:40] or None
@@ -67,11 +76,11 @@ def rocm_gpus(smi):
     return found or None, driver, None
 
 
-def driver_pending():
+def driver_pending() -> bool:
     """Detects GPUs whose driver does not answer yet: on a fresh machine it is installed after sshd has come up."""
     root = "/sys/bus/pci/devices"
-    for device in sorted(os.listdir(root)) if os.path.isdir(root) else ():
-        device = "%s/%s" % (root, device)
+    for name in sorted(os.listdir(root)) if os.path.isdir(root) else ():
+        device = "%s/%s" % (root, name)
         if first_line(device + "/vendor") == "0x10de" and first_line(device + "/class").startswith("0x03"):
             return True
     return False

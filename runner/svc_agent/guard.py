@@ -9,8 +9,12 @@ from .files import first_line, read_bytes, uptime
 from .refusal import Refusal
 from .run_folder import start_time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def move_keep(path, until):
+
+def move_keep(path: str, until: int) -> bool:
     """Moves the deadline (a second of uptime) forward, never back; as the runner does it."""
     text = b"%d\n" % until
     try:
@@ -27,11 +31,11 @@ def move_keep(path, until):
         return False
 
 
-def guard_lives(folder):
+def guard_lives(folder: str) -> bool:
     """Whether its shell is running. The pid file is only a hint: on a full disk it is empty."""
     script = (folder + "/guard.sh").encode()
 
-    def is_guard(pid):
+    def is_guard(pid: str) -> bool:
         try:
             words = (read_bytes("/proc/%s/cmdline" % pid) or b"").split(b"\0")
         except OSError:
@@ -44,12 +48,12 @@ def guard_lives(folder):
     return any(is_guard(name) for name in os.listdir("/proc") if name.isdigit())
 
 
-def op_keep(ask):
+def op_keep(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     folder = ask["folder"]
     return {"lives": guard_lives(folder), "moved": move_keep(folder + "/keep", int(uptime() + float(ask["grace"])))}, b""
 
 
-def op_guard(ask, body=b""):
+def op_guard(ask: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
     """Starts the guard if none is alive. As root, or by sudo if that needs no password."""
     import subprocess
 
@@ -57,11 +61,12 @@ def op_guard(ask, body=b""):
     if not guard_lives(folder):
         argv = ["sh"] if os.geteuid() == 0 else ["sudo", "-n", "sh"]
         try:
-            child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                     cwd="/", start_new_session=True)
+            child = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", start_new_session=True
+            )
             _, err = child.communicate(body, timeout=20)
         except (OSError, subprocess.TimeoutExpired) as e:
-            raise Refusal("guard", "`%s` failed: %s" % (" ".join(argv), e))
+            raise Refusal("guard", "`%s` failed: %s" % (" ".join(argv), e)) from e
         end = time.monotonic() + 5
         while not guard_lives(folder):
             if time.monotonic() > end:

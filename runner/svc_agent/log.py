@@ -9,15 +9,19 @@ import time
 from .files import disk_free, open_plain, quiet
 from .run_folder import RECORDS_MAX, read_at, read_log, read_status, read_times, runner_lives, spool_end, status_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 SAMPLES_MAX = 1 << 20
 PIECE_MAX = 16 << 20
 
 
-def op_status(ask):
+def op_status(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     return {"status": status_of(ask["dir"]), "disk_free": quiet(disk_free, ask["dir"])}, b""
 
 
-def op_read_log(ask):
+def op_read_log(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     run, offset = ask["dir"], int(ask["offset"])
     data = read_log(run, offset, min(int(ask["max"]), PIECE_MAX))
     times = read_times(run, offset, offset + len(data)) if data else []
@@ -28,18 +32,18 @@ def op_read_log(ask):
     return {"log_bytes": len(data), "times": len(times), "now_ms": wall_ms()}, data + packed
 
 
-def op_read_samples(ask):
+def op_read_samples(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """Whole lines only."""
     data = read_at(ask["dir"] + "/samples.jsonl", int(ask["offset"]), SAMPLES_MAX)
     return {"now_ms": wall_ms()}, data[: data.rfind(b"\n") + 1]
 
 
-def wall_ms():
+def wall_ms() -> int:
     """By this machine's clock, which stamps logs, samples and metrics and may be wrong."""
     return time.time_ns() // 1000000
 
 
-def op_ack(ask):
+def op_ack(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """The runner made the file; overwriting it needs no disk space. Writing the number twice lets a reader detect a
     half-written one."""
     number = "%020d" % int(ask["offset"])
@@ -51,7 +55,7 @@ def op_ack(ask):
     return {}, b""
 
 
-def op_follow(ask):
+def op_follow(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """Waits for new data, then returns all of it in one answer. The status is read first: when it is final, every
     byte that it counts exists."""
     wait_for_news(ask["dir"], int(ask["seen"]), min(float(ask["wait_ms"]) / 1000, 600))
@@ -60,7 +64,7 @@ def op_follow(ask):
     return dict(look, **log), body
 
 
-def wait_for_news(run, seen, seconds):
+def wait_for_news(run: str, seen: int, seconds: float) -> None:
     """Returns once the log is longer than the known length, the run has ended, or the time is up."""
     begin = time.monotonic()
     end = begin + seconds

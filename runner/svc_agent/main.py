@@ -8,7 +8,7 @@ import sys
 from .channel import Channel
 
 
-def main(nonce):
+def main(nonce: str) -> None:
     # Only frames may reach the channel, even if a library prints.
     out = os.dup(1)
     os.dup2(2, 1)

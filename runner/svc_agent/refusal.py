@@ -6,7 +6,7 @@ from __future__ import annotations
 class Refusal(Exception):
     """An unsuccessful answer; `kind` is for programs, the text for people."""
 
-    def __init__(self, kind, why):
+    def __init__(self, kind: str, why: str) -> None:
         Exception.__init__(self, why)
         self.kind = kind
 

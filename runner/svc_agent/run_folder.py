@@ -9,29 +9,35 @@ import struct
 from .files import first_line, now_ms, open_plain, read_bytes, read_object
 from .refusal import Refusal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 RECORD = 16
 RECORDS_MAX = 1 << 18
 
 
-def start_time(pid):
+def start_time(pid: int) -> int | None:
     """Field 22 of /proc/PID/stat of a living process; zombies count as dead."""
     try:
         data = read_bytes("/proc/%d/stat" % pid)
         if data is None:
             return None
-        fields = data[data.rindex(b")") + 2:].split()
+        fields = data[data.rindex(b")") + 2 :].split()
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
     except (OSError, ValueError, IndexError):
         return None
 
 
-def runner_lives(status):
-    return (status.get("boot_id") == first_line("/proc/sys/kernel/random/boot_id")
-            and isinstance(status.get("runner_pid"), int)
-            and start_time(status["runner_pid"]) == status.get("runner_start"))
+def runner_lives(status: dict[str, Any]) -> bool:
+    return (
+        status.get("boot_id") == first_line("/proc/sys/kernel/random/boot_id")
+        and isinstance(status.get("runner_pid"), int)
+        and start_time(status["runner_pid"]) == status.get("runner_start")
+    )
 
 
-def read_status(run):
+def read_status(run: str) -> dict[str, Any] | None:
     path = run + "/status.json"
     status, damaged = read_object(path)
     if damaged:
@@ -39,7 +45,7 @@ def read_status(run):
     return status
 
 
-def status_of(run):
+def status_of(run: str) -> dict[str, Any] | None:
     """The content of status.json; a run whose runner died without a report is lost."""
     status = read_status(run)
     if status is None or status.get("phase") != "running" or runner_lives(status):
@@ -49,11 +55,15 @@ def status_of(run):
         return status
     here = first_line("/proc/sys/kernel/random/boot_id")
     restarted = status.get("boot_id") not in ("", here)
-    why = "the machine was restarted while the script ran" if restarted else "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
+    why = (
+        "the machine was restarted while the script ran"
+        if restarted
+        else "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
+    )
     return dict(status, phase="failed", error=why, log_bytes=spool_end(run), ended_at_ms=now_ms())
 
 
-def segments(run):
+def segments(run: str) -> list[int]:
     try:
         return sorted(int(name) for name in os.listdir(run + "/spool") if name.isdigit())
     except OSError as e:
@@ -62,11 +72,11 @@ def segments(run):
         raise
 
 
-def segment_path(run, start):
+def segment_path(run: str, start: int) -> str:
     return "%s/spool/%012d" % (run, start)
 
 
-def spool_end(run):
+def spool_end(run: str) -> int:
     for start in reversed(segments(run)):
         try:
             return start + os.stat(segment_path(run, start)).st_size
@@ -75,7 +85,7 @@ def spool_end(run):
     return 0
 
 
-def read_at(path, offset, most):
+def read_at(path: str, offset: int, most: int) -> bytes:
     """Bytes of a growing file; empty when it ends before `offset` or is gone."""
     try:
         fd = open_plain(path)
@@ -89,7 +99,7 @@ def read_at(path, offset, most):
         os.close(fd)
 
 
-def read_log(run, offset, most):
+def read_log(run: str, offset: int, most: int) -> bytes:
     starts = segments(run)
     if starts and offset < starts[0]:
         raise Refusal("runner", "log bytes before %d were acknowledged and dropped; %d was asked for" % (starts[0], offset))
@@ -106,14 +116,15 @@ def read_log(run, offset, most):
     return b"".join(parts)
 
 
-def read_times(run, begin, end):
+def read_times(run: str, begin: int, end: int) -> list[tuple[int, int]]:
     """Index records for the bytes in [begin, end), the first one covering `begin`; at most RECORDS_MAX."""
     try:
         fd = open_plain(run + "/spool.idx")
     except OSError:
         return [(begin, now_ms())]
     try:
-        def record(i):
+
+        def record(i: int) -> tuple[int, int]:
             return struct.unpack("<QQ", os.pread(fd, RECORD, i * RECORD))
 
         count = os.fstat(fd).st_size // RECORD
@@ -124,7 +135,7 @@ def read_times(run, begin, end):
                 low = middle
             else:
                 high = middle
-        times = []
+        times: list[tuple[int, int]] = []
         while low < count and len(times) <= RECORDS_MAX:
             block = os.pread(fd, 4096 * RECORD, low * RECORD)
             got = len(block) // RECORD

@@ -12,16 +12,20 @@ from .files import read_object, replace_file, unlink
 from .refusal import NoAnswer, Refusal
 from .run_folder import read_status, status_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
 BASE = ".svc-machine"
 
 
-def runner_path(digest):
+def runner_path(digest: object) -> str:
     if not (isinstance(digest, str) and len(digest) == 64 and all(c in "0123456789abcdef" for c in digest)):
         raise Refusal("refused", "that is no digest")
     return "%s/%s/.runtime/%s/svc_runner.py" % (os.path.expanduser("~"), BASE, digest)
 
 
-def op_runner(ask, body=b""):
+def op_runner(ask: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
     """Stores the runner's source under its digest."""
     import hashlib
 
@@ -37,7 +41,7 @@ def op_runner(ask, body=b""):
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); m = __import__('svc_runner'); m.main(sys.argv[1:])"
 
 
-def call_runner(ask, command, seconds, more=()):
+def call_runner(ask: dict[str, Any], command: str, seconds: float, more: Sequence[str] = ()) -> tuple[int, str, str]:
     import subprocess
 
     run, path = ask["dir"], runner_path(ask["runner"])
@@ -46,18 +50,19 @@ def call_runner(ask, command, seconds, more=()):
     env = base_environment()
     if command == "start":
         env["SVC_RUN_DIR"] = run
-    argv = [sys.executable, "-I", "-S", "-c", BOOT, os.path.dirname(path), command, run] + list(more)
+    argv = [sys.executable, "-I", "-S", "-c", BOOT, os.path.dirname(path), command, run, *list(more)]
     # In its own session, and never killed here (A1): half a `stop` is useless.
-    child = subprocess.Popen(argv, cwd=run, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, start_new_session=True)
+    child = subprocess.Popen(
+        argv, cwd=run, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
     try:
         out, err = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        raise NoAnswer("runner", "`%s` gave no answer in %d s" % (command, seconds))
+    except subprocess.TimeoutExpired as e:
+        raise NoAnswer("runner", "`%s` gave no answer in %d s" % (command, seconds)) from e
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
-def runner_refusal(code, err):
+def runner_refusal(code: int, err: str) -> Refusal:
     if "Errno 28" in err or "No space left" in err:
         return Refusal("disk_full", "no space left on device")
     rows = err.strip().split("\n")
@@ -67,7 +72,7 @@ def runner_refusal(code, err):
 STARTING = threading.Lock()
 
 
-def op_start(ask):
+def op_start(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     run, spec = ask["dir"], ask["spec"]
     with STARTING:
         before = status_of(run)
@@ -101,7 +106,7 @@ def op_start(ask):
         return {"status": json.loads(out)}, b""
 
 
-def op_stop(ask):
+def op_stop(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     run, grace = ask["dir"], max(0.0, float(ask["grace"]))
     try:
         status = read_status(run)

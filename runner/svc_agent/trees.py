@@ -11,8 +11,12 @@ from .files import unlink
 from .refusal import Refusal
 from .runner_calls import BASE
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def below_base(path):
+
+def below_base(path: str) -> str:
     """Returns `path` if its text is inside a machine's folder below the home."""
     root = os.path.join(os.path.expanduser("~"), BASE) + "/"
     if os.path.normpath(path) != path or not path.startswith(root):
@@ -20,7 +24,7 @@ def below_base(path):
     return path
 
 
-def compare_file(root, row, ask):
+def compare_file(root: str, row: list[Any], ask: dict[str, Any]) -> str | None:
     """None, or the reason why the file is not the expected one; it is then removed if requested."""
     import hashlib
 
@@ -35,7 +39,7 @@ def compare_file(root, row, ask):
     except OSError as e:
         if e.errno in (errno.ENOENT, errno.ENOTDIR):
             return "is missing"
-        why = "cannot be read (%s)" % errno.errorcode.get(e.errno, e.errno)
+        why = "cannot be read (%s)" % errno.errorcode.get(e.errno or 0, e.errno)
     else:
         try:
             s = os.fstat(fd)
@@ -59,7 +63,7 @@ def compare_file(root, row, ask):
     return why
 
 
-def op_compare(ask, body=b""):
+def op_compare(ask: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
     """The files below `root` that are missing or not as expected. Hashing releases Python's lock."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -70,7 +74,7 @@ def op_compare(ask, body=b""):
     return {"wrong": len(wrong)}, json.dumps(wrong).encode()
 
 
-def op_put(ask, body=b""):
+def op_put(ask: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
     """Receives the next piece of a large file, and returns how much of it has arrived; the last piece moves it into
     place."""
     import hashlib
@@ -93,7 +97,7 @@ def op_put(ask, body=b""):
             view = memoryview(body)
             os.lseek(fd, have, os.SEEK_SET)
             while view:
-                view = view[os.write(fd, view):]
+                view = view[os.write(fd, view) :]
             have += len(body)
     finally:
         os.close(fd)
@@ -104,12 +108,12 @@ def op_put(ask, body=b""):
     return {"have": size, "whole": True}, b""
 
 
-def op_mkdir(ask):
+def op_mkdir(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     os.makedirs(below_base(ask["path"]), 0o700, exist_ok=True)
     return {}, b""
 
 
-def op_remove_tree(ask):
+def op_remove_tree(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     import shutil
 
     path = below_base(ask["path"])

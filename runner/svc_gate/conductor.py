@@ -9,13 +9,20 @@ import signal
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
+
+    # By name: what measures, and the seconds that it may take.
+    Probes = Mapping[str, Tuple[Callable[[Dict[str, Any]], Dict[str, Any]], int]]
+
 LINE_MAX = 32768
 # Reads the program from stdin, as the agent starts it.
 LOAD = "import sys; t = sys.stdin.buffer.read(); exec(compile(t, 'svc_gate', 'exec')); main(t)"
 
 
 class Probe:
-    def __init__(self, name, pid, out, deadline):
+    def __init__(self, name: str, pid: int, out: int, deadline: float) -> None:
         self.name = name
         self.pid = pid
         self.out = out
@@ -26,7 +33,15 @@ class Probe:
 class Conductor:
     """`probes`: by name, what each measures and the seconds that it may take."""
 
-    def __init__(self, text, ask, probes, in_image, late, ready):
+    def __init__(
+        self,
+        text: bytes,
+        ask: dict[str, Any],
+        probes: Probes,
+        in_image: Sequence[str],
+        late: str,
+        ready: Callable[[dict[str, Any]], bool | None],
+    ) -> None:
         self.text = text
         self.ask = ask
         self.probes = probes
@@ -34,10 +49,10 @@ class Conductor:
         self.late = late
         self.ready = ready
         self.end = time.monotonic() + float(ask["seconds"])
-        self.results = {}
+        self.results: dict[str, Any] = {}
         self.selector = selectors.DefaultSelector()
 
-    def run(self):
+    def run(self) -> None:
         signal.alarm(int(float(self.ask["seconds"])) + 3)  # where a child cannot be killed
         names = [name for name in self.probes if name in self.ask["probes"]]
         for name in names:
@@ -55,7 +70,7 @@ class Conductor:
                 self.step()
         self.say({"over": True})
 
-    def start(self, name):
+    def start(self, name: str) -> None:
         out, into = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -68,7 +83,7 @@ class Conductor:
         probe = Probe(name, pid, out, min(self.end, time.monotonic() + self.probes[name][1]))
         self.selector.register(out, selectors.EVENT_READ, probe)
 
-    def measure(self, name):
+    def measure(self, name: str) -> None:
         """In the probe's own process."""
         if name in self.in_image:
             # The image's packages are its Python's, which is another program. It gets this one over stdin.
@@ -78,7 +93,7 @@ class Conductor:
                     os.close(source)
                     view = memoryview(self.text)
                     while view:
-                        view = view[os.write(into, view):]
+                        view = view[os.write(into, view) :]
                 finally:
                     os._exit(0)
             os.close(into)
@@ -87,7 +102,7 @@ class Conductor:
             os.execv(python, [python, "-B", "-c", LOAD, json.dumps(self.ask), name])
         one(self.probes, name, self.ask)
 
-    def step(self):
+    def step(self) -> None:
         probes = [key.data for key in self.selector.get_map().values()]
         wait = max(0.0, min(probe.deadline for probe in probes) - time.monotonic())
         for key, _ in self.selector.select(wait):
@@ -101,7 +116,7 @@ class Conductor:
             if probe.deadline <= now and probe.name not in self.results:
                 self.over(probe, {"late": True})
 
-    def answer_of(self, probe):
+    def answer_of(self, probe: Probe) -> dict[str, Any]:
         try:
             answer = json.loads(probe.said)
             if isinstance(answer, dict):
@@ -110,7 +125,7 @@ class Conductor:
             pass
         return {"error": "its process ended without an answer"}
 
-    def over(self, probe, answer):
+    def over(self, probe: Probe, answer: dict[str, Any]) -> None:
         self.selector.unregister(probe.out)
         os.close(probe.out)
         try:
@@ -121,7 +136,7 @@ class Conductor:
         self.results[probe.name] = answer
         self.say(dict(answer, probe=probe.name))
 
-    def say(self, line):
+    def say(self, line: dict[str, Any]) -> None:
         try:
             sys.stdout.write(json.dumps(line) + "\n")
             sys.stdout.flush()
@@ -129,11 +144,12 @@ class Conductor:
             os.killpg(0, signal.SIGKILL)  # no process reads it any more
 
 
-def one(probes, name, ask):
+def one(probes: Probes, name: str, ask: dict[str, Any]) -> None:
+    answer: dict[str, Any]
     try:
         answer = {"ok": probes[name][0](ask)}
     except Exception as e:  # whatever a driver or an image makes of it: the words are the finding
         answer = {"error": " ".join(("%s: %s" % (type(e).__name__, e)).split())[:400]}
     data = memoryview((json.dumps(answer) + "\n").encode())
     while data:
-        data = data[os.write(1, data):]
+        data = data[os.write(1, data) :]

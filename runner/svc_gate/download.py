@@ -6,6 +6,10 @@ import os
 import re
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 INDEX = "https://pypi.org/simple"
 PACKAGE = "numpy"
 WHEEL = re.compile(r'href="([^"#]*x86_64\.whl)[^"]*"')
@@ -16,19 +20,20 @@ CONNECT_SECONDS = 3
 PIECE_BYTES = 1 << 16
 
 
-def download(ask):
+def download(ask: dict[str, Any]) -> dict[str, Any]:
     import urllib.parse
     import urllib.request
 
     index = ask.get("index") or os.environ.get("PIP_INDEX_URL") or INDEX
     page = "%s/%s/" % (index.rstrip("/"), PACKAGE)
-    with urllib.request.urlopen(page, timeout=CONNECT_SECONDS) as answer:
+    with urllib.request.urlopen(page, timeout=CONNECT_SECONDS) as answer:  # noqa: S310  the index that pip itself would use
         wheels = WHEEL.findall(answer.read(PAGE_MAX).decode("utf-8", "replace"))
     host = urllib.parse.urlsplit(index).hostname
     if not wheels:
         return {"host": host, "bytes_per_second": None}
     done = 0
-    with urllib.request.urlopen(urllib.parse.urljoin(page, wheels[-1]), timeout=CONNECT_SECONDS) as answer:
+    wheel = urllib.parse.urljoin(page, wheels[-1])
+    with urllib.request.urlopen(wheel, timeout=CONNECT_SECONDS) as answer:  # noqa: S310
         begin = time.monotonic()
         while done < BYTES_MAX and time.monotonic() - begin < SECONDS:
             data = answer.read(PIECE_BYTES)

@@ -6,6 +6,10 @@ import os
 import subprocess
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 FOLDERS = ("/usr/bin", "/opt/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib")
 # What nvidia-smi writes in place of a value of a GPU that has failed (seen: NVIDIA forums and driver 535 to 570, 2024 to 2026).
 LOST = ("gpu is lost", "unknown error", "err!", "requires reset")
@@ -14,7 +18,7 @@ GPUS_MAX = 64
 FIELDS = ("index", "uuid", "pci.bus_id", "memory.total", "memory.free", "driver_version", "name")
 
 
-def smi_path():
+def smi_path() -> str | None:
     for folder in os.environ.get("PATH", os.defpath).split(":") + list(FOLDERS):
         path = folder + "/nvidia-smi"
         if folder.startswith("/") and os.access(path, os.X_OK) and os.path.isfile(path):
@@ -22,17 +26,17 @@ def smi_path():
     return None
 
 
-def asked(argv):
+def asked(argv: list[str]) -> tuple[int, str]:
     """Exit code and output. Its timeout is the probe's."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
-def whole(value):
+def whole(value: str) -> int | None:
     return int(value) if value.isdigit() else None
 
 
-def gpus(ask):
+def gpus(ask: dict[str, Any]) -> dict[str, Any]:
     smi = smi_path()
     if smi is None:
         return {"tool": False, "gpus": [], "fault": None}
@@ -49,25 +53,35 @@ def gpus(ask):
     return {"tool": True, "gpus": [], "fault": fault}
 
 
-def gpus_in(out):
-    found = []
+def gpus_in(out: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     for row in out.split("\n"):
         parts = [part.strip() for part in row.split(",", len(FIELDS) - 1)]
         if len(parts) == len(FIELDS) and len(found) < GPUS_MAX:
             _, uuid, bus, total, free, driver, name = parts
-            found.append({"uuid": uuid[:80], "bus": bus[:40], "memory_mib": whole(total), "free_mib": whole(free),
-                          "driver": driver[:40], "name": name[:200]})
+            found.append(
+                {
+                    "uuid": uuid[:80],
+                    "bus": bus[:40],
+                    "memory_mib": whole(total),
+                    "free_mib": whole(free),
+                    "driver": driver[:40],
+                    "name": name[:200],
+                }
+            )
     return found
 
 
-def gpu_health(ask):
+def gpu_health(ask: dict[str, Any]) -> dict[str, Any]:
     """Uncorrected ECC errors since the driver was loaded, and remapped rows. Unknown fields are left out: most GPUs have neither."""
     smi = smi_path()
     if smi is None:
         return {"gpus": []}
-    found = {}
-    for query, names in (("--query-gpu=uuid,ecc.errors.uncorrected.volatile.total", ("uncorrected",)),
-                         ("--query-remapped-rows=gpu_uuid,remapped_rows.pending,remapped_rows.failure", ("pending", "failure"))):
+    found: dict[str, dict[str, Any]] = {}
+    for query, names in (
+        ("--query-gpu=uuid,ecc.errors.uncorrected.volatile.total", ("uncorrected",)),
+        ("--query-remapped-rows=gpu_uuid,remapped_rows.pending,remapped_rows.failure", ("pending", "failure")),
+    ):
         code, out = asked([smi, query, "--format=csv,noheader,nounits"])
         for row in out.split("\n") if code == 0 else ():
             parts = [part.strip() for part in row.split(",")]

@@ -7,15 +7,19 @@ import os
 import re
 import time
 
-CUDA_OF_WHEEL = re.compile(r"^cuda\s*(?::[^=]*)?=\s*['\"]([0-9.]+)['\"]", re.M)
-VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)['\"]", re.M)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CUDA_OF_WHEEL = re.compile(r"^cuda\s*(?::[^=]*)?=\s*['\"]([0-9.]+)['\"]", re.MULTILINE)
+VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 SIZE = 8192
 BURN_SECONDS = 2.0
 SUM_BYTES = 64 << 20
 SUM_ROUNDS = 5
 
 
-def torch_found(ask):
+def torch_found(ask: dict[str, Any]) -> dict[str, Any]:
     """Version and CUDA of the torch that a script would import; an import takes seconds, its version file none."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.origin:
@@ -29,7 +33,7 @@ def torch_found(ask):
     return {"version": version.group(1)[:40] if version else None, "cuda": cuda.group(1)[:10] if cuda else None}
 
 
-def torch_tests(ask):
+def torch_tests(ask: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     count = torch.cuda.device_count()
@@ -42,7 +46,7 @@ def torch_tests(ask):
     return {"gpus": gpus, "all_reduce": all_reduced(torch, count) if count > 1 else None}
 
 
-def burned(torch, devices):
+def burned(torch: Any, devices: list[int]) -> dict[int, dict[str, Any]]:
     """All at once, as training does: power and cooling are shared."""
     work = {}
     for i in devices:
@@ -65,10 +69,10 @@ def burned(torch, devices):
         for i in devices:
             torch.cuda.synchronize(i)
     seconds = max(0.001, time.monotonic() - begin)
-    return {i: {"tflops": round(rounds[i] * 2 * SIZE ** 3 / seconds / 1e12, 1), "right": work[i][2]} for i in devices}
+    return {i: {"tflops": round(rounds[i] * 2 * SIZE**3 / seconds / 1e12, 1), "right": work[i][2]} for i in devices}
 
 
-def all_reduced(torch, count):
+def all_reduced(torch: Any, count: int) -> dict[str, Any]:
     """By one process over all GPUs: each adds its number, and each must hold the sum."""
     from torch.cuda import nccl
 

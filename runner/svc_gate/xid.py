@@ -7,6 +7,10 @@ import os
 import re
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 XID = re.compile(rb"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
 DAY_SECONDS = 86400
 RECORD_MAX = 8192
@@ -14,7 +18,7 @@ RECORDS_MAX = 200000
 FOUND_MAX = 50
 
 
-def xids(ask):
+def xids(ask: dict[str, Any]) -> dict[str, Any]:
     """The newest ones of the last day, with how many seconds ago each was."""
     with open("/proc/uptime") as f:
         now = float(f.read().split()[0])
@@ -37,7 +41,8 @@ def xids(ask):
             if match:
                 seconds = now - float(record.split(b",", 3)[2]) / 1e6
                 if seconds <= DAY_SECONDS:
-                    found.append({"bus": match.group(1).decode("ascii"), "xid": int(match.group(2)), "seconds_ago": round(max(0.0, seconds))})
+                    bus, xid = match.group(1).decode("ascii"), int(match.group(2))
+                    found.append({"bus": bus, "xid": xid, "seconds_ago": round(max(0.0, seconds))})
     finally:
         os.close(fd)
     return {"readable": True, "xids": found[-FOUND_MAX:], "at": time.time()}

@@ -13,8 +13,12 @@ from .run import Run
 from .spool import spool_end
 from .system import LINUX, complain, now_ms, signal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
-def lost(status, left):
+
+def lost(status: dict[str, Any], left: list[Process]) -> dict[str, Any]:
     """The final status of a run whose runner died without a report."""
     if status.get("boot_id") and status["boot_id"] != boot_id():
         why = "the machine was restarted while the script ran"
@@ -22,11 +26,19 @@ def lost(status, left):
         why = "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
     if left:
         why += "; processes that cannot be killed: %s" % ", ".join(str(p.pid) for p in left)
-    return dict(status, phase="failed", ended_at_ms=now_ms(), error=why, log_bytes=spool_end(),
-                exit_code=None, signal=None, stopped=(read_json("stop") or {}).get("nonce") == status.get("nonce"))
+    return dict(
+        status,
+        phase="failed",
+        ended_at_ms=now_ms(),
+        error=why,
+        log_bytes=spool_end(),
+        exit_code=None,
+        signal=None,
+        stopped=(read_json("stop") or {}).get("nonce") == status.get("nonce"),
+    )
 
 
-def sweep_locked(grace):
+def sweep_locked(grace: float) -> list[Process]:
     """Call it with the lock held, which proves that no runner is alive: ends the processes that it left, and
     records that in status.json. Returns the survivors."""
     status = read_json("status.json")
@@ -40,22 +52,22 @@ def sweep_locked(grace):
     return left
 
 
-def say(value, code=0):
+def say(value: object, code: int = 0) -> NoReturn:
     data = memoryview((to_json(value) + "\n").encode())
     try:
         while data:
-            data = data[os.write(1, data):]
+            data = data[os.write(1, data) :]
     except OSError:
         pass
     os._exit(code)
 
 
-def fail(words, code=1):
+def fail(words: str, code: int = 1) -> NoReturn:
     complain(words)
     os._exit(code)
 
 
-def close_inherited():
+def close_inherited() -> None:
     try:
         names = os.listdir("/proc/self/fd" if LINUX else "/dev/fd")
         numbers = [int(n) for n in names if n.isdigit()]
@@ -69,7 +81,7 @@ def close_inherited():
                 pass
 
 
-def command_start():
+def command_start() -> NoReturn:
     lock = Lock()
     spec = read_json("spec.json")
     if not spec or not isinstance(spec.get("nonce"), str):
@@ -134,7 +146,7 @@ def command_start():
     os._exit(0)
 
 
-def become_runner(spec, secrets, ready_w):
+def become_runner(spec: dict[str, Any], secrets: dict[str, str | None], ready_w: int) -> NoReturn:
     try:
         run = Run(spec, secrets)
         run.start()
@@ -158,28 +170,39 @@ def become_runner(spec, secrets, ready_w):
     os._exit(0)
 
 
-def never_started(nonce):
+def never_started(nonce: str) -> dict[str, Any]:
     return {
-        "phase": "failed", "nonce": nonce, "runner_pid": os.getpid(), "runner_start": start_time(os.getpid()),
-        "boot_id": boot_id(), "pid": None, "started_at_ms": now_ms(), "ended_at_ms": now_ms(), "exit_code": None,
-        "signal": None, "stopped": True, "oom": False, "log_bytes": spool_end(), "error": "it was stopped before it started",
+        "phase": "failed",
+        "nonce": nonce,
+        "runner_pid": os.getpid(),
+        "runner_start": start_time(os.getpid()),
+        "boot_id": boot_id(),
+        "pid": None,
+        "started_at_ms": now_ms(),
+        "ended_at_ms": now_ms(),
+        "exit_code": None,
+        "signal": None,
+        "stopped": True,
+        "oom": False,
+        "log_bytes": spool_end(),
+        "error": "it was stopped before it started",
         "not_runnable": False,
     }
 
 
-def command_status():
+def command_status() -> NoReturn:
     status = read_json("status.json")
     if status and status.get("phase") == "running":
         lock = Lock()
         if lock.take():
             # Read again: the runner may have written its last status and exited between the two checks.
             status = read_json("status.json")
-            if status.get("phase") == "running":
+            if status and status.get("phase") == "running":
                 status = lost(status, [])
     say(status)
 
 
-def command_sweep(grace):
+def command_sweep(grace: float) -> NoReturn:
     lock = Lock()
     if not lock.take():
         fail("the runner of this directory is alive; use stop", 3)
@@ -187,7 +210,7 @@ def command_sweep(grace):
     say({"left": [p.pid for p in left], "status": read_json("status.json")}, 1 if left else 0)
 
 
-def command_stop(grace):
+def command_stop(grace: float | None) -> NoReturn:
     spec = read_json("spec.json") or {}
     status = read_json("status.json") or {}
     nonce = spec.get("nonce") or status.get("nonce")
@@ -218,7 +241,7 @@ def command_stop(grace):
                     send(runner, signal.SIGCONT)
                 send(runner, signal.SIGTERM)
             if now > end:
-                if not marked({nonce, status.get("nonce")}):
+                if not marked({nonce, status.get("nonce") or nonce}):
                     say({"left": [], "status": status})  # it only waits until the disk accepts the end of the log
                 send(runner, signal.SIGKILL)
         if now > end + 10:
@@ -226,7 +249,7 @@ def command_stop(grace):
         time.sleep(delay)
         delay = min(0.02, delay * 1.5)
     left = sweep_locked(grace)
-    status = read_json("status.json")
-    if not status or status.get("nonce") != nonce:
+    last = read_json("status.json")
+    if not last or last.get("nonce") != nonce:
         write_status(never_started(nonce))
     say({"left": [p.pid for p in left], "status": read_json("status.json")}, 1 if left else 0)

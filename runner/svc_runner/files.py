@@ -8,11 +8,15 @@ import os
 
 from .json_text import parse_json, to_json
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # Limit for files that are read at once.
 FILE_BYTES_MAX = 64 << 20
 
 
-def read_file(path):
+def read_file(path: str) -> bytes | None:
     """The file's bytes, or None if it does not exist. A pipe that the script put in its place does not block, and
     counts as missing."""
     try:
@@ -36,7 +40,7 @@ def read_file(path):
         os.close(fd)
 
 
-def read_json(path):
+def read_json(path: str) -> dict[str, Any] | None:
     data = read_file(path)
     if not data:
         return None
@@ -47,7 +51,7 @@ def read_json(path):
     return value if isinstance(value, dict) else None
 
 
-def write_file(path, data, durable):
+def write_file(path: str, data: bytes, durable: bool) -> None:
     """Replaces the file atomically: a reader sees the old or the new one."""
     temporary = "%s.%d.tmp" % (path, os.getpid())
     unlink(temporary)
@@ -56,7 +60,7 @@ def write_file(path, data, durable):
         try:
             view = memoryview(data)
             while view:
-                view = view[os.write(fd, view):]
+                view = view[os.write(fd, view) :]
             if durable:
                 os.fsync(fd)
         finally:
@@ -69,7 +73,7 @@ def write_file(path, data, durable):
         sync_directory(".")
 
 
-def sync_directory(path):
+def sync_directory(path: str) -> None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -82,14 +86,14 @@ def sync_directory(path):
         os.close(fd)
 
 
-def unlink(path):
+def unlink(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:
         pass
 
 
-def write_status(status):
+def write_status(status: dict[str, Any]) -> None:
     write_file("status.json", to_json(status).encode() + b"\n", True)
 
 
@@ -97,10 +101,10 @@ class Lock:
     """`runner.lock`: a runner holds it for life, stop and sweep briefly. The kernel releases it with its last
     holder."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.fd = os.open("runner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def take(self):
+    def take(self) -> bool:
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
@@ -110,7 +114,7 @@ class Lock:
             raise
 
 
-def first_line(path):
+def first_line(path: str | bytes) -> str:
     try:
         with open(path, "rb") as file:
             return file.readline(256).decode("utf-8", "replace").strip()

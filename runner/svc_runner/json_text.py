@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def parse_json(data):
+
+def parse_json(data: bytes) -> Any:
     text = data.decode("utf-8")
     try:
         from _json import make_scanner
 
         class Context:
-            strict, memo = True, {}
+            strict = True
+            memo: Any = {}  # noqa: RUF012  made for this one text
             object_hook = object_pairs_hook = None
             parse_float, parse_int, parse_constant = float, int, float
 
-        value, end = make_scanner(Context)(text.strip(), 0)
+        context: Any = Context
+        value, end = make_scanner(context)(text.strip(), 0)
         if end != len(text.strip()):
             raise ValueError("trailing data")
         return value
@@ -23,7 +29,7 @@ def parse_json(data):
         return json.loads(text)
 
 
-def quote(text):
+def quote(text: str) -> str:
     try:
         from _json import encode_basestring_ascii
     except ImportError:
@@ -31,7 +37,7 @@ def quote(text):
     return encode_basestring_ascii(text)
 
 
-def to_json(value):
+def to_json(value: Any) -> str:
     if value is None:
         return "null"
     if value is True or value is False:

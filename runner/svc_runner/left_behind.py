@@ -6,11 +6,11 @@ import os
 import time
 
 from .files import read_file, read_json
-from .processes import all_processes, below, boot_id, send
+from .processes import Process, all_processes, below, boot_id, send
 from .system import LINUX, signal
 
 
-def marked(nonces):
+def marked(nonces: set[str]) -> list[Process]:
     """Living processes of a run whose runner is gone: by nonce, by recorded identity, and all their descendants."""
     table = [p for p in all_processes() if p.state not in (b"Z", b"X") and p.pid != os.getpid()]
     if not LINUX:
@@ -37,7 +37,7 @@ def marked(nonces):
     return list(found.values())
 
 
-def kill_marked(nonces, grace):
+def kill_marked(nonces: set[str], grace: float) -> list[Process]:
     """TERM, grace, KILL for the processes of a dead runner; returns the survivors."""
     left = marked(nonces)
     if left and grace > 0:

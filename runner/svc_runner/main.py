@@ -8,7 +8,7 @@ import sys
 from .commands import close_inherited, command_start, command_status, command_stop, command_sweep, fail
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     usage = "usage: svc_runner.py start|stop|status|sweep RUN_DIR [--grace SECONDS]"
     if len(argv) not in (3, 5) or argv[1] not in ("start", "stop", "status", "sweep") or sys.version_info < (3, 8):
         fail(usage if sys.version_info >= (3, 8) else "Python 3.8 or newer is needed", 2)

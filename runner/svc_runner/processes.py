@@ -10,13 +10,13 @@ from .system import LINUX, signal
 
 
 class Process:
-    __slots__ = ("pid", "ppid", "group", "state", "start", "cpu")
+    __slots__ = ("cpu", "group", "pid", "ppid", "start", "state")
 
-    def __init__(self, pid, ppid, group, state, start, cpu):
+    def __init__(self, pid: int, ppid: int, group: int, state: bytes, start: int, cpu: int) -> None:
         self.pid, self.ppid, self.group, self.state, self.start, self.cpu = pid, ppid, group, state, start, cpu
 
 
-def process(pid):
+def process(pid: int) -> Process | None:
     """One process, or None. `cpu` is in clock ticks and includes children that it has waited for."""
     try:
         data = read_file("/proc/%d/stat" % pid)
@@ -24,11 +24,11 @@ def process(pid):
         return None
     if not data:
         return None
-    f = data[data.rindex(b")") + 2:].split()
+    f = data[data.rindex(b")") + 2 :].split()
     return Process(pid, int(f[1]), int(f[2]), f[0], int(f[19]), int(f[11]) + int(f[12]) + int(f[13]) + int(f[14]))
 
 
-def all_processes():
+def all_processes() -> list[Process]:
     if LINUX:
         found = (process(int(name)) for name in os.listdir("/proc") if name.isdigit())
         return [p for p in found if p]
@@ -41,7 +41,7 @@ def all_processes():
     return rows
 
 
-def run_and_read(argv):
+def run_and_read(argv: list[str]) -> tuple[int, bytes]:
     """Number and output of a short command; for systems without /proc only."""
     r, w = os.pipe()
     pid = os.fork()
@@ -66,21 +66,21 @@ def run_and_read(argv):
     return pid, b"".join(parts)
 
 
-def start_time(pid):
+def start_time(pid: int) -> int:
     p = process(pid) if LINUX else None
     return p.start if p else 0
 
 
-def boot_id():
+def boot_id() -> str:
     try:
         return (read_file("/proc/sys/kernel/random/boot_id") or b"").decode().strip() if LINUX else ""
     except OSError:
         return ""
 
 
-def below(roots, table):
+def below(roots: list[int], table: list[Process]) -> list[Process]:
     """Processes of `table` that descend from one of `roots` (which are not included)."""
-    children = {}
+    children: dict[int, list[Process]] = {}
     for p in table:
         children.setdefault(p.ppid, []).append(p)
     found, todo, seen = [], list(roots), set(roots)
@@ -93,7 +93,7 @@ def below(roots, table):
     return found
 
 
-def send(p, sig):
+def send(p: Process, sig: int) -> None:
     """Signals exactly this process (R4): its number may be reused between the check and the signal."""
     fd = None
     try:
@@ -117,7 +117,7 @@ def send(p, sig):
             os.close(fd)
 
 
-def oom_kills():
+def oom_kills() -> int | None:
     """How many processes the kernel's out-of-memory killer has ended here, or None."""
     try:
         for row in (read_file("/proc/self/cgroup") or b"").decode().split("\n"):

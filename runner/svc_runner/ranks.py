@@ -15,9 +15,9 @@ from .system import complain
 class Rank:
     """Output of one rank that is not in the log yet: less than a line."""
 
-    __slots__ = ("number", "fd", "held", "since", "prefix")
+    __slots__ = ("fd", "held", "number", "prefix", "since")
 
-    def __init__(self, number, fd):
+    def __init__(self, number: int, fd: int) -> None:
         self.number, self.fd, self.held, self.since = number, fd, b"", 0.0
         self.prefix = b"[rank%d] " % number
 
@@ -32,12 +32,12 @@ class Ranks:
 
     BAR_SECONDS, TEXT_SECONDS = 0.3, 5.0
 
-    def __init__(self, first, count):
+    def __init__(self, first: int, count: int) -> None:
         self.by_fd = {}
         self.writers = []
         self.ready = b""
         # The owner of the unfinished line at the end of the log: None if it ends with a whole line, -1 for stdout.
-        self.owner = None
+        self.owner: int | None = None
         try:
             if count > 0 and not os.path.isdir("ranks"):
                 os.mkdir("ranks", 0o700)
@@ -55,7 +55,7 @@ class Ranks:
         except OSError as e:
             complain("making the pipes of the ranks: %s; those without one use stdout" % e)
 
-    def read(self, fd):
+    def read(self, fd: int) -> bool:
         rank = self.by_fd[fd]
         try:
             data = os.read(fd, RECORD_BYTES_MAX)
@@ -67,7 +67,7 @@ class Ranks:
         self.cut(rank)
         return bool(data)
 
-    def cut(self, rank):
+    def cut(self, rank: Rank) -> None:
         """Moves whole lines and states into `ready`."""
         while True:
             end = rank.held.find(b"\n") + 1
@@ -93,7 +93,7 @@ class Ranks:
                 return
             rank.since = time.monotonic()
 
-    def put(self, rank, text):
+    def put(self, rank: Rank, text: bytes) -> None:
         if self.owner not in (None, rank.number):
             self.ready += b"\n"
             self.owner = None
@@ -105,11 +105,11 @@ class Ranks:
         self.ready += text
         self.owner = None if text.endswith(b"\n") else rank.number
 
-    def due(self, now, final=False):
+    def due(self, now: float, final: bool = False) -> float:
         """Moves text that has waited long enough; returns how long the next may wait."""
         wait = 1.0
         for rank in self.by_fd.values():
-            if not rank.held or rank.held.find(b"\x1esvc1:") >= 0 and not final:
+            if not rank.held or (rank.held.find(b"\x1esvc1:") >= 0 and not final):
                 continue
             left = rank.since + (self.BAR_SECONDS if rank.held[:1] == b"\r" else self.TEXT_SECONDS) - now
             if left <= 0 or final:
@@ -119,7 +119,7 @@ class Ranks:
                 wait = min(wait, left)
         return wait
 
-    def beside(self, data, inside_record):
+    def beside(self, data: bytes, inside_record: bool) -> bytes:
         """Prepares stdout's bytes for the log: they must not enter the unfinished line of a rank."""
         if inside_record:
             return data
@@ -128,7 +128,7 @@ class Ranks:
         self.owner = None if data.endswith(b"\n") else -1
         return data
 
-    def drain(self):
+    def drain(self) -> bool:
         for fd in list(self.by_fd):
             while len(self.ready) < CHUNK and self.read(fd):
                 pass

@@ -17,7 +17,7 @@ RECORD_BYTES_MAX = 64 << 10
 REMOVED_MAX = 32
 
 
-def bytes_in(fd):
+def bytes_in(fd: int) -> int:
     """The number of bytes in a pipe."""
     try:
         return int.from_bytes(fcntl.ioctl(fd, 0x541B if LINUX else 0x4004667F, b"\0\0\0\0"), sys.byteorder)  # FIONREAD
@@ -32,16 +32,16 @@ class Records:
     from stdout, so the control plane needs only one stream.
     """
 
-    def __init__(self):
-        self.held = {}  # by descriptor: bytes of a line whose end has not arrived
+    def __init__(self) -> None:
+        self.held: dict[int, bytes] = {}  # by descriptor: bytes of a line whose end has not arrived
         self.ready = b""
-        self.writer = None
-        self.identity = None
+        self.writer: int | None = None
+        self.identity: tuple[int, int] | None = None
         self.looked_at = 0.0
         self.given_up = False
         self.make()
 
-    def make(self):
+    def make(self) -> None:
         """Creates the pipe again. Without one (on a file system without pipes) records use stdout."""
         try:
             if not os.path.isdir(RECORDS):
@@ -63,10 +63,10 @@ class Records:
         self.held[reader] = b""
 
     @property
-    def usable(self):
+    def usable(self) -> bool:
         return self.writer is not None
 
-    def look(self, now):
+    def look(self, now: float) -> None:
         """Once a second: creates a pipe again that the script removed or replaced; processes with the old one open
         are still read."""
         if self.given_up or now < self.looked_at + 1.0:
@@ -80,14 +80,15 @@ class Records:
             if directory_gone():
                 return
         complain("the pipe for records (%s/%s) was removed or replaced; it is made again" % (os.getcwd(), RECORDS))
-        os.close(self.writer)
+        if self.writer is not None:
+            os.close(self.writer)
         self.writer = None
         if len(self.held) >= REMOVED_MAX:
             self.given_up = True
             return
         self.make()
 
-    def read(self, fd):
+    def read(self, fd: int) -> bool:
         """Reads the available bytes; True if there were any."""
         try:
             data = os.read(fd, RECORD_BYTES_MAX)
@@ -106,7 +107,7 @@ class Records:
             os.close(fd)
         return bool(data)
 
-    def drain(self):
+    def drain(self) -> bool:
         """No process of the run is alive: reads the rest, including a partial line."""
         for fd in list(self.held):
             while len(self.ready) < CHUNK and self.read(fd):

@@ -3,43 +3,59 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import select
 import time
 
-from .files import first_line, read_json, write_status
+from .files import read_json, write_status
 from .keeper import keeper_of
-from .processes import all_processes, below, boot_id, oom_kills, send, start_time
+from .processes import Process, all_processes, below, boot_id, oom_kills, send, start_time
 from .ranks import Ranks
-from .records import RECORDS, Records, bytes_in
+from .records import Records, bytes_in
 from .samples import Sampler
+from .script import NotStarted, start_script
 from .spool import CHUNK, Spool
-from .system import LINUX, complain, default_signals, directory_gone, now_ms, prctl, signal, signal_name
+from .system import LINUX, complain, directory_gone, now_ms, prctl, signal, signal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Run:
-    def __init__(self, spec, secrets):
+    def __init__(self, spec: dict[str, Any], secrets: dict[str, str | None]) -> None:
         self.spec, self.secrets = spec, secrets
         self.nonce = spec["nonce"]
-        self.reader = None
+        self.reader: int | None = None
         # Since when the spool ends inside a record from stdout, or None; no other record may be inserted then.
-        self.inside_record = None
-        self.pid = None
-        self.wait_status = None
+        self.inside_record: float | None = None
+        self.pid: int | None = None
+        self.wait_status: int | None = None
         self.alone = False
         self.stopped = False
         self.killed_by_us = False
-        self.ending_at = None
-        self.kill_at = None
+        self.ending_at: float | None = None
+        self.kill_at = float("inf")
         self.next_kill = self.next_look = 0.0
-        self.stat = {
-            "phase": "running", "nonce": self.nonce, "runner_pid": os.getpid(), "runner_start": start_time(os.getpid()),
-            "boot_id": boot_id(), "pid": None, "started_at_ms": now_ms(), "ended_at_ms": None, "exit_code": None,
-            "signal": None, "stopped": False, "oom": False, "log_bytes": None, "error": None, "not_runnable": False,
+        self.stat: dict[str, Any] = {
+            "phase": "running",
+            "nonce": self.nonce,
+            "runner_pid": os.getpid(),
+            "runner_start": start_time(os.getpid()),
+            "boot_id": boot_id(),
+            "pid": None,
+            "started_at_ms": now_ms(),
+            "ended_at_ms": None,
+            "exit_code": None,
+            "signal": None,
+            "stopped": False,
+            "oom": False,
+            "log_bytes": None,
+            "error": None,
+            "not_runnable": False,
         }
 
-    def start(self):
+    def start(self) -> None:
         """Claims the nonce, then starts the script; returns once it was exec'ed, or why that failed."""
         self.wake_r, self.wake_w = os.pipe()
         os.set_blocking(self.wake_r, False)
@@ -58,109 +74,26 @@ class Run:
         self.oom_before = oom_kills() if LINUX else None
         if LINUX:
             prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of the script become our children
-        error = self.launch()
-        self.stat["pid"] = self.pid
-        if error:
-            self.stat.update(phase="failed", error=error, not_runnable=True, ended_at_ms=now_ms(), log_bytes=self.spool.end)
-        write_status(self.stat)
-
-    def environment(self):
-        env = dict(os.environb)
-        for changes in (self.spec.get("env") or {}, self.secrets):
-            for name, value in changes.items():
-                key = name.encode("utf-8", "surrogateescape")
-                if value is None:
-                    env.pop(key, None)
-                else:
-                    env[key] = value.encode("utf-8", "surrogateescape")
-        env[b"SVC_RUN_NONCE"] = self.nonce.encode()
-        env[b"SVC_RUN_DIR"] = os.fsencode(os.getcwd())
-        env.pop(b"SVC_RECORDS", None)
-        if self.records.usable:
-            env[b"SVC_RECORDS"] = env[b"SVC_RUN_DIR"] + b"/" + RECORDS.encode()
-        return env
-
-    def launch(self):
         try:
-            argv = [a.encode("utf-8", "surrogateescape") for a in self.spec["argv"]]
-            env = self.environment()
-        except UnicodeError:
-            return "an argument or a variable is not well-formed Unicode"
-        if any(b"\0" in a for a in argv) or any(b"\0" in k + v for k, v in env.items()):
-            return "an argument or a variable holds a NUL character"
-        out_r, out_w = os.pipe()
-        fail_r, fail_w = os.pipe()
-        try:
-            fcntl.fcntl(out_w, 1031, 1 << 20)  # F_SETPIPE_SZ: fewer wake-ups for a chatty script
-        except OSError:
-            pass
-        runner = os.getpid()
-        try:
-            pid = os.fork()
-        except OSError as e:
-            return "no new process can be made: %s" % os.strerror(e.errno)
-        if pid == 0:
-            self.become_script(argv, env, out_w, fail_w, runner)
-        os.close(out_w)
-        os.close(fail_w)
-        failure = b""
-        while True:
-            part = os.read(fail_r, 4096)
-            if not part:
-                break
-            failure += part
-        os.close(fail_r)
+            self.pid, self.reader = start_script(self.spec, self.secrets, self.records.usable)
+            self.stat["pid"] = self.pid
+        except NotStarted as e:
+            self.stat.update(phase="failed", error=str(e), not_runnable=True, ended_at_ms=now_ms(), log_bytes=self.spool.end)
         self.secrets = {}
-        if failure:
-            os.close(out_r)
-            os.waitpid(pid, 0)
-            return failure.decode("utf-8", "replace")
-        self.pid, self.reader = pid, out_r
-        os.set_blocking(out_r, False)
-        return None
-
-    def become_script(self, argv, env, out_w, fail_w, runner):
-        what, words = "script", ""
-        try:
-            os.setsid()
-            if LINUX:
-                prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-                if os.getppid() != runner:
-                    os._exit(127)
-            os.dup2(out_w, 1)
-            os.dup2(out_w, 2)
-            signal.set_wakeup_fd(-1)
-            default_signals()
-            what, words = "folder", "the working directory %s " % self.spec["cwd"]
-            os.chdir(self.spec["cwd"].encode("utf-8", "surrogateescape"))
-            if isinstance(self.spec.get("umask"), int):
-                os.umask(self.spec["umask"])
-            what, words = "script", "%s " % self.spec["argv"][0]
-            os.execvpe(argv[0], argv, env)
-        except OSError as e:
-            why = {errno.ENOENT: "does not exist", errno.EACCES: "may not be executed", errno.ENOTDIR: "is not a folder",
-                   errno.ENOEXEC: "is not a program that this system can run",
-                   errno.E2BIG: "cannot start: its arguments and environment are too long"}.get(e.errno)
-            if e.errno == errno.ENOENT and what == "script" and os.path.exists(argv[0]):
-                why = "begins with `%s`, and there is no such interpreter on this machine" % first_line(argv[0])
-            if e.errno == errno.EACCES and what == "folder":
-                why = "may not be entered"
-            os.write(fail_w, (words + (why or os.strerror(e.errno))).encode("utf-8", "replace"))
-        except BaseException as e:  # this process must not continue as a second runner
-            os.write(fail_w, (words + str(e)).encode("utf-8", "replace"))
-        finally:
-            os._exit(127)
+        write_status(self.stat)
 
     # -- the loop
 
-    def supervise(self):
+    def supervise(self) -> None:
         self.sampler = Sampler(float(self.spec["sample_seconds"]), self.nonce, self.stat["boot_id"])
-        keeper = self.sampler.keeper = keeper_of(self.spec)
+        keeper = keeper_of(self.spec)
+        self.sampler.keeper = keeper
         ack_delay = 0.002
         poll = select.poll()
         poll.register(self.wake_r, select.POLLIN)
-        listening = watching_gpus = None
-        listening_to_records = set()
+        listening: int | None = None
+        watching_gpus: int | None = None
+        listening_to_records: set[int] = set()
         while True:
             now = time.monotonic()
             self.reap()
@@ -178,7 +111,7 @@ class Run:
                     self.sampler.begin()
                 except OSError:
                     pass  # out of descriptors or memory: that costs a sample, not the run
-            if self.sampler.smi_end is not None and now >= self.sampler.smi_end:
+            if self.sampler.gpus.end is not None and now >= self.sampler.gpus.end:
                 self.sampler.kill_gpus()
 
             # At the end of a run, sampling stops and remaining processes are checked often.
@@ -218,12 +151,12 @@ class Run:
                 if wanted is not None:
                     poll.register(wanted, select.POLLIN)
                 listening = wanted
-            if self.sampler.smi_fd != watching_gpus:
+            if self.sampler.gpus.fd != watching_gpus:
                 if watching_gpus is not None:
                     poll.unregister(watching_gpus)
-                if self.sampler.smi_fd is not None:
-                    poll.register(self.sampler.smi_fd, select.POLLIN)
-                watching_gpus = self.sampler.smi_fd
+                if self.sampler.gpus.fd is not None:
+                    poll.register(self.sampler.gpus.fd, select.POLLIN)
+                watching_gpus = self.sampler.gpus.fd
             for fd, _ in poll.poll(int(wait * 1000 + 0.999)):
                 if fd == self.wake_r:
                     self.heard()
@@ -242,9 +175,9 @@ class Run:
                     self.insert(self.records)
                 elif fd == self.reader:
                     self.pump()
-                elif fd == self.sampler.smi_fd:
+                elif fd == self.sampler.gpus.fd:
                     self.sampler.read_gpus()
-                    if self.sampler.smi_fd is None:
+                    if self.sampler.gpus.fd is None:
                         poll.unregister(fd)
                         watching_gpus = None
             if self.reader is None and listening is not None:
@@ -253,7 +186,7 @@ class Run:
         self.sampler.kill_gpus()
         self.finish()
 
-    def pump_what_is_there(self):
+    def pump_what_is_there(self) -> None:
         left = bytes_in(self.reader) if self.reader is not None else 0
         while left > 0 and self.reader is not None:
             before = self.spool.end + len(self.spool.pending)
@@ -261,7 +194,7 @@ class Run:
                 return
             left -= self.spool.end + len(self.spool.pending) - before
 
-    def insert(self, source):
+    def insert(self, source: Records | Ranks) -> bool:
         """Writes whole records, or whole lines of ranks, into the log at a safe position; False if they have to
         wait."""
         if not source.ready:
@@ -276,10 +209,10 @@ class Run:
         self.spool.put(data)
         return True
 
-    def pump(self):
+    def pump(self) -> bool:
         ending = self.ending_at is not None
         room = CHUNK if self.alone else min(CHUNK, self.spool.room(ending))
-        if room <= 0 or self.spool.pending:
+        if room <= 0 or self.spool.pending or self.reader is None:
             return False
         # Lines of ranks that were complete before these bytes arrived also go into the log before them.
         if self.ranks.ready and self.inside_record is None and (not self.insert(self.ranks) or self.spool.pending):
@@ -303,7 +236,7 @@ class Run:
         self.reader = None
         return False
 
-    def heard(self):
+    def heard(self) -> None:
         try:
             numbers = os.read(self.wake_r, 4096)
         except OSError:
@@ -313,7 +246,7 @@ class Run:
             if not self.stopped:
                 self.stop(float(self.spec["stop_grace_seconds"]))
 
-    def look_for_stop(self):
+    def look_for_stop(self) -> None:
         try:
             os.stat("stop")
         except OSError:
@@ -322,12 +255,12 @@ class Run:
         if order and order.get("nonce") == self.nonce:
             self.stop(float(order.get("grace", self.spec["stop_grace_seconds"])))
 
-    def stop(self, grace):
+    def stop(self, grace: float) -> None:
         if self.wait_status is None:
             self.stopped = True
         self.end(grace)
 
-    def end(self, grace):
+    def end(self, grace: float) -> None:
         """Ends the run: TERM once, KILL after the grace. A later order may only shorten it."""
         now = time.monotonic()
         if self.ending_at is None:
@@ -340,7 +273,7 @@ class Run:
         else:
             self.kill_at = min(self.kill_at, self.ending_at + max(0.0, grace))
 
-    def press(self, now):
+    def press(self, now: float) -> None:
         if not self.alone and now >= self.kill_at and now >= self.next_kill:
             if self.wait_status is None:
                 self.killed_by_us = True
@@ -348,21 +281,21 @@ class Run:
             # A process that survives KILL is waiting for a device; a thousand signals a second do not help.
             self.next_kill = now + min(1.0, 0.005 + (now - self.kill_at) / 10)
 
-    def tree(self):
+    def tree(self) -> list[Process]:
         table = all_processes()
         found = below([os.getpid()], table)
         if not LINUX and self.pid:
             seen = {p.pid for p in found}
             found += [p for p in table if p.group == self.pid and p.pid not in seen]
-        return [p for p in found if p.pid != self.sampler.smi_pid and p.state not in (b"Z", b"X")]
+        return [p for p in found if p.pid != self.sampler.gpus.pid and p.state not in (b"Z", b"X")]
 
-    def signal_tree(self, sig):
+    def signal_tree(self, sig: int) -> None:
         for p in self.tree():
             send(p, sig)
             if sig == signal.SIGTERM and p.state in (b"T", b"t"):
                 send(p, signal.SIGCONT)
 
-    def reap(self):
+    def reap(self) -> None:
         """Collects dead children. With the subreaper bit, "no child" proves that every process of the run is gone
         (R3)."""
         while True:
@@ -377,17 +310,17 @@ class Run:
                 return
             if pid == 0:
                 break
-            if pid == self.sampler.smi_pid:
-                self.sampler.smi_pid = None
+            if pid == self.sampler.gpus.pid:
+                self.sampler.gpus.pid = None
                 continue
             self.sampler.reaped_cpu += usage.ru_utime + usage.ru_stime
             if pid == self.pid:
                 self.wait_status = status
         # A GPU query that hangs in its driver cannot be killed; it does not belong to the run.
-        if self.ending_at is not None and self.sampler.smi_pid is not None and self.wait_status is not None:
+        if self.ending_at is not None and self.sampler.gpus.pid is not None and self.wait_status is not None:
             self.alone = not self.tree()
 
-    def finish(self):
+    def finish(self) -> None:
         """No process of the run is alive: the pipe's content is final."""
         while True:
             # Bytes that wait for a full disk come first: `pump` reads nothing while it waits, and that is not the
@@ -409,6 +342,7 @@ class Run:
             else:
                 break
         status = self.wait_status
+        assert status is not None
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             self.stat.update(exit_code=128 + number, signal=signal_name(number))

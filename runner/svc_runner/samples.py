@@ -7,12 +7,18 @@ import os
 import time
 
 from .files import read_file, write_file
+from .gpu_query import GpuQuery
 from .json_text import to_json
-from .processes import all_processes, below
-from .system import LINUX, default_signals, now_ms, signal
+from .keeper import Keeper
+from .processes import Process, all_processes, below
+from .system import LINUX, now_ms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
-def terminal_idle():
+def terminal_idle() -> float | None:
     """Seconds since a key was pressed at the most recently used terminal; None without a terminal.
 
     By the time of the last read, as in `w`: the output of a forgotten `watch` does not count as presence.
@@ -31,7 +37,7 @@ def terminal_idle():
 class Sampler:
     """Samples the run's usage. The first sample follows after a second, then one every `seconds`."""
 
-    def __init__(self, seconds, nonce, boot):
+    def __init__(self, seconds: float, nonce: str, boot: str) -> None:
         self.seconds = max(0.1, seconds)
         self.nonce, self.boot = nonce, boot
         self.tick = os.sysconf("SC_CLK_TCK")
@@ -40,22 +46,16 @@ class Sampler:
         self.due = self.at + min(1.0, self.seconds)
         self.cpu = 0.0
         self.reaped_cpu = 0.0
-        self.disk = 0
+        self.disk: int | None = 0
         self.net = self.net_bytes()
-        self.members = None
-        self.keeper = None
-        self.fd = None
-        self.sample = None
-        self.smi_pid = self.smi_fd = self.smi_end = None
-        self.smi_out = b""
-        self.smi_path = None
-        usual = ["/usr/bin", "/opt/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib"]
-        for folder in os.environ.get("PATH", "").split(":") + usual:
-            if folder and os.access(folder + "/nvidia-smi", os.X_OK):
-                self.smi_path = folder + "/nvidia-smi"
-                break
+        self.members: list[tuple[int, int]] | None = None
+        self.keeper: Keeper | None = None
+        self.fd: int | None = None
+        # The one that waits for its GPUs.
+        self.sample: dict[str, Any] | None = None
+        self.gpus = GpuQuery()
 
-    def net_bytes(self):
+    def net_bytes(self) -> int | None:
         try:
             rows = (read_file("/proc/net/dev") or b"").split(b"\n")[2:] if LINUX else []
             total, seen = 0, False
@@ -68,14 +68,22 @@ class Sampler:
         except (OSError, ValueError, IndexError):
             return None
 
-    def begin(self):
+    def begin(self) -> None:
         now = time.monotonic()
         self.due = now + self.seconds
-        s = {"at_ms": now_ms(), "cpu_cores": None, "memory_bytes": None, "disk_bytes_per_s": None,
-             "net_bytes_per_s": None, "processes": None, "terminal_idle_seconds": terminal_idle(), "gpus": None}
+        s: dict[str, Any] = {
+            "at_ms": now_ms(),
+            "cpu_cores": None,
+            "memory_bytes": None,
+            "disk_bytes_per_s": None,
+            "net_bytes_per_s": None,
+            "processes": None,
+            "terminal_idle_seconds": terminal_idle(),
+            "gpus": None,
+        }
         seconds = max(0.001, now - self.at)
         if LINUX:
-            tree = [p for p in below([os.getpid()], all_processes()) if p.pid != self.smi_pid and p.state != b"Z"]
+            tree = [p for p in below([os.getpid()], all_processes()) if p.pid != self.gpus.pid and p.state != b"Z"]
             s["processes"] = len(tree)
             self.remember(tree)
             cpu = sum(p.cpu for p in tree) / self.tick + self.reaped_cpu
@@ -92,13 +100,14 @@ class Sampler:
                 s["net_bytes_per_s"] = round((net - self.net) / seconds, 1)
             self.net = net
         self.at = now
-        if self.smi_path and self.smi_pid is None:
+        if self.gpus.possible:
             self.sample = s
-            self.ask_gpus()
+            if not self.gpus.ask():
+                self.finish_gpus(None)
         else:
             self.write(s)
 
-    def remember(self, tree):
+    def remember(self, tree: list[Process]) -> None:
         """Identities of the run's processes, for a sweep without this runner and their environment."""
         members = sorted((p.pid, p.start) for p in tree)
         if members != self.members:
@@ -109,7 +118,7 @@ class Sampler:
             except OSError:
                 self.members = None
 
-    def memory(self, tree):
+    def memory(self, tree: list[Process]) -> int | None:
         total, seen = 0, False
         for p in tree:
             try:
@@ -120,7 +129,7 @@ class Sampler:
                 total, seen = total + int(f[1]) * self.page, True
         return total if seen else None
 
-    def disk_bytes(self, tree):
+    def disk_bytes(self, tree: list[Process]) -> int | None:
         total, seen = 0, False
         for p in tree:
             try:
@@ -134,77 +143,23 @@ class Sampler:
                     total, seen = total + int(row.split()[1]), True
         return total if seen else None
 
-    def ask_gpus(self):
-        r, w = os.pipe()
-        try:
-            pid = os.fork()
-        except OSError:
-            os.close(r)
-            os.close(w)
-            return self.finish_gpus(None)
-        if pid == 0:
-            try:
-                os.setsid()
-                os.dup2(w, 1)
-                null = os.open("/dev/null", os.O_RDWR)
-                os.dup2(null, 0)
-                os.dup2(null, 2)
-                default_signals()
-                os.execv(self.smi_path, [self.smi_path, "--format=csv,noheader,nounits", "--query-gpu=index,"
-                         "utilization.gpu,memory.used,memory.total,power.draw,temperature.gpu"])
-            finally:
-                os._exit(127)
-        os.close(w)
-        os.set_blocking(r, False)
-        self.smi_pid, self.smi_fd, self.smi_out, self.smi_end = pid, r, b"", time.monotonic() + 10
+    def read_gpus(self) -> None:
+        if self.gpus.read():
+            self.finish_gpus(self.gpus.answer())
 
-    def read_gpus(self):
-        try:
-            data = os.read(self.smi_fd, 65536)
-        except OSError as e:
-            if e.errno == errno.EAGAIN:
-                return
-            data = b""
-        self.smi_out += data
-        if not data or len(self.smi_out) > 1 << 20:
-            self.finish_gpus(self.parse_gpus())
-
-    def parse_gpus(self):
-        def number(text):
-            try:
-                value = float(text)
-                return value if abs(value) < 1e12 else None
-            except ValueError:
-                return None
-
-        gpus = []
-        for row in self.smi_out.decode("utf-8", "replace").split("\n"):
-            f = [x.strip() for x in row.split(",")]
-            if len(f) == 6 and f[0].isdigit():
-                v = [number(x) for x in f[1:]]
-                gpus.append({"index": int(f[0]), "util_percent": v[0], "memory_used_mib": v[1],
-                             "memory_total_mib": v[2], "power_watts": v[3], "temperature_c": v[4]})
-        return gpus or None
-
-    def finish_gpus(self, gpus):
-        if self.smi_fd is not None:
-            os.close(self.smi_fd)
-            self.smi_fd = self.smi_end = None
+    def finish_gpus(self, gpus: list[dict[str, Any]] | None) -> None:
+        self.gpus.close()
         if self.sample is not None:
             self.sample["gpus"] = gpus
             self.write(self.sample)
             self.sample = None
 
-    def kill_gpus(self):
-        """On timeout, or when the run ends: the reading is unknown. The process is ours until it is reaped."""
-        if self.smi_pid is not None:
-            try:
-                os.kill(self.smi_pid, signal.SIGKILL)
-            except OSError:
-                pass
+    def kill_gpus(self) -> None:
+        """On timeout, or when the run ends: the reading is unknown."""
+        self.gpus.kill()
         self.finish_gpus(None)
 
-    def write(self, sample):
+    def write(self, sample: dict[str, Any]) -> None:
         if self.keeper is not None:
             self.keeper.note(sample)
         data = to_json(sample).encode() + b"\n"

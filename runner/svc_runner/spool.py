@@ -16,7 +16,7 @@ INDEX_MS = 50
 ENDING_ROOM = 64 << 20
 
 
-def segments():
+def segments() -> list[int]:
     """Start offsets of the spool's segments, ascending."""
     try:
         return sorted(int(name) for name in os.listdir("spool") if name.isdigit())
@@ -24,11 +24,11 @@ def segments():
         return []
 
 
-def segment_path(start):
+def segment_path(start: int) -> str:
     return "spool/%012d" % start
 
 
-def spool_end():
+def spool_end() -> int:
     starts = segments()
     if not starts:
         return 0
@@ -41,14 +41,14 @@ def spool_end():
 class Spool:
     """Appends bytes by absolute offset. `pwrite` makes it safe to repeat a write that failed half-way (R2)."""
 
-    def __init__(self, cap):
+    def __init__(self, cap: int) -> None:
         if not os.path.isdir("spool"):
             os.mkdir("spool", 0o700)
         self.cap = max(1, cap)
         self.segment = min(SEGMENT_MAX, max(65536, self.cap // 4))
-        self.fd = None
+        self.fd: int | None = None
         self.start = self.end = spool_end()
-        self.pending = b""
+        self.pending: bytes | memoryview = b""
         self.acked = 0
         self.retry_at = 0.0
         self.retry_delay = 0.0
@@ -62,7 +62,7 @@ class Spool:
             write_file("acked", b"%020d %020d\n" % (0, 0), False)
         self.refresh_ack()
 
-    def refresh_ack(self):
+    def refresh_ack(self) -> None:
         """Reads how much of the log was downloaded and drops segments wholly below that."""
         try:
             numbers = [int(word) for word in (read_file("acked") or b"0").split()]
@@ -79,22 +79,23 @@ class Spool:
             if following <= self.acked:
                 unlink(segment_path(start))
 
-    def room(self, ending):
+    def room(self, ending: bool) -> int:
         return self.cap + (ENDING_ROOM if ending else 0) - (self.end + len(self.pending) - self.acked)
 
-    def put(self, data):
+    def put(self, data: bytes) -> None:
         self.pending = memoryview(data)
         self.stamp()
         self.flush()
 
-    def flush(self):
+    def flush(self) -> None:
         """Writes pending bytes; on a full or failing disk keeps them and sets the time of the next try."""
         try:
             while self.pending:
-                if self.fd is None or self.end - self.start >= self.segment:
-                    self.roll()
+                fd = self.fd
+                if fd is None or self.end - self.start >= self.segment:
+                    fd = self.roll()
                 take = self.pending[: self.start + self.segment - self.end]
-                n = os.pwrite(self.fd, take, self.end - self.start)
+                n = os.pwrite(fd, take, self.end - self.start)
                 self.end += n
                 self.pending = self.pending[n:]
             self.retry_delay = 0.0
@@ -103,7 +104,7 @@ class Spool:
                 complain("the log can be written again")
         except OSError as e:
             if directory_gone():
-                raise RuntimeError("the run directory was removed")
+                raise RuntimeError("the run directory was removed") from e
             if e.errno not in FULL_DISK:
                 complain("writing the log: %s" % e)
             elif not self.complained:
@@ -113,7 +114,7 @@ class Spool:
             self.retry_delay = min(0.5, max(0.02, self.retry_delay * 2))
             self.retry_at = time.monotonic() + self.retry_delay
 
-    def roll(self):
+    def roll(self) -> int:
         fd = os.open(segment_path(self.end), os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         if self.fd is not None:
             os.close(self.fd)
@@ -122,8 +123,9 @@ class Spool:
                 self.refresh_ack()
                 self.acked = max(self.acked, seen)
         self.fd, self.start = fd, self.end
+        return fd
 
-    def relieve(self):
+    def relieve(self) -> None:
         """On a full disk: once everything so far was downloaded, its space can be freed at once."""
         self.refresh_ack()
         if self.fd is not None and self.acked >= self.end > self.start:
@@ -137,7 +139,7 @@ class Spool:
             except OSError:
                 pass
 
-    def stamp(self):
+    def stamp(self) -> None:
         ms = now_ms()
         if ms - self.index_ms < INDEX_MS and ms >= self.index_ms:
             return
@@ -149,7 +151,7 @@ class Spool:
         except OSError:
             pass  # times are optional; the bytes are not
 
-    def sync(self):
+    def sync(self) -> None:
         if self.fd is not None:
             os.fsync(self.fd)
         sync_directory("spool")

@@ -34,7 +34,7 @@ def asking():
     """A call that needs a control plane, and starts one where none runs."""
     from svc import _client
 
-    return _client._call("GET", "/jobs")["jobs"]
+    return _client.call("GET", "/jobs")["jobs"]
 
 
 def until(condition, seconds=30):
@@ -443,7 +443,7 @@ class Discovery(WithHome):
         self.assertTrue((self.home / "ended").exists())
 
     def test_it_ends_when_the_process_is_killed(self):
-        child = self.child('from svc import _client; _client._call("GET", "/jobs"); print("up", flush=True); time.sleep(600)', stdout=subprocess.PIPE)
+        child = self.child('from svc import _client; _client.call("GET", "/jobs"); print("up", flush=True); time.sleep(600)', stdout=subprocess.PIPE)
         child.stdout.readline()
         child.kill()
         child.communicate()
@@ -488,7 +488,7 @@ class Discovery(WithHome):
 
     def test_it_ends_although_a_forked_child_lives_on(self):
         child = self.child(
-            'from svc import _client; _client._call("GET", "/jobs")\npid = os.fork()\nif pid == 0: os.close(1); time.sleep(600)\nprint(pid, flush=True); os.kill(os.getpid(), 9)',
+            'from svc import _client; _client.call("GET", "/jobs")\npid = os.fork()\nif pid == 0: os.close(1); time.sleep(600)\nprint(pid, flush=True); os.kill(os.getpid(), 9)',
             stdout=subprocess.PIPE,
         )
         forked = int(child.stdout.readline())
@@ -516,7 +516,9 @@ class Discovery(WithHome):
         child = self.child(
             'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
             'job = svc.run({"entrypoint": "a.py"})\n'
-            'svc._client._telling_on_interrupt.__enter__ = lambda self: print("up", flush=True)\n'
+            # Said within the watching, once: a Ctrl-C before it would end the script alone.
+            'def driven(id, look=svc._client.driven, said=[]): said or said.append(print("up", flush=True)); return look(id)\n'
+            'svc._client.driven = driven\n'
             'try: svc.wait(job.id)\n'
             'except KeyboardInterrupt: print(svc.job(job.id).status, flush=True); __import__("sys").stdin.readline()',
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

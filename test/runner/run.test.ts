@@ -154,11 +154,11 @@ describe("start, repeated", () => {
       const slow = changedRunner(
         run,
         `
-launch = m.Run.launch
-def launch_later(self):
+start_script = m.start_script
+def start_later(*args):
     m.time.sleep(0.5)
-    return launch(self)
-m.Run.launch = launch_later
+    return start_script(*args)
+m.start_script = start_later
 `,
       );
       const first = slow.start(run.spec, {}, never).catch((e: unknown) => e);
@@ -185,13 +185,13 @@ m.Run.launch = launch_later
     const killed = changedRunner(
       run,
       `
-launch = m.Run.launch
-def launch_and_kill(self):
-    error = launch(self)
+start_script = m.start_script
+def start_and_kill(*args):
+    started = start_script(*args)
     os.kill(os.getppid(), 9)
     m.time.sleep(0.1)
-    return error
-m.Run.launch = launch_and_kill
+    return started
+m.start_script = start_and_kill
 `,
     );
     await expect(killed.start(run.spec, {}, never)).rejects.toMatchObject({ code: "runner_failed" });

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Any, Dict, Optional
+from typing import Any
 
 from accelerate import Accelerator
 from accelerate.tracking import GeneralTracker
@@ -40,14 +40,14 @@ class SvcTracker(GeneralTracker):
     def tracker(self) -> Any:
         return svc
 
-    def store_init_configuration(self, values: Dict[str, Any]) -> None:
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
         """Does nothing: the run's page has its arguments."""
 
-    def log(self, values: Dict[str, Any], step: Optional[int] = None, **kwargs: Any) -> None:
+    def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
         svc.log(values, step=step)
 
 
-def save_state(accelerator: Accelerator, name: str, step: Optional[int] = None, **kwargs: Any) -> str:
+def save_state(accelerator: Accelerator, name: str, step: int | None = None, **kwargs: Any) -> str:
     """``accelerator.save_state`` into ``name`` below the checkpoint directory, announced when all processes have written.
 
     Every process must call it. Until the last of them is done the directory has a temporary name, so a run that

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Optional, Tuple
+from typing import Any
 
 import keras
 
@@ -34,11 +34,11 @@ class SvcCallback(keras.callbacks.Callback):
         self._save_every = save_every
         self._keep = max(1, keep)
 
-    def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         done = epoch + 1
         svc.log(logs or {}, step=done)
         if self._save_every > 0 and done % self._save_every == 0:
-            with svc.atomic_save("epoch-{:04d}.keras".format(done), step=done) as path:
+            with svc.atomic_save(f"epoch-{done:04d}.keras", step=done) as path:
                 self.model.save(path)
             self._rotate()
 
@@ -49,7 +49,7 @@ class SvcCallback(keras.callbacks.Callback):
             os.unlink(os.path.join(folder, name))
 
 
-def load_latest(**kwargs: Any) -> Tuple[Optional[Any], int]:
+def load_latest(**kwargs: Any) -> tuple[Any | None, int]:
     """The model that ``SvcCallback`` saved last and the number of epochs it has had; ``(None, 0)`` when the run
     starts from the beginning.
 

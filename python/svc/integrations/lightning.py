@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping
 
 try:
     from lightning.pytorch.loggers import Logger
@@ -46,7 +46,7 @@ class SvcLogger(Logger):
         """Does nothing: the run's page has its arguments."""
 
     @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, float], step: Optional[int] = None) -> None:
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         svc.log(metrics, step=step)
 
     @rank_zero_only

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Optional
+from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
@@ -28,7 +28,7 @@ class SvcCallback(TrainerCallback):
         args: TrainingArguments,
         state: TrainerState,
         control: TrainerControl,
-        logs: Optional[Dict[str, Any]] = None,
+        logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         """Every number in ``logs``, at the global step."""
@@ -38,5 +38,5 @@ class SvcCallback(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """The directory is complete: the ``Trainer`` calls this after its last file."""
         if state.is_world_process_zero and args.output_dir:
-            folder = os.path.join(args.output_dir, "{}-{}".format(PREFIX_CHECKPOINT_DIR, state.global_step))
+            folder = os.path.join(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}")
             svc.checkpoint(os.path.abspath(folder), step=state.global_step)
