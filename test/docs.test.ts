@@ -63,6 +63,31 @@ describe("the pages", () => {
     expect(broken).toEqual([]);
   });
 
+  it("link to headings that are there", () => {
+    /** As GitHub makes it of a heading. */
+    const anchorsOf = (page: string): string[] =>
+      [
+        ...read(page)
+          .replaceAll(/^```[^]*?^```$/gm, "")
+          .matchAll(/^#+ (.*)$/gm),
+      ].map(([, title = ""]) =>
+        title
+          .toLowerCase()
+          .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+          .replaceAll(/[^\p{L}\p{N}_ -]/gu, "")
+          .replaceAll(" ", "-"),
+      );
+    const broken = PAGES.flatMap((page) =>
+      [...read(page).matchAll(/\]\(([^)\s:]*)#([^)\s]+)\)/g)].flatMap(([, file = "", anchor = ""]) => {
+        const target = file === "" ? page : join(dirname(page), file);
+        return !target.endsWith(".md") || !existsSync(join(ROOT, target)) || anchorsOf(target).includes(anchor)
+          ? []
+          : [`${page}: ${file}#${anchor}`];
+      }),
+    );
+    expect(broken).toEqual([]);
+  });
+
   it("can all be reached from the README", () => {
     const reached = new Set(["README.md"]);
     for (const page of reached)

@@ -30,7 +30,7 @@ export const keptIn = (file: string): Kept[] =>
 
 const ABOUT: Record<Kept["part"], string> = {
   simulation:
-    "The engine, its steps and a provider that lies, loses answers and lags, in simulated time with crashes anywhere: [simulation.md](simulation.md)",
+    "The engine, its steps and a provider that lies, loses answers and lags, in simulated time with crashes anywhere: [the simulation](faults.md#the-simulation)",
   kills:
     "`svc serve` in a process of its own, with real runs, ended by SIGKILL at instants that are drawn, and started again",
   calls:

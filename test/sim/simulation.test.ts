@@ -1,4 +1,4 @@
-// The engine, its ledger and its steps against a faulty provider and crashes at every boundary. See docs/quality/simulation.md.
+// The engine, its ledger and its steps against a faulty provider and crashes at every boundary. See docs/quality/faults.md.
 
 import { afterAll, expect, test } from "vitest";
 import { runExhaustive, runSeeds } from "./fleet.ts";
