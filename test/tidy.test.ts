@@ -10,6 +10,7 @@ import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { generatedPages } from "../scripts/generate-docs.ts";
+import { proseFolders, sharesOf } from "../scripts/lib/prose.ts";
 import { PROVIDER_NAMES, THIS_COMPUTER } from "../src/providers/descriptors.ts";
 import { DEADLINE_MS } from "./deadline.ts";
 
@@ -416,4 +417,18 @@ describe("the documentation", () => {
     );
     expect(marks).toEqual([]);
   });
+});
+
+describe("the prose", () => {
+  test.each(proseFolders(ROOT))(
+    "%s stays below its ceiling of banned idioms",
+    (folder) => {
+      const over = sharesOf(ROOT, folder).filter(({ marked, allowed }) => marked > allowed);
+      const lines = over.flatMap(({ kind, marked, allowed, found }) => [
+        `${marked} ${kind}s, ${allowed} allowed:`,
+        ...found.map(({ path, line, idiom, text }) => `${path}:${line}: ${idiom}: ${text.slice(0, 120)}`),
+      ]);
+      expect(lines, `npm run words -- ${folder} --list`).toEqual([]);
+    },
+  );
 });
