@@ -52,7 +52,7 @@ function objection(words: readonly string[]): string | null {
 }
 
 describe("the pages", () => {
-  it("link to files that are there", () => {
+  it("link to existing files", () => {
     const broken = PAGES.flatMap((page) =>
       [...read(page).matchAll(/\]\(([^)\s]+)\)/g)]
         .map((m) => m[1] ?? "")
@@ -108,7 +108,7 @@ describe("the pages", () => {
     expect(missing.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
   });
 
-  it("name routes of the API that are there", () => {
+  it("name existing routes of the API", () => {
     const pattern = (path: string): RegExp => new RegExp(`^${path.replaceAll(/\{[^}]*\}/g, "[^/]+")}$`);
     const calls = CODE.filter(({ page }) => !page.startsWith("docs/providers/")).flatMap(({ page, text }) =>
       [...text.matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/(?!_sim)[\w./{}-]+)/g)].map(([call, method, path = ""]) => ({
@@ -121,7 +121,7 @@ describe("the pages", () => {
     expect(calls.filter(({ there }) => !there).map(({ page, call }) => `${page}: ${call}`)).toEqual([]);
   });
 
-  it("name tests that are there", () => {
+  it("name existing tests", () => {
     const named = CODE.flatMap(({ page, text }) =>
       [...text.matchAll(/\btest\/[\w./*-]+\.test\.ts\b/g)].map(([path]) => ({ page, path })),
     );
@@ -147,7 +147,7 @@ describe("the pages", () => {
     expect(invariants.filter((text) => !/`test\/[\w./*-]+\.test\.ts`/.test(text))).toEqual([]);
   });
 
-  it("name npm scripts that are there", () => {
+  it("name existing npm scripts", () => {
     const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
     const strangers = CODE.flatMap(({ page, text }) =>
       [...text.matchAll(/npm run (?:--silent )?([a-z][a-z:-]*)/g)]
@@ -158,7 +158,7 @@ describe("the pages", () => {
     expect(strangers).toEqual([]);
   });
 
-  it("name commands and flags that are there", () => {
+  it("name existing commands and flags", () => {
     const calls = CODE.flatMap(svcCalls);
     expect(calls.length).toBeGreaterThan(100);
     const wrong = calls.flatMap(({ page, words }) => {

@@ -21,18 +21,18 @@ const words = (path: string, pattern: RegExp): string[] => {
 };
 
 describe("providers, as src/providers/descriptors.ts has them, are also", () => {
-  test("offering only GPUs that the catalogue has", () => {
+  test("offering only GPUs of the catalogue", () => {
     const models = new Set(GPU_CATALOGUE.map(({ model }) => model));
     const offered = PROVIDER_NAMES.flatMap((name) => DESCRIPTORS[name].gpus);
     expect(offered.filter((model) => !models.has(model))).toEqual([]);
   });
-  test("in files with a generated part, of which each has the marks", () => {
+  test("in files with a generated part, each with its marks", () => {
     const marked = ["README.md", "docs/reference/providers/README.md", "docs/internals/guard.md"];
     const marks = [...marked, "docs/reference/credentials.md", "python/pyproject.toml", "python/svc/_client.py"];
     const pattern = /(?:<!-- |# )generated: ([a-z]+)[^]*?(?:<!-- |# )end: \1/;
     expect(marks.filter((path) => !pattern.test(read(path)))).toEqual([]);
   });
-  test("where machines are rented, simulated, held to the contract, tried with faults, and told of on a page", () => {
+  test("where machines are rented, simulated, held to the contract, tried with faults, and described on a page", () => {
     expect([...SIM_NAMES].toSorted()).toEqual(REMOTE_NAMES.toSorted());
     const tried = words("test/rented/world.ts", /^export const PROVIDERS = \[(.*?)\]/ms);
     expect(REMOTE_NAMES.filter((name) => !tried.includes(name))).toEqual([]);
@@ -105,7 +105,7 @@ test("the steps of docs/internals/glossary.md are those of src/schemas/names.ts"
   expect(read("docs/internals/glossary.md")).toContain(`${STEP_NAMES.join(", ")}.`);
 });
 
-test("every page of the dashboard has its row in docs/reference/dashboard.md, and is looked at", () => {
+test("every page of the dashboard has its row in docs/reference/dashboard.md, and is tested", () => {
   const pages = /^const PAGES[^\n]*= \{(.*?)^\}/ms.exec(read("dashboard/src/app.tsx"))?.[1] ?? "";
   const paths = [...pages.matchAll(/"(\/[a-z/-]+)":/g)].map(([, path = ""]) => path);
   expect(paths.length, "dashboard/src/app.tsx has no such list any more: mend the pattern").toBeGreaterThan(0);

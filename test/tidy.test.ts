@@ -273,7 +273,7 @@ describe("the layout", () => {
     ).toEqual([]);
   });
 
-  test("file names are kebab-case and none is a drawer for leftovers", () => {
+  test("file names are kebab-case and none is a catch-all", () => {
     const names = ALL.map(({ path }) => path).filter((path) => {
       const name = path.split("/").at(-1) ?? "";
       return (
@@ -305,13 +305,13 @@ describe("the layout", () => {
     expect(linesWith(files, /\\u20(2e|66|0e)/i)).toEqual([]);
   });
 
-  test("an error of the engine or of a step has a code, also where it is not thrown", () => {
+  test("an error of the engine or of a step has a code, even if it is not thrown", () => {
     const found = linesWith(within("src/engine", "src/steps"), /\bnew (Type|Range)?Error\(/);
     // The reason of an abort is not shown to users.
     expect(found.filter((line) => !line.includes(".abort(new Error("))).toEqual([]);
   });
 
-  test("a provider's name stands in quotes only in its folder and in the registry", () => {
+  test("a provider's name appears in quotes only in its folder and in the registry", () => {
     const shipped = [...PRODUCT, ...pythonSources("python/svc", "runner")];
     const quoted = (name: string): RegExp =>
       // This computer's name is also an English word: there, only statements about a provider count.
@@ -409,7 +409,7 @@ describe("the documentation", () => {
     expect(readFileSync(join(ROOT, path), "utf8"), `${path} is out of date: run \`npm run docs\``).toBe(text);
   });
 
-  test("pages that are made from code show no value that is none", () => {
+  test("generated pages show no missing value", () => {
     // The references speak of such values, in code and of their own accord.
     const plain = (text: string): string => text.replaceAll(/```[^]*?```|`[^`\n]*`|\bNaN and infinities\b/g, "");
     const marks = generatedPages().flatMap(({ path, text }) =>
@@ -420,15 +420,12 @@ describe("the documentation", () => {
 });
 
 describe("the prose", () => {
-  test.each(proseFolders(ROOT))(
-    "%s stays below its ceiling of banned idioms",
-    (folder) => {
-      const over = sharesOf(ROOT, folder).filter(({ marked, allowed }) => marked > allowed);
-      const lines = over.flatMap(({ kind, marked, allowed, found }) => [
-        `${marked} ${kind}s, ${allowed} allowed:`,
-        ...found.map(({ path, line, idiom, text }) => `${path}:${line}: ${idiom}: ${text.slice(0, 120)}`),
-      ]);
-      expect(lines, `npm run words -- ${folder} --list`).toEqual([]);
-    },
-  );
+  test.each(proseFolders(ROOT))("%s stays below its ceiling of banned idioms", (folder) => {
+    const over = sharesOf(ROOT, folder).filter(({ marked, allowed }) => marked > allowed);
+    const lines = over.flatMap(({ kind, marked, allowed, found }) => [
+      `${marked} ${kind}s, ${allowed} allowed:`,
+      ...found.map(({ path, line, idiom, text }) => `${path}:${line}: ${idiom}: ${text.slice(0, 120)}`),
+    ]);
+    expect(lines, `npm run words -- ${folder} --list`).toEqual([]);
+  });
 });

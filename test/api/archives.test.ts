@@ -18,7 +18,7 @@ import { DEADLINE_MS } from "../deadline.ts";
 import { serve } from "./double.ts";
 
 describe("archives of a run", () => {
-  it("hold every checkpoint whole, under its own name and nothing that is reached through a link", async () => {
+  it("contain every complete checkpoint under its own name, and no file behind a symlink", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     const long = `${"deep/".repeat(30)}weights é.bin`;

@@ -107,7 +107,7 @@ it("are not removed by a foreign page", async () => {
   expect(plane.credentials.list().hub).toHaveProperty("token");
 });
 
-it("say which methods there are", async () => {
+it("list the allowed methods", async () => {
   const { server } = await serve();
   const reply = await ask({ port: server.port, path: "/v1/credentials/hub" });
   expect([reply.status, reply.headers.allow]).toEqual([405, "DELETE, PUT"]);

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { serve } from "./double.ts";
 import { ask, post as send } from "./wire.ts";
 
-it("data is added, listed, read page by page, verified and forgotten", async () => {
+it("data is added, listed, read page by page, verified and removed", async () => {
   const { server } = await serve();
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "svc-set-")));
   for (let i = 0; i < 5; i++) writeFileSync(join(folder, `f${i}`), String(i));

@@ -28,7 +28,7 @@ async function setUp(path = "sub/model.pt", body: string | Buffer = "0123456789"
 }
 
 describe("checkpoint files", () => {
-  it("sends the bytes, and never as something that a browser would show", async () => {
+  it("sends raw bytes, never as a type that a browser would display", async () => {
     const { get, id, plane, server } = await setUp("evil page<b>é'.html", "<script>alert(1)</script>");
     const reply = await get(encodeURIComponent("evil page<b>é'.html"));
     expect([reply.status, reply.text]).toEqual([200, "<script>alert(1)</script>"]);
@@ -95,7 +95,7 @@ describe("checkpoint files", () => {
     expect(answer).not.toContain("0123456789");
   });
 
-  it("does not follow a link put in place of a recorded file or of its folder", async () => {
+  it("does not follow a symlink in place of a recorded file or of its folder", async () => {
     const { plane, get, place } = await setUp();
     writeFileSync(join(plane.home, "token"), "SECRET");
     rmSync(place);
@@ -158,7 +158,7 @@ describe("ranges", () => {
     ]);
   });
 
-  it("heeds If-Range, so that halves of two files are never joined", async () => {
+  it("obeys If-Range, so that halves of two files are never joined", async () => {
     const { get, place } = await setUp();
     const first = await get("sub/model.pt", { range: "bytes=0-4" });
     const etag = first.headers.etag as string;
@@ -168,7 +168,7 @@ describe("ranges", () => {
     expect([whole.status, whole.text]).toEqual([200, "abcdefghijk"]);
   });
 
-  it("sends an empty file, and only the head when asked", async () => {
+  it("sends an empty file, and only the head on request", async () => {
     const { get, server, url } = await setUp("empty.pt", "");
     expect([
       (await get("empty.pt")).status,

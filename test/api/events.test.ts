@@ -35,7 +35,7 @@ const upTo = (last: number, first = 1): number[] => Array.from({ length: last - 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe("GET /v1/events", () => {
-  it("tells only what is new when no seq is given", async () => {
+  it("sends only new events without a seq", async () => {
     const { plane, server } = await serve();
     plane.emit(null);
     const reader = new Reader(server.port);
@@ -73,7 +73,7 @@ describe("GET /v1/events", () => {
     for (const { reader } of [...readers, { reader: filtered }]) reader.socket.terminate();
   });
 
-  it("neither loses nor repeats an event that is made in the middle of a replay, or told late", async () => {
+  it("neither loses nor repeats an event that occurs in the middle of a replay, or is reported late", async () => {
     const { plane, server } = await serve();
     for (let i = 0; i < 1_000; i++) plane.emit(null);
     const read = plane.reads.eventsSince;
@@ -97,7 +97,7 @@ describe("GET /v1/events", () => {
     reader.socket.terminate();
   });
 
-  it("tells only of one job when asked, replayed and live", async () => {
+  it("sends only one job's events on request, replayed and live", async () => {
     const { plane, server } = await serve();
     const [a, b] = [plane.addJob(), plane.addJob()];
     for (let i = 0; i < 500; i++) plane.emit(i % 2 ? a.id : b.id);
@@ -113,7 +113,7 @@ describe("GET /v1/events", () => {
     reader.socket.terminate();
   });
 
-  it("still tells what comes to a reader that knows a seq from a store that is no more", async () => {
+  it("still sends new events to a reader whose seq belongs to a lost store", async () => {
     const { plane, server } = await serve();
     plane.emit(null);
     const reader = new Reader(server.port, "?since=999");
@@ -124,7 +124,7 @@ describe("GET /v1/events", () => {
     reader.socket.terminate();
   });
 
-  it("closes a reader that does not keep up with 1013; it resumes where it was", async () => {
+  it("closes a slow reader with 1013; it resumes where it was", async () => {
     const { plane, server } = await serve({ limits: { socketBufferBytesMax: 256 * 1024, socketStallMs: 8_000 } });
     const slow = new Reader(server.port, "?since=0");
     const quick = new Reader(server.port, "?since=0");
@@ -152,7 +152,7 @@ describe("GET /v1/events", () => {
     for (const reader of [quick, resumed]) reader.socket.terminate();
   });
 
-  it("cuts a reader that takes nothing of its replay", async () => {
+  it("cuts a reader that accepts nothing of its replay", async () => {
     const { plane, server } = await serve({ limits: { socketStallMs: 300 } });
     for (let i = 0; i < 1_500; i++) plane.emit(null, "notice", { text: "z".repeat(16 * 1024) });
     const stuck = new Reader(server.port, "?since=0");
@@ -186,7 +186,7 @@ describe("GET /v1/events", () => {
     await expect.poll(() => plane.listeners.size).toBe(0);
   });
 
-  it("says what is wrong with the request before it becomes a socket", async () => {
+  it("reports an invalid request before it becomes a socket", async () => {
     const { plane, server } = await serve();
     const refusal = (query: string): Promise<[number, string]> =>
       new Promise((resolve) => {
@@ -206,7 +206,7 @@ describe("GET /v1/events", () => {
     expect(plane.listeners.size).toBe(0);
   });
 
-  it("says goodbye with 1001 when the control plane ends", async () => {
+  it("closes with 1001 when the control plane ends", async () => {
     const { plane, server } = await serve();
     const reader = new Reader(server.port);
     await reader.opened;

@@ -93,7 +93,7 @@ describe("Host (DNS rebinding)", () => {
     expect(await raw(server.port, `OPTIONS * HTTP/1.1\r\n${own}\r\n`)).toMatch(/^HTTP\/1\.1 400 [^]*malformed_request/);
   });
 
-  it("answers to [::1] where it is bound there", { tags: "needs/ipv6" }, async () => {
+  it("answers to [::1] if it is bound there", { tags: "needs/ipv6" }, async () => {
     const { server } = await serve({ host: "::1" });
     expect(server.url).toBe(`http://[::1]:${server.port}`);
     expect((await ask({ host: "::1", port: server.port, headers: { host: `[::1]:${server.port}` } })).status).toBe(200);
@@ -134,7 +134,7 @@ describe("Origin and Sec-Fetch-Site", () => {
     expect([...plane.records.values()].map((record) => record.status)).toEqual(["running"]);
   });
 
-  it("takes its own origin, on the wire and on the socket", async () => {
+  it("accepts its own origin, on the wire and on the socket", async () => {
     const { server } = await serve();
     const origin = `http://127.0.0.1:${server.port}`;
     expect(
@@ -202,7 +202,7 @@ describe("the peer of a loopback connection", () => {
     }
   });
 
-  it("does not take an address that no table holds for anyone", () => {
+  it("assigns an address that is in no table to no user", () => {
     expect(peerUid({ address: "127.0.0.1", port: 1 }, { address: "127.0.0.1", port: 2 })).toBeNull();
     expect(peerUid({ address: "nonsense", port: 1 }, { address: "127.0.0.1", port: 2 })).toBeNull();
   });
@@ -255,7 +255,7 @@ describe("bound beyond loopback", { tags: "needs/network" }, () => {
     await expect(start).rejects.toMatchObject({ code: "start_failed" });
   });
 
-  it("demands the token for everything, from this computer too", async () => {
+  it("demands the token for every request, from this computer too", async () => {
     const { server } = await serve(bound);
     for (const host of ["127.0.0.1", external as string]) {
       for (const path of ["/", "/jobs", "/v1/health", "/assets/x.js", "/nothing"]) {
@@ -295,7 +295,7 @@ describe("bound beyond loopback", { tags: "needs/network" }, () => {
     );
   });
 
-  it("exchanges the link for a cookie once, and takes the token out of the address", async () => {
+  it("exchanges the link for a cookie once, and removes the token from the address", async () => {
     const { server, lines } = await serve(bound);
     const link = server.openUrl.slice(server.url.length);
     const first = await ask({ port: server.port, path: link });
@@ -317,7 +317,7 @@ describe("bound beyond loopback", { tags: "needs/network" }, () => {
 });
 
 describe("slow, large and many", () => {
-  it("cuts a caller whose body does not come", async () => {
+  it("cuts a caller whose body does not arrive", async () => {
     const { plane, server } = await serve({
       limits: { requestTimeoutMs: 300, headersTimeoutMs: 200, lateCheckMs: 50 },
     });
@@ -327,13 +327,13 @@ describe("slow, large and many", () => {
     expect(plane.submitted).toEqual([]);
   });
 
-  it("An idle connection is kept for longer than any caller keeps it by itself, and the answer says how long", async () => {
+  it("An idle connection stays open longer than any caller keeps it, and the answer says how long", async () => {
     const { server } = await serve();
     const { headers } = await ask({ port: server.port, headers: { connection: "keep-alive" } });
     expect(headers["keep-alive"]).toBe("timeout=75");
   });
 
-  it("answers headers that are too large and bytes that are not HTTP in the same form", async () => {
+  it("answers oversized headers and non-HTTP bytes in the same form", async () => {
     const { server } = await serve();
     expect(await raw(server.port, `GET / HTTP/1.1\r\nX: ${"a".repeat(40_000)}\r\n\r\n`)).toMatch(
       /^HTTP\/1\.1 431 [^]*problem\+json[^]*headers_too_large/,
@@ -349,7 +349,7 @@ describe("slow, large and many", () => {
     ).toMatch(/^HTTP\/1\.1 404 [^]*not_found/);
   });
 
-  it("tells callers beyond the cap to come back, and recovers", async () => {
+  it("asks callers beyond the cap to come back, and recovers", async () => {
     const { server } = await serve({ limits: { connectionsMax: 3 } });
     const held = await Promise.all(
       [1, 2, 3].map(

@@ -25,7 +25,7 @@ async function hold(port: number): Promise<Held> {
   return { id: JSON.parse(text.split("\n")[0] ?? "").hold, answer, said: () => text };
 }
 
-test("it ends with the last of those who hold it, released or cut off, and gives no hold from then on", async () => {
+test("it ends with its last holder, released or cut off, and grants no hold from then on", async () => {
   let ends = 0;
   const holds = new Holds(() => (ends += 1));
   const { server } = await serve({ holds });
@@ -49,7 +49,7 @@ test("it ends with the last of those who hold it, released or cut off, and gives
   expect(ends).toBe(1);
 });
 
-test("it lives while its starter does, and without a starter's word outlives every hold", async () => {
+test("it runs while its starter does, and without a starter's release outlives every hold", async () => {
   let ends = 0;
   const mine = new Holds(() => (ends += 1));
   const { server } = await serve({ holds: mine });

@@ -28,7 +28,7 @@ const get = (path: string): Promise<Reply> => ask({ port, path });
 const pull = (body: object, query = ""): Promise<Reply> => post(port, `/v1/hub/pull${query}`, body);
 
 describe("POST /v1/hub/pull", () => {
-  it("answers at once, and with wait when the model is there", async () => {
+  it("answers at once, and with wait when the model is complete", async () => {
     const started = await pull({ model_id: "ann/tiny" });
     expect(started.status).toBe(202);
     expect(started.json.pull).toMatchObject({ model_id: "ann/tiny", revision: "main" });
@@ -42,7 +42,7 @@ describe("POST /v1/hub/pull", () => {
     expect((await get("/v1/hub/pulls")).json.pulls.length).toBeGreaterThan(0);
   });
 
-  it("says what the hub said, as a problem that names what to do", async () => {
+  it("quotes the hub's refusal in a problem that names the remedy", async () => {
     const absent = await pull({ model_id: "ann/absent" }, "?wait=true");
     expect(absent.status).toBe(404);
     expect(absent.json).toMatchObject({ code: "hub_model_not_found", hint: expect.stringContaining("HUB_TOKEN") });
@@ -53,7 +53,7 @@ describe("POST /v1/hub/pull", () => {
     });
   });
 
-  it("names the field that is wrong", async () => {
+  it("names the invalid field", async () => {
     for (const [body, field] of [
       [{}, "model_id"],
       [{ model_id: "../x" }, "model_id"],
@@ -70,7 +70,7 @@ describe("POST /v1/hub/pull", () => {
     }
   });
 
-  it("without the extra says what to install", async () => {
+  it("says what to install if the extra is missing", async () => {
     const { plane, server } = await serve();
     plane.hub = pulling.again({ requireExtra: () => requireExtra("hub", { SVC_EXTRAS: "tracker" }) });
     const { status, json } = await post(server.port, "/v1/hub/pull", { model_id: "ann/tiny" });
@@ -80,7 +80,7 @@ describe("POST /v1/hub/pull", () => {
 });
 
 describe("a pull that runs", () => {
-  it("is seen on the feed and can be cancelled", async () => {
+  it("appears on the feed and can be cancelled", async () => {
     const heard: { type: string; pull?: { model_id: string } }[] = [];
     const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/events`);
     socket.on("message", (data: Buffer) => heard.push(JSON.parse(data.toString("utf8"))));

@@ -30,7 +30,7 @@ function memory(): {
 }
 
 describe("a log by line", () => {
-  it("finds each line of a long log, however it grew, and reads what is new only", async () => {
+  it("finds each line of a growing log, and reads only new parts", async () => {
     const log = memory();
     const index = new LogIndex(log.reads);
     const all = Array.from({ length: 7 * MARK_EVERY + 13 }, (_, i) => `${i}: ${"é".repeat(i % 97)}`);
@@ -53,7 +53,7 @@ describe("a log by line", () => {
     expect(log.read).toBeLessThan(10);
   });
 
-  it("folds progress bars, cuts long lines and holds little of them", async () => {
+  it("folds progress bars, cuts long lines and keeps little of them in memory", async () => {
     const log = memory();
     const bar = Array.from({ length: 200_000 }, (_, i) => `${i}%\r`).join("");
     log.text = Buffer.from(`first\n${bar}done\n${"x".repeat(300_000)}\nlast`);
@@ -85,7 +85,7 @@ describe("a log by line", () => {
     expect((await find("loss")).lines.map((each) => each.line)).toEqual([1, 2, 4, 5]);
   });
 
-  it("takes a whole traceback for an error, and what only sounds like one for none", async () => {
+  it("treats a whole traceback as an error, and harmless words not", async () => {
     const log = memory();
     const search = new LogSearch(log.reads, new LogIndex(log.reads));
     log.text = Buffer.from(
@@ -99,7 +99,7 @@ describe("a log by line", () => {
 });
 
 describe("GET /jobs/{id}/logs/lines and /logs/search", () => {
-  it("answer over HTTP, the last lines unless asked otherwise", async () => {
+  it("answer over HTTP, with the last lines by default", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     plane.appendLog(id, "one\ntwo\n", 1_000);

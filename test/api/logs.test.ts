@@ -31,7 +31,7 @@ describe("GET /jobs/{id}/logs", () => {
     expect(Buffer.from(await reply.arrayBuffer()).equals(bytes)).toBe(true);
   });
 
-  it("sends the lines of one rank alone, however long they are, also with their times", async () => {
+  it("sends only the lines of one rank, at any length, also with their times", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     const long = `[rank3] ${"x".repeat(200_000)}`;
@@ -71,7 +71,7 @@ describe("GET /jobs/{id}/logs", () => {
     expect(await (await fetch(`${server.url}/jobs/${id}/logs?follow=1&tail=1`)).text()).toBe("last words");
   });
 
-  it("answers a follower of a silent job at once, and forgets one that goes away", async () => {
+  it("answers a follower of a silent job at once, and drops one that leaves", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     const leave = new AbortController();
@@ -96,7 +96,7 @@ describe("GET /jobs/{id}/logs", () => {
     await expect.poll(() => plane.listeners.size).toBe(0);
   });
 
-  it("lets a follower that reads slowly hold back only itself", async () => {
+  it("lets a slow follower delay only itself", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     const log = Buffer.alloc(64 * 1024 * 1024, "0123456789abcde\n");

@@ -78,7 +78,7 @@ describe("the OpenAPI document", () => {
     );
   });
 
-  it("defines what it refers to, and gives every operation one name", async () => {
+  it("defines every reference, and gives every operation one name", async () => {
     const doc = await document();
     const refs = [...JSON.stringify(doc).matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1] as string);
     expect(refs.length).toBeGreaterThan(20);
@@ -91,7 +91,7 @@ describe("the OpenAPI document", () => {
     expect(JSON.stringify(doc)).not.toContain("$defs");
   });
 
-  it("keeps bounds, titles, units and what may be left out", async () => {
+  it("keeps bounds, titles, units and optional fields", async () => {
     const { RunSpec, PriceCap } = (await document()).components.schemas;
     expect(PriceCap).toMatchObject({
       type: "number",
@@ -105,7 +105,7 @@ describe("the OpenAPI document", () => {
     expect(RunSpec.properties.nodes).toMatchObject({ type: "integer", minimum: 1, maximum: 64, default: 1 });
   });
 
-  it("lists for each path the parameters that it takes", async () => {
+  it("lists the parameters of each path", async () => {
     const doc = await document();
     const names = (path: string): string[] =>
       doc.paths[path].get.parameters.map((p: { in: string; name: string }) => `${p.in}:${p.name}`);
@@ -132,7 +132,7 @@ describe("the OpenAPI document", () => {
 });
 
 describe("answers", () => {
-  it("are what the document says, for every route that answers JSON", async () => {
+  it("match the document, for every route that answers JSON", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     plane.snapshots.set(id, {

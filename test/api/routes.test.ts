@@ -9,7 +9,7 @@ import { ask, post } from "./wire.ts";
 const spec = { entrypoint: "train.py" };
 
 describe("jobs", () => {
-  it("starts a job and says where it is", async () => {
+  it("starts a job and returns its location", async () => {
     const { plane, server } = await serve();
     const reply = await post(server.port, "/jobs", { label: "first", spec });
     expect(reply.status).toBe(201);
@@ -21,7 +21,7 @@ describe("jobs", () => {
     expect(again.json).toEqual(reply.json);
   });
 
-  it("passes the Idempotency-Key on, and says when an answer is an earlier one", async () => {
+  it("passes the Idempotency-Key on, and marks a repeated answer", async () => {
     const { plane, server } = await serve();
     const key = { "idempotency-key": "k-1" };
     const first = await post(server.port, "/jobs", { spec }, key);
@@ -39,7 +39,7 @@ describe("jobs", () => {
     expect(plane.records.size).toBe(1);
   });
 
-  it("lists newest first, in pages that meet without gap", async () => {
+  it("lists newest first, in adjacent pages without gaps", async () => {
     const { plane, server } = await serve();
     for (let i = 0; i < 7; i++) plane.addJob();
     const seen: string[] = [];
@@ -51,7 +51,7 @@ describe("jobs", () => {
     expect(seen).toEqual([...plane.records.keys()].reverse());
   });
 
-  it("kills once with 202, then answers 200; kills all only on the word", async () => {
+  it("kills once with 202, then answers 200; kills all only with `all=true`", async () => {
     const { plane, server } = await serve();
     const [a, b] = [plane.addJob(), plane.addJob()];
     const kill = (): ReturnType<typeof ask> => ask({ port: server.port, path: `/jobs/${a.id}/kill`, method: "POST" });
@@ -73,7 +73,7 @@ describe("jobs", () => {
     },
   );
 
-  it("takes ids only in full", async () => {
+  it("accepts only full ids", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     expect((await ask({ port: server.port, path: `/jobs/${id.slice(0, -1)}` })).json.code).toBe("job_not_found");
@@ -216,7 +216,7 @@ describe("paths and methods", () => {
     }
   });
 
-  it("says what is wrong inside without naming it to be the caller's fault", async () => {
+  it("reports an internal error without blaming the caller", async () => {
     const { plane, server, lines } = await serve();
     plane.reads.machines = () => {
       throw new TypeError("a bug");
@@ -300,7 +300,7 @@ describe("the dashboard's files", () => {
     );
   });
 
-  it("says how to build the dashboard where there is none", async () => {
+  it("says how to build the dashboard if it is missing", async () => {
     const { server } = await serve();
     const reply = await ask({ port: server.port, path: "/" });
     expect([reply.status, reply.headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
@@ -321,12 +321,12 @@ describe("the port", () => {
     await expect(second).rejects.toMatchObject({ code: "port_taken", message: expect.stringContaining(plane.home) });
   });
 
-  it("prints and dials a number even when told `localhost`", async () => {
+  it("prints and dials a number even for `localhost`", async () => {
     const { server } = await serve({ host: "localhost" });
     expect(server.url).toBe(`http://127.0.0.1:${server.port}`);
   });
 
-  it("says why an address cannot be had", async () => {
+  it("says why an address is unavailable", async () => {
     const impossible = startServer(new PlaneDouble(), {
       host: "192.0.2.1",
       port: 0,

@@ -73,7 +73,7 @@ test.each(["010", "x", "-5", "1e3", "1.0", "+1", "0x10", "Infinity", "", " 5", "
   },
 );
 
-test("a count may follow as its own word, also when it is wrong", () => {
+test("a count may follow as its own word, even an invalid one", () => {
   expect(whole(run("logs a --tail 0").input, "tail", { min: 0, max: 9 })).toBe(0);
   refusal("logs a --tail -5", (input) => whole(input, "tail", { min: 0, max: 9 }));
 });
@@ -102,7 +102,7 @@ test("names with dashes arrive unchanged", () => {
   expect([value(input, "with-parent"), value(input, "port")]).toEqual(["12", "0"]);
 });
 
-test("help and version are recognised wherever they stand", () => {
+test("help and version are recognised at any position", () => {
   expect(parse("")).toEqual({ kind: "help", command: null });
   expect(parse("-h")).toEqual({ kind: "help", command: null });
   expect(parse("--version")).toEqual({ kind: "version" });
@@ -112,13 +112,13 @@ test("help and version are recognised wherever they stand", () => {
   }
 });
 
-test("one of a list names the nearest", () => {
+test("an unknown name in a list gets the nearest one as a suggestion", () => {
   expect(refusal("jobs --status runing", (i) => oneOf(i, "status", ["running", "failed"])).hint).toContain(
     "Did you mean running?",
   );
 });
 
-test("nearest takes slips of the finger, not other words", () => {
+test("nearest finds typing errors, not other words", () => {
   expect(nearest("lgos", ["logs", "jobs"])).toBe("logs");
   expect(nearest("banana", ["logs", "jobs"])).toBeNull();
   expect(nearest("x".repeat(100_000), ["logs"])).toBeNull();

@@ -87,7 +87,7 @@ test("code is listed, shown, compared and restored, with a control plane and wit
   expect([lost.code, JSON.parse(lost.err).error.code]).toEqual([1, "code_snapshot_damaged"]);
 });
 
-test("words that code does not take are refused with what it takes", () => {
+test("arguments that `svc code` does not accept are refused with the usage", () => {
   for (const words of [
     ["lst"],
     ["show"],

@@ -46,7 +46,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 const HIDDEN = 'mount -t proc -o subset=pid proc /proc && exec "$0" serve --port 0 --json';
 
 describe("a home that was never used", () => {
-  test("reading says so and makes nothing", () => {
+  test("reading reports an empty home and creates nothing", () => {
     expect(at.svc("jobs")).toEqual({ code: 0, out: "", err: "" });
     expect(JSON.parse(at.svc("jobs", "--json").out)).toEqual({ jobs: [], next_cursor: null });
     expect(at.svc("logs", "abc").code).toBe(3);
@@ -69,7 +69,7 @@ describe("a home that was never used", () => {
     for (const word of ["svc.run(", "/jobs", "svc serve --open"]) expect(r.out).toContain(word);
   });
 
-  test("`svc sim` on a port that is taken names the port and leaves nothing", { tags: "needs/sshd" }, async () => {
+  test("`svc sim` on a port in use names the port and leaves nothing", { tags: "needs/sshd" }, async () => {
     const holder = createServer();
     await new Promise<void>((resolve) => void holder.listen(0, "127.0.0.1", resolve));
     onTestFinished(() => void holder.close());
@@ -87,7 +87,7 @@ describe("a home that was never used", () => {
     expect(readdirSync(temporary).filter((name) => name.startsWith("svc-sim-"))).toEqual([]);
   });
 
-  test("doctor finds what is wrong with a home", () => {
+  test("doctor finds the fault of a home", () => {
     expect(at.svc("doctor").out).toContain("ok\thome\t");
     mkdirSync(at.home, { mode: 0o777 });
     const { mode } = statSync(at.home);
@@ -160,7 +160,7 @@ describe("with a control plane", () => {
     expect(at.svc("reconcile", "--json").code).toBe(0);
   });
 
-  test("a wrong address of one provider costs the runs of that provider alone", async () => {
+  test("a wrong address of one provider affects only that provider's runs", async () => {
     at.file("count.py", COUNT);
     Object.assign(at.env, { SVC_PODHOST_URL: "nonsense", PODHOST_API_KEY: "key", MARKET_API_KEY: "key" });
     const served = await at.serve();
@@ -230,7 +230,7 @@ describe("with a control plane", () => {
     expect(at.svc("kill", "--all").err).toContain("nothing to kill");
   });
 
-  test("logs -f outlives the control plane: it says so, waits for the next one, and ends 0 when the run is over", async () => {
+  test("logs -f outlives the control plane: it says so, waits for the next one, and ends with 0 when the run has ended", async () => {
     const end = join(at.project, "end");
     at.file("count.py", COUNT_UNTIL);
     const first = await at.serve();
@@ -251,7 +251,7 @@ describe("with a control plane", () => {
     expect(follow.out()).toBe(at.svc("logs", id).out);
   });
 
-  test("logs --rank prints the lines of one rank alone, on several nodes and with progress bars, too", async () => {
+  test("logs --rank prints only the lines of one rank, on several nodes and with progress bars, too", async () => {
     at.file(
       "ranks.py",
       String.raw`print("svc: words", "[rank0] a", "\r[rank1] 1/2\r[rank1] 2/2", "[rank10] b", "[node1] [rank1] c", sep="\n")`,
@@ -323,7 +323,7 @@ describe("with a control plane", () => {
     expect(readdirSync(at.home)).not.toContain("control-plane.json");
   });
 
-  test("Ctrl-C ends a follower with 130 and leaves the run alone; a reader that goes away ends it quietly", async () => {
+  test("Ctrl-C ends a follower with 130 and leaves the run alone; a closed reader ends it quietly", async () => {
     at.file("count.py", COUNT);
     const served = await at.serve();
     const id = await at.submit(served, "count.py", ["9999", "0.02"]);
@@ -339,7 +339,7 @@ describe("with a control plane", () => {
     expect(await at.status(served, id)).toBe("running");
   });
 
-  test("beyond loopback it prints a link for a browser, on a terminal alone, and hands it to no other program", async () => {
+  test("beyond loopback it prints a link for a browser, only on a terminal, and passes it to no other program", async () => {
     const bin = join(at.root, "bin");
     mkdirSync(bin);
     writeFileSync(join(bin, "xdg-open"), `#!/bin/sh\necho "$@" > ${at.root}/opened\n`, { mode: 0o755 });

@@ -106,7 +106,7 @@ const paste = (name: string, text: string) =>
     timeout: DEADLINE_MS,
   });
 
-test("on a terminal what is typed is not shown", () => {
+test("on a terminal typed text is not shown", () => {
   const r = paste("hub", SECRET);
   expect([r.status, r.stderr]).toEqual([0, ""]);
   expect(r.stdout).toContain("Saved for hub.");
@@ -114,7 +114,7 @@ test("on a terminal what is typed is not shown", () => {
   expect(stored()).toEqual({ hub: { token: SECRET } });
 });
 
-test("on a terminal a key file can be pasted, and nothing that is pasted comes to light", () => {
+test("on a terminal a key file can be pasted, and pasted text stays hidden", () => {
   const private_key = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({
     type: "pkcs8",
     format: "pem",

@@ -9,7 +9,7 @@ let at: Workplace;
 beforeEach(() => void (at = new Workplace()));
 afterEach(() => at.close());
 
-test("data is added, listed, shown, verified and forgotten", () => {
+test("data is added, listed, shown, verified and removed", () => {
   const folder = join(at.root, "set");
   mkdirSync(folder);
   for (const name of ["a", "b", "c"]) writeFileSync(join(folder, name), name);

@@ -16,7 +16,7 @@ function pages(count: number, asked: JobsQuery[] = []) {
   };
 }
 
-test("every run is found, however many pages they are", () => {
+test("every run is found, on any number of pages", () => {
   const reads = pages(1_201);
   expect([...everyJob(reads, { status: ["running"] })].map((job) => job.id)).toEqual(
     Array.from({ length: 1_201 }, (_, i) => `job${i}`),

@@ -24,7 +24,7 @@ async function submit(served: Served, spec: object = {}, key?: string) {
   return { ...body, status: answer.status, keep: body.spec?.["keep_checkpoints"] };
 }
 
-test("`keep_checkpoints` of settings.json is what a run gets that says nothing", { timeout: 90_000 }, async () => {
+test("`keep_checkpoints` of settings.json is the default of a run", { timeout: 90_000 }, async () => {
   const served = await place.serve();
   expect((await submit(served)).keep).toBeUndefined();
   // It is read at each submission: no restart is needed.

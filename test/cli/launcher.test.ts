@@ -49,7 +49,7 @@ function svc(
   return { code: r.status, out: r.stdout, err: r.stderr };
 }
 
-test("prefers SVC_NODE, and hands over every argument exactly", () => {
+test("prefers SVC_NODE, and passes every argument exactly", () => {
   const args = ["jobs", "a b", "", "--", "*", "'\"$x"];
   const r = svc(join(root, "bin/svc"), args, { SVC_NODE: process.execPath });
   expect(r.err).toBe("");
@@ -75,7 +75,7 @@ test("finds its checkout through a chain of relative and absolute links", () => 
   expect(svc("sh", ["-c", `cd '${root}/bin' && CDPATH=/ ./svc jobs`]).out, "relative, with CDPATH").toBe(want);
 });
 
-test("runs the sources where nothing is built, or when asked to", () => {
+test("runs the sources without a build, or on request", () => {
   fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   expect(svc(join(root, "bin/svc"), [], { SVC_FROM_SOURCE: "1" }).out).toContain("src/cli/main.ts");
   rmSync(join(root, "dist/cli.mjs"));
@@ -99,7 +99,7 @@ test.each([
   expect(r.err).toContain("npm run setup");
 });
 
-test("An installed package, which has no lock file and so no set-up, names npm as the way to a newer Node", () => {
+test("An installed package without a lock file names npm as the way to a newer Node", () => {
   rmSync(join(root, "package-lock.json"));
   fakeNode("tools/node", "v20.20.2", "path");
   const r = svc(join(root, "bin/svc"), ["x"], { PATH: `${join(root, "tools")}:${TOOLS}` });

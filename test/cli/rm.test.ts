@@ -35,7 +35,7 @@ const filesOf = (id: string): string[] =>
 const blobs = (): string[] =>
   readdirSync(join(place.home, "code", "blobs"), { recursive: true, encoding: "utf8" }).filter((n) => n.length > 60);
 
-test("`svc rm` removes a run with all that is kept of it, and the code that no other run uses", async () => {
+test("`svc rm` removes a run with all its files, and the code that no other run uses", async () => {
   place.file("train.py", TRAIN);
   const served = await place.serve();
   const first = await ended(served, 3);
@@ -116,7 +116,7 @@ test("A run that has not ended, or that a live run resumes from, is not removed"
   expect([...filesOf(live), ...filesOf(source)]).toEqual([]);
 });
 
-test("`svc prune` removes old runs except the best, and with --dry-run only tells", async () => {
+test("`svc prune` removes old runs except the best, and with --dry-run only lists them", async () => {
   place.file("train.py", TRAIN);
   const served = await place.serve();
   const ids: string[] = [];
@@ -137,7 +137,7 @@ test("`svc prune` removes old runs except the best, and with --dry-run only tell
   expect(left.jobs.map(({ id }) => id)).toEqual([ids[1]]);
 });
 
-test("A removal that a crash interrupted is finished by the next start, wherever it was", async () => {
+test("The next start finishes a removal that a crash interrupted, at any stage", async () => {
   place.file("train.py", TRAIN);
   const served = await place.serve();
   const id = await ended(served, 1);

@@ -11,7 +11,7 @@ function logged(format: LogFormat, level: LogLevel = "info") {
   return { lines, log: serveLog(io, format, level, "1.2.3") };
 }
 
-test("the text format writes each message as one line that cannot command a terminal", () => {
+test("the text format writes each message as one line that is safe for a terminal", () => {
   const { lines, log } = logged("text", "warn");
   log.info("not shown");
   log.warn("a machine \u001b[2J may cost money");
@@ -27,7 +27,7 @@ test("the JSON format writes one object per line, with level, time and version",
   expect(Date.parse(entry.time)).toBeGreaterThan(0);
 });
 
-test("the JSON log names each request by id, route and status, and nothing that the caller wrote", async () => {
+test("the JSON log names each request by id, route and status, and contains no text from the caller", async () => {
   const { lines, log } = logged("json", "debug");
   const plane = new PlaneDouble();
   const server = await startServer(plane, {

@@ -8,7 +8,7 @@ import { duration, hintFor, table } from "../../src/cli/text.ts";
 const io = (tty: boolean, columns = 80, color = false): Io => ({ tty, color, columns: () => columns }) as unknown as Io;
 const columns = [{ title: "JOB" }, { title: "N", right: true }, { title: "LABEL", shrinks: true }];
 
-test("a field keeps nothing that a terminal would obey", () => {
+test("a field contains no character that a terminal would obey", () => {
   const hostile = "\u001b]0;owned\u0007 a\rb\nc\td \u009b2J \u202egnp.exe \u2028 \u007f";
   const shown = safeField(hostile);
   // eslint-disable-next-line no-control-regex -- exactly these must be gone
@@ -23,7 +23,7 @@ test("JSON parses to the same value and holds no raw control character", () => {
   expect(text).not.toMatch(/[\u007f-\u009f\u2028]/);
 });
 
-test("piped, a row is exactly its fields between tabs, whatever they hold", () => {
+test("in a pipe, a row is exactly its fields between tabs, whatever they contain", () => {
   const text = table(io(false), columns, [
     ["a", "1", "x\ty\nz"],
     ["b", "2", ""],
@@ -31,7 +31,7 @@ test("piped, a row is exactly its fields between tabs, whatever they hold", () =
   expect(text.split("\n").map((l) => l.split("\t").length)).toEqual([3, 3, 1]);
 });
 
-test("on a terminal, columns stand under each other, also with wide and combining characters", () => {
+test("on a terminal, columns are aligned, also with wide and combining characters", () => {
   const text = table(
     io(true),
     [...columns, { title: "END" }],
@@ -70,13 +70,13 @@ test("columns are dropped in their order if shrinking is not enough; a pipe rece
   expect(table(io(false, 22), some, rows)).toBe(`${rows[0]?.join("\t")}\n`);
 });
 
-test("a hint about one run names it in its commands, and nowhere else", () => {
+test("a hint about one run names the run in its commands, and nowhere else", () => {
   expect(hintFor("4k2m", "`svc logs JOB --tail 50` shows the last words of JOB.")).toBe(
     "`svc logs 4k2m --tail 50` shows the last words of JOB.",
   );
 });
 
-test("colour appears only where it is wanted", () => {
+test("colour appears only on request", () => {
   const painted = [{ title: "S", paint: () => "32" }];
   expect(table(io(true, 80, false), painted, [["ok"]])).not.toContain("\u001b");
   expect(table(io(true, 80, true), painted, [["ok"]])).toContain("\u001b[32mok\u001b[0m");

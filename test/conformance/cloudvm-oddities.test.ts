@@ -88,7 +88,7 @@ test.each(["forbidden", "accessNotConfigured"] as const)(
   },
 );
 
-test("a zone that does not answer makes no listing whole", async () => {
+test("a silent zone makes every listing incomplete", async () => {
   await create();
   world.sim.unreachable.add("us-central1-b");
   await errorOf(provider.listOwned(PREFIX, soon()));
@@ -102,7 +102,7 @@ test("reads every page", async () => {
   expect(await provider.listForeign?.(PREFIX, soon())).toHaveLength(3);
 });
 
-test("gets a new token when the old one ends, and one for all who wait", async () => {
+test("gets a new token when the old one ends, and one for all waiting calls", async () => {
   await provider.account?.(soon());
   const before = world.sim.desk.issued;
   world.sim.desk.expireTokens();
@@ -118,7 +118,7 @@ test("every machine has a time limit after which the provider deletes it", async
   expect(instance?.order.metadata["enable-oslogin"]).toBe("FALSE");
 });
 
-test("tells why a machine went", async () => {
+test("reports why a machine ended", async () => {
   const made = await create();
   await eventually(async () => (await provider.inspect(made, soon())).phase === "ready");
   world.simulated?.parts.faults.set("preempted", 0);

@@ -113,7 +113,7 @@ test("is let in again after the host forgot every key that was not attached", as
   expect((await login(to)).code).toBe(0);
 });
 
-test("without credit nothing is made, and it says so", async () => {
+test("makes nothing without credit, and says so", async () => {
   world.sim.creditUsd = 0;
   const account = await provider.account?.(soon());
   expect(account?.balanceUsd).toBe(0);
@@ -122,7 +122,7 @@ test("without credit nothing is made, and it says so", async () => {
   expect(alive()).toBe(0);
 });
 
-test("two that want one offer at the same time never get a machine that is broken for both", async () => {
+test("two runs that want one offer at the same time never both get a broken machine", async () => {
   world.sim.doubleRent = "break";
   const [offer] = await provider.listOffers(world.spec, soon());
   if (!offer) throw new Error("nothing is offered");
@@ -134,7 +134,7 @@ test("two that want one offer at the same time never get a machine that is broke
   expect(alive()).toBe(1);
 });
 
-test("the key that is in the machine opens nothing else", async () => {
+test("the machine's key opens nothing else", async () => {
   const mine = await make();
   const other = await make();
   const instance = world.sim.instances.all.get(Number(mine.id));

@@ -34,7 +34,7 @@ const reach = (handle: MachineHandle): Promise<MachineStatus> =>
     return status.phase === "starting" ? null : status;
   });
 
-test("The machine is broken in the provider's words, and the next one works", async () => {
+test("The machine is broken, with the provider's message, and the next one works", async () => {
   world.simulated?.parts.faults.set("container_refused");
   expect(await reach(await make())).toMatchObject({
     phase: "broken",

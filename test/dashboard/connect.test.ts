@@ -20,7 +20,7 @@ describe("the pages other than runs", { tags: "needs/chromium" }, () => {
     }
   };
 
-  it("sends a key only when it is saved, shows none, and tells what the other side says", () =>
+  it("sends a key only when it is saved, shows none, and quotes the provider's answer", () =>
     withPage("/connect?open=market", async ({ page, server }) => {
       const key = page.locator("#market-api_key");
       await key.fill("a new secret key");
@@ -39,7 +39,7 @@ describe("the pages other than runs", { tags: "needs/chromium" }, () => {
       await page.getByText("The account has no SSH key.").waitFor();
     }));
 
-  it("shows what the environment gives as read-only, with the variable that gives it", () =>
+  it("shows a value from the environment as read-only, with its variable", () =>
     withPage("/connect?open=podhost", async ({ page }) => {
       const key = page.locator("#podhost-api_key");
       await key.waitFor();
@@ -47,7 +47,7 @@ describe("the pages other than runs", { tags: "needs/chromium" }, () => {
       await page.locator("#podhost-api_key-help").getByText("PODHOST_API_KEY").waitFor();
     }));
 
-  it("says where what is set comes from, in words that go together", () =>
+  it("names the source of each value in a correct sentence", () =>
     withPage("/connect", async ({ page }) => {
       await page.locator("#podhost").getByText("connected, from the environment").waitFor();
     }));
@@ -63,7 +63,7 @@ describe("the pages other than runs", { tags: "needs/chromium" }, () => {
         await page.locator(`#${name} summary`, { hasText: words }).waitFor();
     }));
 
-  it("asks before it takes a stored credential away", () =>
+  it("asks before it removes a stored credential", () =>
     withPage("/connect?open=market", async ({ page, server }) => {
       const card = page.locator("#market");
       await card.getByRole("button", { name: "Remove…" }).focus();
@@ -75,7 +75,7 @@ describe("the pages other than runs", { tags: "needs/chromium" }, () => {
       await card.getByRole("button", { name: "Remove…" }).waitFor();
     }));
 
-  it("says what a reconcile would do, and does nothing by looking", () =>
+  it("previews a reconcile, and does nothing in a preview", () =>
     withPage("/machines", async ({ page, server }) => {
       await page.getByRole("button", { name: "Check only (dry run)" }).click();
       await page.getByText("Planned changes").waitFor();
@@ -87,7 +87,7 @@ describe("the pages other than runs", { tags: "needs/chromium" }, () => {
       expect(sent).toEqual([{ dry_run: true }]);
     }));
 
-  it("verifies data and names what differs", () =>
+  it("verifies data and names the differences", () =>
     withPage("/data?open=digits-8x8", async ({ page }) => {
       await page.getByRole("region", { name: "Files of digits-8x8" }).waitFor();
       await page.getByRole("button", { name: "Verify", exact: true }).click();

@@ -23,7 +23,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
   const jobsSent = (opened: Opened) =>
     opened.server.seen.filter((each) => each.path === "/jobs" && each.method === "POST");
 
-  it("tells price, offers, files and what will stop it before anything is started", () =>
+  it("shows price, offers, files and what will stop the run before anything is started", () =>
     withPage("/new?entrypoint=train.py&provider=market", async (opened) => {
       const { page } = opened;
       await page.getByRole("button", { name: "A100 80 GB" }).click();
@@ -46,7 +46,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       expect(jobsSent(opened)).toEqual([]);
     }));
 
-  it("asks for a GPU where none is to be had without one, and says at each field what is wrong with it", () =>
+  it("asks for a GPU if the provider requires one, and shows errors at each field", () =>
     withPage("/new?entrypoint=train.py", async (opened) => {
       const { page, server } = opened;
       const gpus = page.getByLabel("GPUs");
@@ -87,7 +87,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       await plan.getByText("up to date").waitFor();
     }));
 
-  it("gives the same run as Python, TypeScript and curl, with any text as a literal", () =>
+  it("shows the same run as Python, TypeScript and curl, with any text as a literal", () =>
     withPage(
       `/new?${new URLSearchParams({ entrypoint: "train.py", label: `it's "${HOSTILE}` }).toString()}`,
       async ({ page }) => {
@@ -103,7 +103,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       },
     ));
 
-  it("asks for secrets again that an earlier run was given", () =>
+  it("asks again for the secrets of an earlier run", () =>
     withPage("/new?from=r1-digits", async ({ page }) => {
       await page.getByText("Set again under Environment: TOKEN.").waitFor();
       await page.getByText("More settings").click();

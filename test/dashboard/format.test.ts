@@ -15,7 +15,7 @@ it("a cost is unknown, not zero, while a machine has no reported price", () => {
   expect(costText({ cost_usd: 0.2, machines: [machine(2), machine(null)] })).toBe("> $0.20");
 });
 
-it("a duration reads as on the command line, and an amount has cents unless they would say nothing", () => {
+it("a duration reads as on the command line, and an amount has cents unless they add nothing", () => {
   for (const ms of [1_400, 9_990, 9_997, 59_400, 59_960, 101_600, 3_599_700, 7_500_000, 86_400_000, 273_600_000])
     expect(duration(ms)).toBe(onCommandLine(ms));
   expect([duration(575), duration(102_000), age(125_000)]).toEqual(["575 ms", "1 min 42 s", "2 min"]);

@@ -20,7 +20,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
     }
   };
 
-  it("starts a run from the form once, however often it is clicked", () =>
+  it("starts a run from the form once, after any number of clicks", () =>
     withPage("/new", async ({ page, server }) => {
       await page.getByLabel("Entrypoint").fill("train.py");
       await page.getByLabel("Arguments").fill("--epochs\n3\n");
@@ -37,7 +37,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       expect(posts[0]?.key).toMatch(/^[0-9a-f]{32}$/);
     }));
 
-  it("shows the server's errors at their fields, also where they are folded away", () =>
+  it("shows the server's errors at their fields, also in folded parts", () =>
     withPage("/new", async ({ page, server }) => {
       await page.getByText("More settings").click();
       await page.getByLabel("Disk").fill("a lot");
@@ -85,7 +85,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       expect(await page.getByLabel("Entrypoint").inputValue()).toBe("examples/digits/train.py");
     }));
 
-  it("shows new log lines, steps and states as they come", () =>
+  it("shows new log lines, steps and states as they arrive", () =>
     withPage("/runs/r1-digits", async ({ page, server }) => {
       await page.waitForSelector(".log-row >> text=epoch >> nth=0");
       server.appendLog("r1-digits", `now \u001b[31mred ${HOSTILE}\u001b[0m\n1%\r99%`);
@@ -119,7 +119,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       expect(await page.evaluate(() => "hacked" in globalThis)).toBe(false);
     }));
 
-  it("leads from a step to each of its attempts by the keyboard", () =>
+  it("leads from a step to each of its attempts with the keyboard", () =>
     withPage("/runs/r3-retry", async ({ page }) => {
       await page.getByRole("button", { name: "Get machine", exact: true }).first().focus();
       await page.keyboard.press("Enter");
@@ -131,7 +131,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       expect(new URL(page.url()).searchParams.get("step")).toBe("provision.0.1");
     }));
 
-  it("adds points to the charts without reading the whole again", () =>
+  it("adds points to the charts without reading all of them again", () =>
     withPage("/runs/r1-digits?tab=metrics", async ({ page, server }) => {
       await page.waitForSelector("canvas");
       // The page reads the whole once more when its socket opens, which may be later than the first chart: this point tells.
@@ -145,7 +145,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       expect(reads.flatMap((each) => each.path.match(/:\d+/g) ?? [])).not.toContain(":0");
     }));
 
-  it("names run and machine before it kills", () =>
+  it("names run and machine before a kill", () =>
     withPage("/", async ({ page, server }) => {
       const kill = page.getByRole("button", { name: "Kill digits, two hidden layers r1-digits" });
       await kill.focus();
@@ -170,7 +170,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await expect.poll(() => page.evaluate(() => document.activeElement?.id), WAIT).toBe("run-r1-digits");
     }));
 
-  it("does not ask on about a run that has ended meanwhile", () =>
+  it("stops asking about a run that has ended meanwhile", () =>
     withPage("/runs/r1-digits", async ({ page, server }) => {
       await page.getByRole("button", { name: "Kill", exact: true }).click();
       const dialog = page.getByRole("dialog");
@@ -188,7 +188,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       expect(await dialog.getByRole("button").allTextContents()).toEqual(["Close"]);
     }));
 
-  it("says what is paid for and what may still cost money", () =>
+  it("shows current costs and machines that may still cost money", () =>
     withPage("/", async ({ page }) => {
       const money = page.locator("details.money");
       await money.waitFor();
@@ -216,7 +216,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await expect.poll(() => money.innerText(), WAIT).toContain("1 may still cost money");
     }));
 
-  it("calls a price unknown that the provider does not tell", async () => {
+  it("shows an unreported price as unknown", async () => {
     const world = fakeWorld();
     const [first] = world.machines;
     if (!first) throw new Error("the fake world has no machine");
@@ -237,7 +237,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
     );
   });
 
-  it("catches up after the connection was lost, without loading the page again", () =>
+  it("catches up after a lost connection, without reloading the page", () =>
     withPage("/runs/r1-digits", async ({ page, server }) => {
       await page.waitForSelector(".log-row >> text=epoch >> nth=0");
       await page.evaluate(() => Object.assign(globalThis, { sameDocument: true }));
@@ -278,7 +278,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await expect.poll(() => clock.textContent(), WAIT).not.toBe(stood);
     }));
 
-  it("gives up a connection that neither opens nor fails, and makes another", async () => {
+  it("times out a connection that neither opens nor fails, and makes another", async () => {
     await withPage("/", async ({ page, server, complaints }) => {
       server.silent = 1;
       server.cut(false);
@@ -289,7 +289,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
     });
   });
 
-  it("opens its other pages also while the control plane is away", () =>
+  it("opens its other pages even while the control plane is away", () =>
     withPage("/", async ({ page, server }) => {
       await page.waitForFunction(() =>
         performance.getEntriesByType("resource").some(({ name }) => name.includes("machines-page")),
@@ -299,7 +299,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await page.getByRole("heading", { name: "Machines", exact: true }).waitFor();
     }));
 
-  it("says so when a page cannot be read, and shows the others", () =>
+  it("reports a page that cannot be read, and shows the others", () =>
     withPage("/", async ({ page }) => {
       await page.route(/machines-page/, (route) => route.abort());
       await page.reload();
@@ -313,7 +313,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await page.getByRole("heading", { name: "Machines", exact: true }).waitFor();
     }));
 
-  it("goes from the list to a run and back with the keyboard alone", () =>
+  it("moves from the list to a run and back with only the keyboard", () =>
     withPage("/", async ({ page }) => {
       await page.getByRole("link", { name: "digits, two hidden layers" }).focus();
       await page.keyboard.press("Enter");

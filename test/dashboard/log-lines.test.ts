@@ -14,7 +14,7 @@ describe("the place in a log", () => {
     return scroll;
   };
 
-  it("is the scroll bar's own where all lines fit into what a browser draws", () => {
+  it("equals the scroll bar's while all lines fit into the drawable height", () => {
     const scroll = at(1_000);
     expect([scroll.spacePx, scroll.topMax]).toEqual([20_000, 970]);
     scroll.moved(205);
@@ -25,7 +25,7 @@ describe("the place in a log", () => {
     expect(at(3).topMax).toBe(0);
   });
 
-  it("reaches each line of a log that is too high to draw: by small movements line by line, by the bar anywhere", () => {
+  it("reaches each line of a log that is too high to draw: line by line with small movements, anywhere with the bar", () => {
     const scroll = at(10_000_000);
     expect(scroll.spacePx).toBe(SPACE_MAX_PX);
     let bar = scroll.goTo(5_000_000);
@@ -78,7 +78,7 @@ describe("the rows of a log", () => {
     expect(asked).toEqual(["end+300", "0+200"]);
   });
 
-  it("follow a log that grows: a last line that was half is read again, and the others stay the same objects", async () => {
+  it("follow a growing log: a partial last line is read again, and the other objects stay", async () => {
     const lines = ["one", "two", "thr"];
     const { ask } = served(lines);
     const source = new LogSource(ask, () => undefined);
@@ -95,7 +95,7 @@ describe("the rows of a log", () => {
     expect(source.row(3)?.style.fg).toBe("var(--ansi-1)");
   });
 
-  it("tell the nodes and ranks that lines begin with", () => {
+  it("collect the nodes and ranks at the beginning of lines", () => {
     expect(tagsOf("[node 1] [rank3]: hello [rank4]")).toEqual(["node 1", "rank3"]);
     expect(tagsOf("[INFO] [rank3]")).toEqual([]);
   });
@@ -134,7 +134,7 @@ describe("fields of the form", () => {
     if (!found) throw new Error(`no field ${name}`);
     return found;
   };
-  it("come from the run spec with title, unit and kind", () => {
+  it("are read from the run spec with title, unit and kind", () => {
     expect(of("entrypoint")).toMatchObject({ kind: "text", required: true, title: "Entrypoint" });
     expect(of("provider")).toMatchObject({
       kind: "choice",
@@ -146,7 +146,7 @@ describe("fields of the form", () => {
     expect(of("env").kind).toBe("pairs");
     expect(of("terminate_on_exit")).toMatchObject({ kind: "switch", initial: "true" });
   });
-  it("turn text into what the API takes", () => {
+  it("turn text into the API's values", () => {
     expect(fromText(of("args"), "--lr 0.1\n--name 'a b'")).toEqual(["--lr", "0.1", "--name", "a b"]);
     expect(toText("words", ["--name", "a b", ""])).toBe("--name 'a b' ''");
     expect(fromText(of("env"), "A=1\nB=x=y")).toEqual({ A: "1", B: "x=y" });

@@ -44,7 +44,7 @@ describe("the drawn points", () => {
     expect(kept).toEqual(expect.arrayContaining([0, 51_234, 51_235, 99_999]));
     expect(kept.every((i, at) => at === 0 || i > (kept[at - 1] ?? 0))).toBe(true);
   });
-  it("within a zoom is every point where they fit, with one beyond each edge", () => {
+  it("contain every point in a zoom if they fit, with one beyond each edge", () => {
     const kept = drawnPoints(x, x, [500, 510], 400);
     expect([kept[0], kept.at(-1)]).toEqual([499, 511]);
     expect(kept.length).toBe(13);
@@ -64,7 +64,7 @@ describe("the drawn points", () => {
 });
 
 describe("lines of a chart", () => {
-  it("tell attempts apart where a rank's step falls back, and ranks from each other", () => {
+  it("separate attempts where a rank's step falls back, and ranks from each other", () => {
     const points = columns([
       [1, 10],
       [1, 20, 1],
@@ -81,7 +81,7 @@ describe("lines of a chart", () => {
       [1, 1, 1, [1, 2], [20, 21]],
     ]);
   });
-  it("take what falls back over and over for several processes of one rank, and not for attempts", () => {
+  it("treat steps that fall back over and over as several processes of one rank, and not as attempts", () => {
     const points = columns(
       Array.from({ length: 200 }, (_, i): [number, number] => [i % 2 === 0 ? i / 2 + 1 : (i - 1) / 2, i]),
     );
@@ -91,7 +91,7 @@ describe("lines of a chart", () => {
     expect(curve?.x).toEqual([...(curve?.x ?? [])].sort((a, b) => a - b));
     expect([...(curve?.y ?? [])].sort((a, b) => a - b)).toEqual(Array.from({ length: 200 }, (_, i) => i));
   });
-  it("go over time from the run's start, or over another metric at the same step", () => {
+  it("run over time from the run's start, or over another metric at the same step", () => {
     const loss = columns([
       [1, 5],
       [2, 4],
@@ -116,7 +116,7 @@ describe("columns", () => {
     expect(got).toMatchObject({ step: [1, 2, 3], value: [1, Number.NaN, -Infinity], next: 3 });
     expect(summary(got)).toMatchObject({ points: 3, odd: 2, min: 1, max: 1, lastStep: 3 });
   });
-  it("become a table that no spreadsheet runs", () => {
+  it("become a table in which no spreadsheet executes a formula", () => {
     const csv = csvOf('=cmd("x")', [{ label: "a,b", columns: columns([[1, Number.NaN]]) }]);
     expect(csv).toBe(`run,rank,step,time,"'=cmd(""x"")"\n"a,b",0,1,1970-01-01T00:16:40.000Z,NaN\n`);
     const never = { ...columns([[1, 2]]), time: [1e300] };
@@ -125,7 +125,7 @@ describe("columns", () => {
 });
 
 describe("the marks of an axis", () => {
-  it("are short where that tells them apart", () => {
+  it("are short if they stay distinct", () => {
     expect(stepMarks([0, 2_000, 10_000, 12_000])).toEqual(["0", "2000", "10k", "12k"]);
     expect(stepMarks([0, 0.5, 1, 1.5, 2])).toEqual(["0", "", "1", "", "2"]);
     expect(timeMarks([0, 5, 60, 300, 3_600])).toEqual(["0", "5 s", "1 min", "5 min", "1 h"]);
@@ -141,7 +141,7 @@ describe("the marks of an axis", () => {
     expect(metricValue("system/gpu0_memory_mib", 20_160)).toBe("20,160 MiB");
     expect(valueMarks("loss", [0.001, 0.01, null])).toEqual(["0.001", "0.01", ""]);
   });
-  it("have as many digits more as it takes to tell them apart", () => {
+  it("get as many extra digits as they need to be distinct", () => {
     expect(stepMarks([1_000_000, 1_000_500])).toEqual(["1M", "1.0005M"]);
     expect(timeMarks([1, 1.001])).toEqual(["1 s", "1.001 s"]);
     expect(timeMarks([7_510, 7_520])).toEqual(["2 h 5 min 10 s", "2 h 5 min 20 s"]);
@@ -149,7 +149,7 @@ describe("the marks of an axis", () => {
     expect(valueMarks("system/memory_bytes", [10_950_000, 11_000_000])).toEqual(["10.95 MB", "11 MB"]);
     expect(valueMarks("loss", [12_345.1, 12_345.2])).toEqual(["12.3451k", "12.3452k"]);
   });
-  it("say the same where the values are the same", () => {
+  it("are equal for equal values", () => {
     expect(valueMarks("loss", [1, 1])).toEqual(["1", "1"]);
   });
 });

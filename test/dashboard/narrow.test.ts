@@ -6,7 +6,7 @@ import { fakeRun } from "./fake-world.ts";
 const WAIT = { timeout: DEADLINE_MS };
 const [WIDTH, HEIGHT] = [390, 844];
 
-describe("the dashboard where there is little room", { tags: "needs/chromium" }, () => {
+describe("the dashboard on a small screen", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   const withPhone = async (
     path: string,
@@ -43,7 +43,7 @@ describe("the dashboard where there is little room", { tags: "needs/chromium" },
       }
     }));
 
-  it("holds the list still when a run comes in above, however little it is scrolled", async () => {
+  it("keeps the list still when a run appears above, after any scrolling", async () => {
     const runs = Array.from({ length: 40 }, (_, i) => fakeRun(`m${i}`, 1_000 + i, { label: `old ${i}` }));
     await withPhone(
       "/",
@@ -84,7 +84,7 @@ describe("the dashboard where there is little room", { tags: "needs/chromium" },
       }
     });
 
-  it("gives most of the screen to the part of a run that one looks at", async () => {
+  it("gives most of the screen to the viewed part of a run", async () => {
     const run = fakeRun("r-long", 600, {
       label: "a label that has quite a few words in it, and then some more of them",
       status: "running",
@@ -157,7 +157,7 @@ describe("the dashboard where there is little room", { tags: "needs/chromium" },
     );
   });
 
-  it("keeps what a credential says of itself within its card", () =>
+  it("keeps a credential's text within its card", () =>
     withPhone("/connect", async (opened) => {
       await opened.page.locator("#podhost .pill").waitFor();
       // Two sources are the longest that it says.

@@ -34,7 +34,7 @@ describe("pages of the dashboard", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   for (const { width, colorScheme } of LOOKS) {
     for (const { name, path, ready } of PAGES) {
-      it(`shows ${name} at ${width} pixels in ${colorScheme} without a complaint`, async () => {
+      it(`shows ${name} at ${width} pixels in ${colorScheme} without a browser error`, async () => {
         const opened = await board.open(path, { viewport: { width, height: 900 }, colorScheme });
         try {
           await opened.page.waitForSelector(ready);

@@ -124,7 +124,7 @@ describe("renting by the dashboard", { tags: ["needs/chromium", "needs/sshd"] },
       await page.getByText("This run would be refused").waitFor();
     }));
 
-  it("gives the notebook's cell as a notebook that holds the very cell", () =>
+  it("offers the notebook's cell as a notebook with exactly that cell", () =>
     visiting("/connect/notebook", async ({ page }) => {
       const cell = (await page.getByRole("region", { name: "the cell" }).textContent()) ?? "";
       expect(cell).toContain("ssh-ed25519 ");

@@ -9,7 +9,7 @@ const T0 = Date.parse("2026-01-01T00:00:00.000Z");
 const iso = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
 
 describe("the axis of the steps", () => {
-  it("draws the one stretch short that leaves nothing for all else, and leads back to the instants", () => {
+  it("shortens the one stretch that leaves no space for the rest, and maps back to the instants", () => {
     const day = 86_400_000;
     const instants = [0, 10_000, 40_000, day, day + 20_000];
     const scale = timeScale(instants, 0, day + 20_000, { collapse: true });
@@ -21,14 +21,14 @@ describe("the axis of the steps", () => {
     expect(scale.at(-5)).toBe(0);
     expect(scale.at(2 * day)).toBeCloseTo(1, 9);
   });
-  it("is true to length in every other case, and where that is asked for", () => {
+  it("keeps true lengths in every other case, and on request", () => {
     const stream = timeScale([0, 6_000, 100_000, 106_000], 0, 106_000, { collapse: true });
     expect([stream.gaps.length, stream.at(53_000)]).toEqual([0, 0.5]);
     expect(timeScale([0, 10_000], 0, 15_000, { collapse: true }).gaps).toEqual([]);
     const plain = timeScale([0, 1_000], 0, 100_000, { collapse: false });
     expect([plain.gaps.length, plain.at(50_000)]).toEqual([0, 0.5]);
   });
-  it("has marks at round times that all say another one, also around a stretch drawn short", () => {
+  it("has distinct marks at round times, also around a shortened stretch", () => {
     const words = (instants: number[]) =>
       stepTicks(timeScale(instants, 0, instants.at(-1) ?? 0, { collapse: true })).map((tick) => tick.words);
     expect(words([0, 300, 2_375])).toEqual(["0", "500 ms", "1 s", "1.5 s", "2 s"]);
@@ -83,13 +83,13 @@ describe("replay", () => {
   it("stops at every instant at which something changed, once", () => {
     expect(moments(timeline, events).map((ms) => (ms - T0) / 1000)).toEqual([0, 10, 30, 35, 40]);
   });
-  it("tells the state, what was under way and what waited, at the edges too", () => {
+  it("shows the state, the running and the waiting steps, also at the edges", () => {
     expect(at(5)).toMatchObject({ state: "provisioning", running: [{ attempt: 1 }], retrying: [], machines: [] });
     expect(at(20)).toMatchObject({ running: [], retrying: [{ step: "provision", attempt: 1 }] });
     expect(at(30)).toMatchObject({ running: [{ attempt: 2 }], retrying: [], machines: [{ name: "m" }], events: [] });
     expect(at(40)).toMatchObject({ state: "awaiting_ssh", running: [{ step: "await_ssh" }], events: [{ seq: 5 }] });
   });
-  it("counts the money up to then, and no further than a machine was held", () => {
+  it("counts the money up to that moment, and no longer than a machine was held", () => {
     expect(at(10).spentUsd).toBe(0);
     expect(at(80).spentUsd).toBeCloseTo(0.05, 9);
     expect(at(500).spentUsd).toBeCloseTo(0.1, 9);

@@ -47,7 +47,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       await page.waitForSelector(row("row 1000000"));
     }));
 
-  it("stops following when one scrolls up, counts what came since, and leads back", () =>
+  it("stops following when the user scrolls up, counts new lines, and leads back", () =>
     withLog(Array.from({ length: 500 }, (_, i) => `row ${i + 1}\n`).join(""), "logs", async ({ page, server }) => {
       await page.waitForSelector(row("row 500"));
       await page.waitForSelector(".connection-live");
@@ -78,7 +78,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       expect(await page.locator(".log-jump").count()).toBe(0);
     }));
 
-  it("is searched over everything, from match to match, with its place in the address", () => {
+  it("is searched completely, from match to match, with its position in the address", () => {
     const lines = Array.from({ length: 30_000 }, (_, i) => (i % 10_000 === 7 ? `Needle <b>${i}</b>` : `hay ${i}`));
     return withLog(lines.join("\n"), "logs", async ({ page }) => {
       await page.waitForSelector(row("hay 29999"));
@@ -177,7 +177,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       },
     ));
 
-  it("shows errors alone, one rank alone, wrapped lines and what would like to be markup", () => {
+  it("shows only errors, only one rank, wrapped lines and text that tries to be markup", () => {
     const log = `[rank0]: fine\n[rank1]: ${HOSTILE}\n[rank1]: Traceback (most recent call last):\n[rank1]:   File "x"\n[rank1]: ValueError: no\n[rank0]: ${"long ".repeat(200)}end\n10%\r100%\n`;
     return withLog(log, "logs", async ({ page }) => {
       await page.waitForSelector(row("100%"));

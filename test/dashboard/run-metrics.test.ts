@@ -11,7 +11,7 @@ const points = (count: number, value: (i: number) => MetricPoint["value"]): Metr
 describe("the metrics of a run", { tags: "needs/chromium" }, () => {
   const board = dashboard();
 
-  it("say that the script logged none where only the machine was measured, and offer that", async () => {
+  it("say that the script logged none if only the machine was measured, and offer that", async () => {
     const run = fakeRun("r-none", 60);
     run.metrics = { "system/cpu_cores": points(1, () => 0), "system/gpu0_util_percent": points(30, () => 0) };
     const opened = await board.open("/runs/r-none", {}, { runs: [run], machines: [], providers: [] });
@@ -79,7 +79,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
     }
   });
 
-  it("are compared, zoomed, smoothed and saved; the address keeps it, and names stay words", async () => {
+  it("are compared, zoomed, smoothed and saved; the address keeps that, and names stay text", async () => {
     const [one, two] = [fakeRun("r-one", 60, { label: "first" }), fakeRun("r-two", 90, { label: HOSTILE })];
     const dipped = points(300, (i) => (i === 150 ? "NaN" : 1 / (i + 1)));
     // After a restart it resumed from step 200.

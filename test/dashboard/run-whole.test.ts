@@ -59,7 +59,7 @@ describe("the page of a real run", { tags: "needs/chromium" }, () => {
     }
   };
 
-  it("shows log, metrics and checkpoints while it runs, and what comes afterwards without being loaded again", () =>
+  it("shows log, metrics and checkpoints during the run, and later ones without reloading", () =>
     visiting("", async ({ page }) => {
       await page.locator(".log-row:has-text('step 49 <b>bold</b>')").waitFor(WAIT);
       await page.locator(".step-running:has-text('Run')").waitFor(WAIT);
@@ -75,7 +75,7 @@ describe("the page of a real run", { tags: "needs/chromium" }, () => {
       await page.locator(".log-row:has-text('the gate is open')").waitFor(WAIT);
     }));
 
-  it("finds a line, opens a step, replays the journal, and gives the files back byte for byte", async () => {
+  it("finds a line, opens a step, replays the journal, and returns the files byte for byte", async () => {
     await served.ended(id);
     await visiting("?tab=logs&q=STEP%2031", async ({ page }) => {
       await page.locator(".log-search-none").waitFor(WAIT);

@@ -38,7 +38,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
     }
   };
 
-  it("leads from nothing to a run in one click", () =>
+  it("leads from an empty list to a run in one click", () =>
     withPage(
       "/",
       async ({ page, server }) => {
@@ -51,7 +51,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       structuredClone(EMPTY),
     ));
 
-  it("counts a run from its submission, also one whose script never began", async () => {
+  it("counts a run from its submission, even if its script never began", async () => {
     const at = (seconds: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, seconds)).toISOString();
     const run = fakeRun("never", 100, { status: "failed", created_at: at(0), started_at: null, ended_at: at(23) });
     const late = fakeRun("late", 90, { created_at: at(0), started_at: at(20), ended_at: at(30) });
@@ -68,7 +68,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
     );
   });
 
-  it("keeps every choice in the address", () =>
+  it("keeps every filter in the address", () =>
     withPage("/", async ({ page }) => {
       await page.waitForSelector("text=digits, two hidden layers");
       await page.getByRole("link", { name: /^failed/ }).click();
@@ -85,7 +85,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       expect(await page.getByLabel("Search runs").inputValue()).toBe("two hidden");
     }));
 
-  it("draws few of many runs, reads older ones while one scrolls, and holds still when new ones come", () =>
+  it("draws few of many runs, reads older ones while the user scrolls, and stays still when new ones arrive", () =>
     withPage(
       "/",
       async ({ page, server }) => {
@@ -117,7 +117,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       manyRuns(),
     ));
 
-  it("shows a part of the runs selected as a part", () =>
+  it("shows a partial selection as partial", () =>
     withPage("/", async ({ page }) => {
       const all = page.getByLabel("Select all active runs that are loaded");
       const part = () =>
@@ -149,7 +149,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       expect(killed).toContain("/jobs/r1-digits/kill");
     }));
 
-  it("deletes several runs that are over after it has named them with their sizes", () =>
+  it("deletes several ended runs after it has named them with their sizes", () =>
     withPage("/?status=succeeded", async ({ page, server }) => {
       const boxes = page.getByLabel(/^Select (?!all)/);
       await boxes.nth(0).check();
@@ -193,7 +193,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       /ERR_|Failed to load|WebSocket/,
     ));
 
-  it("is walked with the keyboard, and lists its keys", () =>
+  it("works with the keyboard, and lists its keys", () =>
     withPage("/", async ({ page }) => {
       await page.waitForSelector("text=digits, two hidden layers");
       await page.keyboard.press("?");
@@ -219,7 +219,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       await page.waitForURL("**/machines");
     }));
 
-  it("remembers the colours that were chosen, and tells times in UTC when asked", () =>
+  it("remembers the chosen colours, and shows times in UTC on request", () =>
     withPage(
       "/machines",
       async ({ page }) => {

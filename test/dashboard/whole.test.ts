@@ -44,7 +44,7 @@ describe("the dashboard of a real control plane", { tags: "needs/chromium" }, ()
     }
   };
 
-  it("starts a run by the form, shows its log as it comes, kills it and lists it", () =>
+  it("starts a run by the form, shows its log as it arrives, kills it and lists it", () =>
     visiting("/", async ({ page }) => {
       await page.getByRole("button", { name: "Run the digits example here" }).waitFor(WAIT);
       await page.getByRole("link", { name: "New run" }).click();
@@ -63,7 +63,7 @@ describe("the dashboard of a real control plane", { tags: "needs/chromium" }, ()
       await page.locator(`#run-${id}`).waitFor(WAIT);
     }));
 
-  it("leads from a refusal to what to do", () =>
+  it("leads from a refusal to the remedy", () =>
     visiting("/new?entrypoint=missing.py", async ({ page }) => {
       await page.getByText("This run would be refused").waitFor(WAIT);
       await page.getByText("There is no file missing.py").first().waitFor(WAIT);

@@ -10,7 +10,7 @@ describe("a disk without room", () => {
     expect(asStoreError(thrown, "svc.db")).toMatchObject({ code: "disk_full", data: { path: "svc.db" } });
   });
 
-  it("is not what any other failure is", () => {
+  it("does not match other failures", () => {
     const thrown = Object.assign(new Error("EIO"), { code: "EIO" });
     expect(isDiskFull(thrown)).toBe(false);
     expect(asSvcError(thrown)).toMatchObject({ code: "internal_error" });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { requireExtra } from "../../src/domain/extras.ts";
 import { SvcError } from "../../src/errors/index.ts";
 
-test("an extra that the Python lacks is refused by name, with what installs it", () => {
+test("an extra that the Python lacks is refused by name, with the command that installs it", () => {
   const refused = (env: NodeJS.ProcessEnv): unknown => {
     try {
       return requireExtra("hub", env);

@@ -14,7 +14,7 @@ const shows = (name: string, gb: number | null, count = 1, driver = "570.86.15")
   driver,
 });
 
-describe("A machine that is what was ordered passes", () => {
+describe("An ordered machine passes", () => {
   test.each<[string, string, number | null]>([
     ["RTX4090", "NVIDIA GeForce RTX 4090", 23.99],
     ["rtx-4090", "NVIDIA GeForce RTX 4090 D", 23.99],
@@ -65,7 +65,7 @@ describe("A machine that is what was ordered passes", () => {
   });
 });
 
-describe("A machine that is not what was ordered is named with its numbers", () => {
+describe("A machine that differs from the order is named with its numbers", () => {
   test.each<[string, Partial<GpuOrder>, ReturnType<typeof shows>, RegExp]>([
     [
       "RTX4090",
@@ -92,14 +92,14 @@ describe("A machine that is not what was ordered is named with its numbers", () 
   });
 });
 
-test("A name or a driver that cannot be judged is a warning and refuses nothing", () => {
+test("An unclear name or driver causes a warning and refuses nothing", () => {
   const odd = compareGpus(order("MI300X"), shows("AMD Radeon Graphics", 192));
   expect(odd).toEqual({ unfit: null, warnings: [expect.stringContaining("AMD Radeon Graphics")] });
   const old = compareGpus(order("A100", { image: "me/train:cu121" }), shows("NVIDIA A100-SXM4-80GB", 80, 1, "470.1.1"));
   expect(old).toEqual({ unfit: null, warnings: [expect.stringContaining("470.1.1")] });
 });
 
-test("The chip is read from every spelling, and from no other word", () => {
+test("The chip is found in every spelling, and in no other word", () => {
   expect(chipOf("Quadro RTX 6000")).toBe("rtx6000");
   expect(chipOf("4090")).toBe("rtx4090");
   for (const name of ["TITAN RTX", "Graphics Device", "", "NVIDIA"]) expect(chipOf(name)).toBeNull();

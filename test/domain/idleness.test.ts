@@ -101,7 +101,7 @@ describe("judgeIdle", () => {
     });
   });
 
-  it("leaves out a signal that cannot be read", () => {
+  it("ignores a signal that cannot be read", () => {
     expect(judgeIdle(quiet((s) => ({ ...s, gpus: null, disk_bytes_per_s: null }))).idle).toBe(true);
     expect(judgeIdle(quiet((s) => ({ ...s, cpu_cores: null }))).idle).toBe(true);
   });

@@ -23,7 +23,7 @@ describe("tailOffset", () => {
     expect(tail("a\n10%\r20%\r30%", 1)).toBe("10%\r20%\r30%");
   });
 
-  it("agrees with splitting the whole text, for texts of many chunks and readers that give little", () => {
+  it("agrees with splitting the whole text, for texts of many chunks and slow readers", () => {
     const text = fc.array(fc.tuple(fc.nat(40_000), fc.constantFrom("\n", "\n", "\r\n")), { maxLength: 12 });
     fc.assert(
       fc.property(text, fc.boolean(), fc.integer({ min: 1, max: 14 }), (parts, ended, lines) => {
@@ -38,7 +38,7 @@ describe("tailOffset", () => {
     );
   });
 
-  it("looks back no further than its bound and starts at a sensible place", () => {
+  it("searches back no further than its bound and starts at a sensible place", () => {
     expect(tail(`${"x".repeat(50)}\nabc\ndef`, 5, 10)).toBe("abc\ndef");
     expect(tail(`${"x".repeat(50)}\rabc`, 1, 10)).toBe("abc");
     expect(tail("é".repeat(50), 1, 11)).toBe("é".repeat(5));
@@ -46,7 +46,7 @@ describe("tailOffset", () => {
 });
 
 describe("terminalSafe", () => {
-  it("lets colours, tabs and line feeds pass and shows every other control character", () => {
+  it("passes colours, tabs and line feeds and shows every other control character", () => {
     expect(terminalSafe("\x1b[1;31mred\x1b[0m\tok\r\n")).toBe("\x1b[1;31mred\x1b[0m\tok\n");
     expect(terminalSafe("\x1b]0;title\x07")).toBe("\\x1b]0;title\\x07");
     expect(terminalSafe("\x1b[2J\x1b[1A\x08\r!")).toBe("\\x1b[2J\\x1b[1A\\x08\\x0d!");
@@ -56,7 +56,7 @@ describe("terminalSafe", () => {
     expect(terminalSafe("é € 😀")).toBe("é € 😀");
   });
 
-  it("leaves nothing that a terminal obeys in any text", () => {
+  it("leaves no character that a terminal obeys in any text", () => {
     const hostile = fc.string({
       unit: fc.constantFrom("\x1b", "[", "0", ";", "m", "A", "\r", "\n", "\x07", "\x9b", "]", "x"),
     });
@@ -71,7 +71,7 @@ describe("terminalSafe", () => {
 });
 
 describe("foldReturns", () => {
-  it("gives what a progress bar says last", () => {
+  it("returns the last state of a progress bar", () => {
     expect(foldReturns("10%\r20%\r30%")).toBe("30%");
     expect(foldReturns("done\r")).toBe("done");
     expect(foldReturns("10%\r\r")).toBe("10%");

@@ -35,7 +35,7 @@ function arriving(bytes: Buffer, cuts: number[], redactor: Redactor): { text: Bu
 }
 
 describe("parseLog", () => {
-  it("takes records out of the middle of a line and joins the text around them", () => {
+  it("removes records from the middle of a line and joins the text around them", () => {
     const { text, records } = whole(`50%|###${metric(1)} done\n${metric(2, { loss: "NaN", acc: 1 })}end`);
     expect(text).toBe("50%|### done\nend");
     expect(records).toMatchObject([
@@ -77,7 +77,7 @@ describe("parseLog", () => {
     expect(whole(`a${line}b`)).toEqual({ text: `a${line}b`, records: [] });
   });
 
-  it("finds the whole record that begins inside of a torn one", () => {
+  it("finds the complete record that begins inside of a torn one", () => {
     const torn = `${HEAD}{"k":"m","n":1,"s"`;
     const { text, records } = whole(`${torn}${metric(2)}x`);
     expect(text).toBe(`${torn}x`);
@@ -89,7 +89,7 @@ describe("parseLog", () => {
     expect(whole(line).records).toMatchObject([{ values: [["__proto__", 3]] }]);
   });
 
-  it("lets a line without end through at once, and holds back only what may be a record", () => {
+  it("passes a line without end at once, and holds back only a possible record", () => {
     const step = (text: string) => parseLog(Buffer.from(text), { mark: MARK, redactor: none, final: false }).consumed;
     expect(step("loading")).toBe(7);
     expect(step("loading\x1e")).toBe(7);
@@ -114,7 +114,7 @@ describe("parseLog", () => {
     expect(parseLog(many, { mark: MARK, redactor, final: false }).consumed).toBe(many.length);
   });
 
-  it("reads where the run can be seen, and takes what is no such address for text", () => {
+  it("reads the run's page at the tracker, and treats other addresses as text", () => {
     const of = (url: unknown) =>
       parseLog(Buffer.from(`${HEAD}{"k":"t","url":${JSON.stringify(url)},"r":0}\n`), {
         mark: MARK,
@@ -136,7 +136,7 @@ describe("parseLog", () => {
       expect(of(odd).records, String(odd)).toEqual([]);
   });
 
-  it("reads many starts before one far line break in a time that grows with their number", () => {
+  it("reads many starts before one distant line break in a time that grows with their number", () => {
     const starts = Buffer.from(HEAD.repeat(200_000));
     const begun = performance.now();
     parseLog(starts, { mark: MARK, redactor: none, final: true });

@@ -4,7 +4,7 @@ import { MachineClock } from "../../src/domain/machine-clock.ts";
 const NOW = Date.parse("2026-11-26T00:00:00Z");
 const HOUR = 3_600_000;
 
-it("A clock that is right, but for the way of the answer, corrects nothing", () => {
+it("A correct clock, apart from network latency, needs no correction", () => {
   const clock = new MachineClock();
   for (const off of [0, -150, 900, -1_900]) expect(clock.ahead(NOW + off, NOW)).toBe(0);
 });

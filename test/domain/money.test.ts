@@ -10,7 +10,7 @@ describe("costUsd", () => {
     expect(costUsd({ ...row, released_at: HOUR }, 9 * HOUR)).toBeCloseTo(0.4, 9);
   });
 
-  it("adds what was spent at an earlier price", () => {
+  it("adds the cost at an earlier price", () => {
     expect(costUsd({ ...row, spent_micro: 100_000, priced_at: HOUR }, 2 * HOUR)).toBeCloseTo(0.5, 9);
   });
 

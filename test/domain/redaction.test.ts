@@ -112,13 +112,13 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
     expect(redactor.redactText("}")).toBe("}");
   });
 
-  it("takes the longest secret where several begin, and never leaves the longer one's tail", () => {
+  it("masks the longest secret of several that begin together, and never leaves the longer one's tail", () => {
     const redactor = new Redactor(["abcdef", "abcdefghij"]);
     expect(redactor.redactText("abcdefghij abcdefgh")).toBe(`${REDACTED} ${REDACTED}gh`);
     expect(redactor.redact(Buffer.from("x abcdef"), false).consumed).toBe(2);
   });
 
-  it("leaves nothing of two secrets where one begins within the other, however the stream is cut", () => {
+  it("leaves nothing of two secrets of which one begins within the other, however the stream is cut", () => {
     const redactor = new Redactor(["first-key-0123", "0123-second-key", "key-0123-s"]);
     const bytes = Buffer.from("a first-key-0123-second-key b first-key-0123-sec 0123-second-key0123-second-key");
     const whole = `a ${REDACTED} b ${REDACTED}ec ${REDACTED}${REDACTED}`;
@@ -126,7 +126,7 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
       for (let j = i; j <= bytes.length; j++) expect(inPieces(redactor, bytes, [i, j]).toString()).toBe(whole);
   });
 
-  it("does not wait for ever for the end of secrets that overlap without end", () => {
+  it("does not wait for ever for the end of endlessly overlapping secrets", () => {
     const redactor = new Redactor(["abab"]);
     const bytes = Buffer.from("ab".repeat(100_000));
     const once = redactor.redact(bytes, false);
@@ -164,7 +164,7 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
     expect(new Redactor(["s3cret-value"]).redactText("\ud800 ok")).toBe("\ud800 ok");
   });
 
-  it("gives what the plain rule gives, however the stream is cut", () => {
+  it("agrees with the plain rule, however the stream is cut", () => {
     const secret = fc.string({ unit: fc.constantFrom("a", "b"), minLength: 4, maxLength: 5 });
     const text = fc.array(fc.oneof(fc.constantFrom("a", "b", "c", "aab", "abab"), secret), { maxLength: 30 });
     const run = fc.property(
@@ -182,7 +182,7 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
     fc.assert(run, { seed, numRuns: 2_000 });
   });
 
-  it("never lets a byte of a long secret out, cut anywhere, among bytes that are not text", () => {
+  it("never leaks a byte of a long secret, cut anywhere, among binary bytes", () => {
     const secret = "tok-9f8e7d6c5b4a-é-0123456789";
     const redactor = new Redactor([secret]);
     const bytes = Buffer.concat([

@@ -34,7 +34,7 @@ it("parts of a secret are secrets by themselves", () => {
   expect(secretParts("{not json")).toEqual(["{not json"]);
 });
 
-it("other programs see no variable that gives a secret of a credential, and no private key by any name", () => {
+it("other programs get no variable with a secret of a credential, and no private key by any name", () => {
   const secrets = Object.values(CREDENTIAL_FIELDS).flatMap((fields) => fields.filter((field) => field.secret));
   const given = secrets.flatMap((field) => field.variables).map((name) => [name, "x"]);
   expect(given).toContainEqual(["CLOUDVM_SERVICE_ACCOUNT_JSON", "x"]);

@@ -27,7 +27,7 @@ describe("a first line", () => {
     },
   );
 
-  it("is none where the file begins otherwise", () => {
+  it("is missing if the file begins differently", () => {
     for (const text of ["", "#", "# !/bin/sh", " #!/bin/sh", "print(1)"])
       expect(parseShebang(Buffer.from(text))).toBeNull();
   });
@@ -50,7 +50,7 @@ describe("a file is started", () => {
     expect(start(path, text, true)).toMatchObject({ kind });
   });
 
-  it("is handed to the interpreter that its first line names when it is not executable", () => {
+  it("through the interpreter of its first line if it is not executable", () => {
     expect(start("a.py", "#!/usr/bin/env -S uv run --script\n")).toMatchObject({
       kind: "interpreter",
       words: ["/usr/bin/env", "-S uv run --script"],

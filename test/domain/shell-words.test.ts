@@ -58,17 +58,17 @@ function read(shell: string, words: readonly string[]): string[] {
 }
 
 describe.each(SHELLS)("%s", (shell) => {
-  test("reads each word as it was written", () => {
+  test("reads each word unchanged", () => {
     expect(read(shell, HOSTILE)).toEqual(HOSTILE);
   });
 
-  test("reads what is in quotes in any case as it was written", () => {
+  test("reads quoted text unchanged in every case", () => {
     const line = `printf '%s\\0' ${HOSTILE.map(quoted).join(" ")}`;
     const { stdout } = spawnSync(shell, ["-c", line], { encoding: "utf8" });
     expect(stdout.split("\0").slice(0, -1)).toEqual(HOSTILE);
   });
 
-  test("reads any words as they were written", () => {
+  test("reads any words unchanged", () => {
     const word = fc.string({ unit: "grapheme" }).map((text) => text.replaceAll("\0", ""));
     fc.assert(
       fc.property(fc.array(word, { minLength: 1, maxLength: 30 }), (words) => {
@@ -93,14 +93,14 @@ describe.each(LOGINS)("a login by %s", (shell) => {
   const run = (script: string, input = ""): string =>
     spawnSync(shell, ["-c", inAnyShell(script)], { encoding: "utf8", input }).stdout;
 
-  test("runs a script of several lines, with all that shells make something of, and leaves it its input", () => {
+  test("runs a script of several lines, with all characters that shells interpret, and passes it its input", () => {
     const words = HOSTILE.map((word) => quoted(word)).join(" ");
     const script = `umask 077\nif true; then\n  printf '%s\\0' ${words}\nfi\ncat; exit 0`;
     expect(run(script, "it's input\n").split("\0")).toEqual([...HOSTILE, "it's input\n"]);
     expect(run("-x 2>/dev/null || echo no")).toBe("no\n");
   });
 
-  test("hears how it ended", () => {
+  test("reports how it ended", () => {
     expect(spawnSync(shell, ["-c", inAnyShell("trap 'exit 72' EXIT\nexit 3")]).status).toBe(72);
   });
 });
@@ -113,7 +113,7 @@ test("plain words stay readable; a NUL is refused", () => {
 });
 
 describe("a line is split into words", () => {
-  test("so that what was quoted comes back", () => {
+  test("into the words that were quoted", () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.string(), fc.constantFrom(...HOSTILE))), (words) => {
         expect(splitWords(words.map(quote).join(" "))).toEqual(words);
@@ -134,7 +134,7 @@ describe("a line is split into words", () => {
     expect(splitWords(line)).toEqual(told.split("\0").slice(0, -1));
   });
 
-  test("not where a quote is not closed", () => {
+  test("except if a quote is not closed", () => {
     for (const line of ["'", 'a "b', "it's", "\\"]) expect(splitWords(line)).toBeNull();
     expect(splitWords("  \n")).toEqual([]);
   });

@@ -17,7 +17,7 @@ describe("downsample", () => {
     fc.constantFrom("NaN" as const, "Infinity" as const),
   );
 
-  it("keeps order, ends and room, and the global extremes where there is room for a bucket", () => {
+  it("keeps order, ends and bounds, and the global extremes if a bucket has room", () => {
     fc.assert(
       fc.property(fc.array(value, { maxLength: 300 }), fc.integer({ min: 2, max: 60 }), (values, max) => {
         const points = values.map((v, step) => ({ step, value: v }));
@@ -48,7 +48,7 @@ describe("downsample", () => {
     expect(kept).toContainEqual({ step: 700_003, value: 9 });
   });
 
-  it("thins what is not finite before it drives out the rest", () => {
+  it("thins non-finite values before they displace the rest", () => {
     const points = Array.from({ length: 1_000 }, (_, step) => ({ step, value: step % 2 ? ("NaN" as const) : step }));
     const kept = downsample(points, 100);
     expect(kept.length).toBeLessThanOrEqual(100);
@@ -58,7 +58,7 @@ describe("downsample", () => {
 });
 
 describe("JobIds", () => {
-  it("gives ids that are safe names, twelve long, and grow within a millisecond and over a clock that goes back", () => {
+  it("makes ids that are safe names, twelve long, and grow within a millisecond and over a clock that is set back", () => {
     const times = [1_764_000_000_000, 1_764_000_000_000, 1_763_000_000_000, 1_764_000_000_001, 2_500_000_000_000];
     const ids = new JobIds(() => times.shift() ?? 0);
     const given = Array.from({ length: 8 }, () => ids.next());
@@ -66,7 +66,7 @@ describe("JobIds", () => {
     expect(given.map((id) => id.slice(0, 8))).toEqual([...new Set(given.map((id) => id.slice(0, 8)))].sort());
   });
 
-  it("uses the randomness it is given", () => {
+  it("uses the given randomness", () => {
     expect(
       new JobIds(
         () => 36 ** 7,
@@ -85,7 +85,7 @@ describe("the GPU catalogue", () => {
     expect(GPU_CATALOGUE[0]!.providers).toHaveLength(2);
   });
 
-  it("tells the memory of a model in any case of letters", () => {
+  it("knows the memory of a model in upper and lower case", () => {
     expect([vramFor("A100"), vramFor(" a100-pcie "), vramFor("h200"), vramFor("TPU")]).toEqual([
       80,
       40,
@@ -108,7 +108,7 @@ describe("systemClock", () => {
     expect(fired).toHaveBeenCalledTimes(1);
   });
 
-  it("calls nothing after it was cancelled, also in a later part of a long wait", () => {
+  it("calls nothing after it was cancelled, even in a later part of a long wait", () => {
     vi.useFakeTimers();
     const fired = vi.fn();
     const timer = systemClock.setTimer(60 * 86_400_000, fired);
@@ -146,7 +146,7 @@ describe("keepsSecrets", () => {
 });
 
 describe("orAborted", () => {
-  it("gives what was promised, and leaves at an abort before, meanwhile or never", async () => {
+  it("settles with the promise, and rejects at an abort before, meanwhile or never", async () => {
     const controller = new AbortController();
     const never = new Promise<string>(() => {});
     expect(await orAborted(Promise.resolve("kept"), controller.signal)).toBe("kept");

@@ -71,7 +71,7 @@ async function problem(answer: Response, status: number, code: string, field?: s
 }
 
 describe("submitting", () => {
-  test("gives every field of the record, with its defaults", async () => {
+  test("returns every field of the record, with its defaults", async () => {
     expect(done).toMatchObject({
       status: "succeeded",
       exit_code: 0,
@@ -111,7 +111,7 @@ describe("submitting", () => {
     await served.ended(record.id);
   });
 
-  test("makes one job of one Idempotency-Key, also when both calls come at once", async () => {
+  test("makes one job per Idempotency-Key, even for two calls at once", async () => {
     const body = JSON.stringify({ spec: { entrypoint: "fail.py", args: ["once"] } });
     const key = { "idempotency-key": "k-1" };
     const answers = await Promise.all([send("/jobs", body, key), send("/jobs", body, key), send("/jobs", body, key)]);
@@ -174,7 +174,7 @@ describe("refusing", () => {
     ["sinks[0].kind", [{ kind: "disk", url: "x", what: ["logs"] }]],
     ["colour", "red"],
   ];
-  test("names the field at fault, and starts nothing", async () => {
+  test("names the invalid field, and starts nothing", async () => {
     const before = await count();
     for (const [field, value, code = "invalid_request"] of wrong) {
       const name = /^\w+/.exec(field)?.[0] as string;
@@ -192,13 +192,13 @@ describe("refusing", () => {
     expect(await count()).toBe(before);
   });
 
-  test("tells every field at fault at once, each once", async () => {
+  test("names every invalid field at once, each once", async () => {
     const spec = { entrypoint: [], nodes: 1e99, colour: 1 };
     const told = await problem(await send("/jobs", JSON.stringify({ spec })), 400, "invalid_request");
     expect(told.errors?.map((e) => e.field).sort()).toEqual(["spec.colour", "spec.entrypoint", "spec.nodes"]);
   });
 
-  test("takes only one JSON object, of bounded size and depth", async () => {
+  test("accepts only one JSON object, of bounded size and depth", async () => {
     const before = await count();
     const bodies: [string, number, string][] = [
       ["", 400, "invalid_json"],
@@ -218,7 +218,7 @@ describe("refusing", () => {
     expect(await count()).toBe(before);
   });
 
-  test("says 404 and 405 as problems, on every path", async () => {
+  test("answers 404 and 405 as problems, on every path", async () => {
     for (const path of ["", "/logs", "/metrics", "/timeline", "/checkpoints", "/checkpoints/x", "/code"])
       await problem(await get(`/jobs/nope${path}`), 404, "job_not_found");
     await problem(await send("/jobs/nope/kill", "{}"), 404, "job_not_found");
@@ -254,7 +254,7 @@ describe("refusing", () => {
 });
 
 describe("listing", () => {
-  test("pages by cursor through everything once, newest first, and filters", async () => {
+  test("pages by cursor through all jobs once, newest first, and filters", async () => {
     const all = shape.JobsPage.parse(await json("/jobs?limit=500"));
     expect(all.next_cursor).toBeNull();
     const ids: string[] = [];
@@ -283,7 +283,7 @@ describe("listing", () => {
 
 describe("logs", () => {
   const text = "line one\nline two\nlast line\n";
-  test("come whole, from an offset, or as the last lines", async () => {
+  test("are sent completely, from an offset, or as the last lines", async () => {
     const whole = await get(`/jobs/${done.id}/logs`);
     expect(whole.headers.get("content-type")).toContain("text/plain");
     expect(await whole.text()).toBe(text);
@@ -298,7 +298,7 @@ describe("logs", () => {
     for (const l of stamped) expect(l.slice(0, l.indexOf(" "))).toMatch(RFC3339);
   });
 
-  test("followed, come while they are written and end with the run", async () => {
+  test("arrive while they are written, and end with the run, for a follower", async () => {
     const id = await served.submit({ entrypoint: "slow.py" });
     const followed = await get(`/jobs/${id}/logs?follow=1`);
     let seen = "";
@@ -370,7 +370,7 @@ describe("the timeline", () => {
     expect(path(shape.Timeline.parse(await json(`/jobs/${id}/timeline`)))).toEqual([...ACTIVE_STATUSES, "terminal"]);
   });
 
-  test("an install that fails says so, and its words are in the log", async () => {
+  test("quotes the message of a failed install, which is also in the log", async () => {
     const id = await served.submit({ entrypoint: "wait.py", install: "echo first; echo the reason >&2; exit 7" });
     const job = await served.ended(id);
     expect(job).toMatchObject({ status: "failed", exit_code: null, error: { code: "install_failed" } });
@@ -379,7 +379,7 @@ describe("the timeline", () => {
   });
 });
 
-test("kill all tells every run, and they end", async () => {
+test("kill all reaches every run, and they end", async () => {
   await problem(await send("/jobs/kill", "{}"), 400, "invalid_request", "all");
   const ids = [await running(), await running()].sort();
   // A run on this computer costs nothing, so its machine is on the record and not on the bill.
@@ -391,7 +391,7 @@ test("kill all tells every run, and they end", async () => {
   expect(JobIds.parse(await (await send("/jobs/kill", '{"all":true}')).json()).jobs).toEqual([]);
 });
 
-test("checkpoints are listed and come byte for byte, in ranges too", async () => {
+test("checkpoints are listed and sent byte for byte, in ranges too", async () => {
   const { files } = shape.Checkpoints.parse(await json(`/jobs/${done.id}/checkpoints`));
   expect(files.map((f) => [f.path, f.size])).toEqual([
     ["deep/a b ü.bin", 16_384],
@@ -418,7 +418,7 @@ test("checkpoints are listed and come byte for byte, in ranges too", async () =>
     await problem(await get(`/jobs/${done.id}/checkpoints/${path}`), 404, "file_not_found");
 });
 
-test("the code snapshot lists what ran, with its hashes", async () => {
+test("the code snapshot lists the executed files, with their hashes", async () => {
   const code = shape.CodeSnapshot.parse(await json(`/jobs/${done.id}/code`));
   expect(code.id).toBe(done.code_snapshot);
   const file = code.files.find((f) => f.path === "train.py");
@@ -446,7 +446,7 @@ test("reconcile reports, and a dry run leaves runs alone", async () => {
   await served.ended(id);
 });
 
-test("health, gpus and providers are what the pages say", async () => {
+test("health, gpus and providers match the documentation", async () => {
   const health = shape.Health.parse(await json("/v1/health"));
   expect(health).toMatchObject({ status: "ok", pid: served.pid, home: place.home });
   const Gpus = z.strictObject({ gpus: z.array(shape.Gpu) });
@@ -466,7 +466,7 @@ interface Operation {
   responses: Record<string, { content?: Record<string, { schema: object }> }>;
 }
 
-test("the OpenAPI document describes these very answers", async () => {
+test("the OpenAPI document describes exactly these answers", async () => {
   const doc = (await json("/v1/openapi.json")) as {
     openapi: string;
     paths: Record<string, Record<string, Operation>>;

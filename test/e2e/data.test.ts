@@ -16,7 +16,7 @@ for path in sorted(p for p in root.rglob("*") if p.is_file()) or sorted(root.glo
 print(sorted(os.listdir(root)))
 `;
 
-test("a run finds the data that it names, as it was at submission", async () => {
+test("a run finds the data that it names, in the state of its submission", async () => {
   at.file("read.py", READ);
   for (const folder of ["one", "two/deep"]) mkdirSync(join(at.root, folder), { recursive: true });
   writeFileSync(join(at.root, "one/a"), "alpha");

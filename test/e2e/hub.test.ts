@@ -111,7 +111,7 @@ test("kill -9 in the middle of a pull: the next control plane resumes it, with t
   expect(Number(/^bytes=(\d+)-$/.exec(asked?.range ?? "")?.[1])).toBeGreaterThanOrEqual(7 * 1024 * 1024);
 });
 
-test("the store's cache directory and token are used, and a restart keeps what was pulled", async () => {
+test("the store's cache directory and token are used, and a restart keeps pulled models", async () => {
   Object.assign(hub.repo("ann/secret"), { private: true, admitted: new Set([HubDouble.tokens.alice]) });
   const commit = hub.commit("ann/secret", { "config.json": "{}" });
   const first = await place.serve();

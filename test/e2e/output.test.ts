@@ -27,7 +27,7 @@ function python(body: string) {
   return { child, ...gathered(child) };
 }
 
-test("metrics are charted once wherever the script's stdout leads, and no file of the script has a record", async () => {
+test("metrics are charted once wherever the script's stdout goes, and no file of the script contains a record", async () => {
   place.file("train.py", 'import svc\nfor i in range(5): svc.log({"loss": 1 / (i + 1)}, step=i); print("epoch", i)\n');
   place.file("file.sh", "python3 train.py > train.log 2>&1; grep -c svc1 train.log; true\n");
   place.file("tee.sh", "python3 train.py 2>&1 | tee train.log\n");
@@ -53,7 +53,7 @@ for entry in ("train.py", "tee.sh", "file.sh", "sub.py"):
   ]);
 });
 
-test("a run that is killed has its stop_grace_seconds for a last checkpoint, and no more", async () => {
+test("a killed run has its stop_grace_seconds for a last checkpoint, and no more", async () => {
   place.file(
     "train.py",
     `import os, signal, sys, time, svc
@@ -88,7 +88,7 @@ for id in ids:
   ]);
 });
 
-test("Ctrl-C that the caller catches ends the watching alone, also of an asyncio task", async () => {
+test("Ctrl-C that the caller catches ends only the following, also for an asyncio task", async () => {
   place.file("train.py", 'import time\nfor i in range(10_000): print("step", i, flush=True); time.sleep(0.1)\n');
   const s = python(`
 import asyncio

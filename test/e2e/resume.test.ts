@@ -31,7 +31,7 @@ afterAll(() => place.close());
 const log = (id: string): Promise<string> => served.text(`/jobs/${id}/logs`);
 const checkpoints = async (id: string): Promise<string> => JSON.stringify(await served.get(`/jobs/${id}/checkpoints`));
 
-test("resume_from continues from the last complete checkpoint, and its own checkpoints are only what it wrote", async () => {
+test("resume_from continues from the last complete checkpoint, and only files that the run wrote count as its own", async () => {
   const first = await served.submit({ entrypoint: "count.py", args: ["2", "break"] });
   expect(await served.ended(first)).toMatchObject({ status: "failed", exit_code: 3 });
   expect(await log(first)).toContain("from True None");

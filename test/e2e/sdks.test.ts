@@ -112,7 +112,7 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     expect(place.processes()).toEqual([]);
   });
 
-  test("`remove` removes a run that is over, with and without a control plane, and refuses a live one", async () => {
+  test("`remove` removes an ended run, with and without a control plane, and refuses a live one", async () => {
     const asked = async (id: string): Promise<string> => {
       const s = script(l.argv(l.remove(id)));
       expect(await s.exited, s.err()).toBe(0);
@@ -145,7 +145,7 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     expect(statuses()).toEqual([]);
   });
 
-  test("Ctrl-C while run(wait) blocks ends job and machine in order, and says so", async () => {
+  test("Ctrl-C while run(wait) blocks ends job and machine gracefully, and says so", async () => {
     const s = script(l.argv(l.startAndWait));
     await said(s, "calling");
     await atWork();
@@ -187,7 +187,7 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     place.svc("kill", "--all");
   });
 
-  test("a control plane that was running before is used, and left running with its runs", async () => {
+  test("a control plane that was already running is used, and left running with its runs", async () => {
     const served = await place.serve();
     const s = script(l.argv(l.start));
     expect(await s.exited, s.err()).toBe(0);

@@ -60,14 +60,14 @@ describe("a script is started", () => {
     }
   });
 
-  it("by Perl and Node where they are named", { tags: "needs/perl" }, async () => {
+  it("by Perl and Node if they are named", { tags: "needs/perl" }, async () => {
     put("a.pl", '#!/usr/bin/perl -w\nprint "perl @ARGV\\n";\n');
     put("a.py", `#!${process.execPath}\nconsole.log("node", process.argv.slice(2).join());\n`, 0o755);
     expect((await ran({ entrypoint: "a.pl", args: ["x"] })).log).toEqual(["perl x"]);
     expect((await ran({ entrypoint: "a.py", args: ["x"] })).log).toEqual(["node x"]);
   });
 
-  it("not at all when what it names is not on this computer: the submission is refused, and says what is missing", async () => {
+  it("not at all if its interpreter is missing on this computer: the submission is refused, and says what is missing", async () => {
     put("gone.sh", "#!/no/such/interpreter\n", 0o755);
     put("gone2.sh", "#!/usr/bin/env no-such-shell-here\n");
     put("gone.py", "#!/usr/bin/env python3.999\n");
@@ -82,7 +82,7 @@ describe("a script is started", () => {
     }
   });
 
-  it("with the line ends of Windows only by what can read them", async () => {
+  it("with Windows line ends only by programs that can read them", async () => {
     put("dos.py", "#!/usr/bin/env python3\r\nprint('fine')\r\n", 0o755);
     put("dos.sh", "#!/bin/bash\r\necho no\r\n", 0o755);
     expect((await ran({ entrypoint: "dos.py" })).log).toEqual(["fine"]);
@@ -104,7 +104,7 @@ describe("the Python of a local run", () => {
     put("shell.sh", "#!/bin/sh\npython only.py\n", 0o755);
   });
 
-  it("is the one that `python` names: a path, a path from the project, the folder of an environment", async () => {
+  it("is the one in `python`: a path, a path from the project, the folder of an environment", async () => {
     for (const python of [at(".venv/bin/python"), ".venv/bin/python", ".venv"])
       expect((await ran({ entrypoint: "only.py", python })).log).toEqual(["True True"]);
     const { record } = await ran({ entrypoint: "only.py" });
@@ -115,7 +115,7 @@ describe("the Python of a local run", () => {
     expect((await ran({ entrypoint: "shell.sh", python: ".venv" })).log).toEqual(["True True"]);
   });
 
-  it("is the one that the script's first line names for certain", async () => {
+  it("is the one that the script's first line names exactly", async () => {
     put("certain.py", `#!${at(".venv/bin/python")}\n${only}`, 0o755);
     expect((await ran({ entrypoint: "certain.py" })).log).toEqual(["True True"]);
   });
@@ -128,7 +128,7 @@ describe("the Python of a local run", () => {
     expect(out.trim()).toBe(`succeeded ${at(".venv/bin/python")}`);
   });
 
-  it("is refused in words where it cannot be used", async () => {
+  it("is refused with an explanation if it cannot be used", async () => {
     put("old/bin/python", "#!/bin/sh\necho 3.9.1; echo /x\n", 0o755);
     put("no/bin/python", "#!/bin/sh\nexit 1\n", 0o755);
     symlinkSync("/no/such/python", at("broken"));
@@ -154,7 +154,7 @@ describe("the Python of a local run", () => {
 });
 
 describe("the plan", () => {
-  it("tells what starts the script and what is installed, of a run here and of a rented one", async () => {
+  it("shows what starts the script and what is installed, for a run here and for a rented one", async () => {
     put("planned/train.py", "");
     put("planned/run.sh", "#!/usr/bin/env bash\n", 0o755);
     put("planned/pyproject.toml", '[project]\nname = "x"\nversion = "1"\ndependencies = ["numpy>=2"]\n');
@@ -175,7 +175,7 @@ describe("the plan", () => {
     expect(rented.install).toMatchObject({ does: "packages", packages: ["numpy>=2"] });
   });
 
-  it("refuses what could not be installed, naming the file and the line", async () => {
+  it("refuses an impossible installation, naming the file and the line", async () => {
     put("no-toml/train.py", "");
     put("no-toml/pyproject.toml", "[project]\nname = \n");
     const spec = { project_dir: at("no-toml"), entrypoint: "train.py", provider: "podhost", gpus: "A100" };
@@ -190,7 +190,7 @@ describe("the plan", () => {
   });
 });
 
-it("a script that fails says why in its record, by the last line of substance", async () => {
+it("the record of a failed script gives the reason, by its last meaningful line", async () => {
   put("parse.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n");
   put("three.sh", "#!/bin/sh\necho epoch 1\necho 'the disk is gone' >&2\nexit 3\n", 0o755);
   expect((await ran({ entrypoint: "parse.py", args: ["--epochs 10 --lr 1"] })).record.error?.message).toBe(

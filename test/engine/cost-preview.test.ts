@@ -23,7 +23,7 @@ function parts(rest: Partial<PlanParts> = {}): PlanParts & { cloud: SmallCloud }
 }
 
 describe("the plan of a run", () => {
-  it("tells price, files, what ends the machine, and rents nothing", async () => {
+  it("shows price, files, what ends the machine, and rents nothing", async () => {
     const given = parts();
     const plan = await planRun(spec({ nodes: 3, max_runtime_minutes: 120, price_cap: 2 }), given);
     expect(plan).toMatchObject({
@@ -45,7 +45,7 @@ describe("the plan of a run", () => {
     expect(given.cloud.machines).toEqual([]);
   });
 
-  it("warns of what one pays for without a limit", async () => {
+  it("warns about costs without a limit", async () => {
     const plan = await planRun(spec({ terminate_on_exit: false }), parts());
     expect(plan.cost_max_usd).toBeNull();
     expect(plan.warnings.join("\n")).toMatch(/no price cap[^]*no limit of time[^]*goes on when the control plane ends/);
@@ -75,7 +75,7 @@ describe("the plan of a run", () => {
     expect(plan.price_per_hour_usd).toBeNull();
   });
 
-  it("says once what a check and the count of files both refuse", async () => {
+  it("reports a refusal once that both a check and the count of files find", async () => {
     const missing = (errors?: { field: string; message: string }[]) =>
       new SvcError("project_dir_refused", { project_dir: "/p", why: "does not exist" }, errors ? { errors } : {});
     const field = "spec.project_dir";
@@ -89,7 +89,7 @@ describe("the plan of a run", () => {
     expect(plan.refusals.map((refusal) => refusal.field)).toEqual([field]);
   });
 
-  it("asks a provider nothing that is not connected, or that cannot serve the spec", async () => {
+  it("asks no provider that is not connected, or that cannot serve the spec", async () => {
     for (const rest of [
       { connected: false },
       {

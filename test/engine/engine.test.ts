@@ -53,7 +53,7 @@ describe("a new job", () => {
     expect([h.store.job("job1"), h.attempts, h.published]).toEqual([undefined, [], []]);
   });
 
-  it("goes through all states when every step succeeds, and its journal folds to its snapshot", async () => {
+  it("passes all states when every step succeeds, and its journal folds to its snapshot", async () => {
     const h = await begin();
     await h.create();
     const terminate = await h.upTo("terminate");
@@ -66,7 +66,7 @@ describe("a new job", () => {
     expect(h.reads.timeline("job1").transitions.map((t) => t.to)).toEqual([...ACTIVE_STATUSES, "terminal"]);
   });
 
-  it("is made once for one key, also when two calls come in one turn", async () => {
+  it("is created once for one key, even for two calls in one turn", async () => {
     const h = await begin();
     const calls = await Promise.allSettled([h.create("a", { key: "k" }), h.create("b", { key: "k" })]);
     expect(calls.map((c) => c.status)).toEqual(["fulfilled", "rejected"]);
@@ -77,7 +77,7 @@ describe("a new job", () => {
 });
 
 describe("a result", () => {
-  it("is written with what it changes: the step's end, the event and the next step in one commit", async () => {
+  it("is stored with its changes: the step's end, the event and the next step in one commit", async () => {
     const h = await begin();
     await h.create();
     h.onProbe = (point) => {
@@ -91,7 +91,7 @@ describe("a result", () => {
     expect([h.row().state, h.story()]).toEqual(["awaiting_ssh", ["provision 1 succeeded", "await_ssh 1 running"]]);
   });
 
-  it("gives up the disk's reserve when the disk is full", async () => {
+  it("releases the disk's reserve when the disk is full", async () => {
     let asked = 0;
     const h = await begin({ engine: { onDiskFull: () => void asked++ } });
     await h.create();
@@ -143,7 +143,7 @@ describe("a result", () => {
 });
 
 describe("leaving a state", () => {
-  it("aborts the signals of its steps, and of no other job's", async () => {
+  it("aborts the signals of its steps, and of no other job", async () => {
     const h = await begin();
     await h.create("a");
     await h.create("b");
@@ -174,7 +174,7 @@ describe("leaving a state", () => {
 });
 
 describe("a failure", () => {
-  it("is tried again after a growing wait, and the timeline says when", async () => {
+  it("is retried after a growing wait, and the timeline says when", async () => {
     const h = await begin();
     await h.create();
     await h.attempt("provision").fail(flaky());
@@ -250,7 +250,7 @@ describe("a failure", () => {
     expect(new Set(Array.from({ length: 50 }, (_, i) => retryDelayMs(policy, i, 5))).size).toBeGreaterThan(45);
   });
 
-  it("is what an attempt becomes that takes longer than its step allows, and its late answer is not taken", async () => {
+  it("is the result of an attempt that exceeds its limit, and its late answer is ignored", async () => {
     const h = await begin({ attemptMs: { provision: 5_000 } });
     await h.create();
     const slow = h.attempt("provision");
@@ -263,7 +263,7 @@ describe("a failure", () => {
 });
 
 describe("`later`", () => {
-  it("looks again in the same attempt, counts as no failure and adds no row", async () => {
+  it("runs again in the same attempt, counts as no failure and adds no row", async () => {
     const h = await begin();
     await h.create();
     for (let i = 0; i < 10; i++) {
@@ -375,7 +375,7 @@ describe("a timer", () => {
     expect(h.row().error).toMatch(/run_timed_out/);
   });
 
-  it("fires once, whatever was asked for meanwhile", async () => {
+  it("fires once, after any number of requests", async () => {
     const h = await begin();
     await h.create();
     await h.clock.jump(2 * PHASE_LIMIT_MS.provisioning);
@@ -385,7 +385,7 @@ describe("a timer", () => {
 });
 
 describe("a writer that was overtaken", () => {
-  it("writes nothing and says so", async () => {
+  it("writes nothing and reports that", async () => {
     const h = await begin();
     await h.create();
     const newer = await Harness.open({}, h.home, h.clock);
@@ -400,7 +400,7 @@ describe("a writer that was overtaken", () => {
 });
 
 describe("the feed", () => {
-  it("is published after its commit, without gap, in order, and is what can be replayed", async () => {
+  it("is published after its commit, without gaps, in order, and can be replayed", async () => {
     const h = await begin();
     await h.create();
     await (await h.upTo("terminate")).done();
@@ -420,7 +420,7 @@ describe("the feed", () => {
 });
 
 describe("a job that is over", () => {
-  it("takes no event: not a kill, not a failure", async () => {
+  it("accepts no event: not a kill, not a failure", async () => {
     const h = await begin();
     await h.create();
     await h.kill();
@@ -430,12 +430,12 @@ describe("a job that is over", () => {
     expect(h.row()).toEqual(before);
   });
 
-  it("is refused by name when there never was one", async () => {
+  it("is refused by name when it never existed", async () => {
     const h = await begin();
     await expect(h.engine.send("nope", KILL)).rejects.toMatchObject({ code: "job_not_found" });
   });
 
-  it("took a second kill as nothing: no journal entry, no event", async () => {
+  it("ignored a second kill: no journal entry, no event", async () => {
     const h = await begin();
     await h.create();
     await h.kill();

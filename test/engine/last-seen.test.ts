@@ -25,7 +25,7 @@ test("the wait before a step is on its record", async () => {
   expect(h.folds()).toBe(true);
 });
 
-test("why the last try failed, also where the next one has begun and says nothing yet", async () => {
+test("the reason of the last failure stays on the record when the next attempt has begun and reported nothing yet", async () => {
   const flaky = new SvcError("provider_error", { provider: "local", why: "it is having a bad day" });
   await h.attempt("provision").fail(flaky);
   const told = {
@@ -49,7 +49,7 @@ test("a run's note names the wait of a step once it has lasted a minute", async 
   expect(note()).toEqual({ kind: "step_waiting", message: `provision still waits: ${why}` });
 });
 
-test("nothing where nothing was seen", async () => {
+test("without any attempt there is nothing on the record", async () => {
   await h.clock.advance(PHASE_LIMIT_MS.provisioning);
   expect(error().message).toBe("The step provisioning timed out after 2700 s.");
 });

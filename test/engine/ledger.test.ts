@@ -27,7 +27,7 @@ const order = { name: NAME, jobId: "job1", node: 0, ordinal: 1, provider: "podho
 const notes = () => h.published.filter((e) => e.type === "machine.changed").map((e) => e.data["state"]);
 
 describe("an order", () => {
-  it("is open from its intent to the proof that nothing of it is left, and the feed tells each change", async () => {
+  it("is open from its intent to the proof that it is gone, and the feed reports each change", async () => {
     expect([ledger.open("job1", 0), ledger.nextOrdinal("job1", 0)]).toEqual([[], 1]);
     await ledger.intend(order);
     expect(ledger.open("job1", 0)).toMatchObject([
@@ -50,7 +50,7 @@ describe("an order", () => {
     expect(ledger.owed()).toHaveLength(1);
   });
 
-  it("An order that was closed as absent is owed again when its answer comes late", async () => {
+  it("An order that was closed as absent is owed again when its answer arrives late", async () => {
     await ledger.intend(order);
     await ledger.unknown(NAME, { kind: "order_unknown", message: "the answer was lost" });
     await ledger.released(NAME, "not in two listings");
@@ -66,7 +66,7 @@ describe("an order", () => {
     expect(ledger.row(NAME)?.state).toBe("releasing");
   });
 
-  it("is not made unknown once it is held", async () => {
+  it("does not become unknown once it is held", async () => {
     await ledger.intend(order);
     await ledger.held(NAME, handle());
     await ledger.unknown(NAME, { kind: "order_unknown", message: "too late" });
@@ -99,7 +99,7 @@ describe("a machine", () => {
 
   const cost = () => h.reads.job("job1")?.cost_usd;
 
-  it("costs from its order to the moment it was proven gone, however late the answer came", async () => {
+  it("costs from its order to the moment it was proven gone, even after a late answer", async () => {
     await h.create();
     await ledger.intend(order);
     await h.clock.advance(HOUR_MS);
@@ -135,7 +135,7 @@ describe("a machine", () => {
     expect(cost()).toBe(24);
   });
 
-  it("keeps what it has cost when a sweep takes it up once more", async () => {
+  it("keeps its cost when a sweep adopts it again", async () => {
     await h.create();
     await ledger.intend(order);
     await ledger.held(NAME, handle());
@@ -166,7 +166,7 @@ describe("a machine", () => {
     expect(h.reads.machines()).toMatchObject([{ note: { kind, message } }]);
   });
 
-  it("is written down even while the disk is full", async () => {
+  it("is recorded even while the disk is full", async () => {
     await ledger.intend(order);
     let full = 3;
     h.onProbe = (point) => {
@@ -178,7 +178,7 @@ describe("a machine", () => {
     expect(ledger.row(NAME)?.state).toBe("held");
   });
 
-  it("is not asked for while the disk is full: an intent that cannot be written is a refusal", async () => {
+  it("is not requested while the disk is full: a failed intent is a refusal", async () => {
     h.onProbe = (point) => {
       if (point === "commit.before") throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
     };

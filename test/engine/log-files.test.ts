@@ -32,7 +32,7 @@ const open = () =>
     .toSorted();
 
 describe("files of logs", () => {
-  it("stay open between two parts, and what was written stands where it was said", async () => {
+  it("stay open between two parts, and text is written at its offset", async () => {
     await files.write("a", 0, Buffer.from("one\n"));
     await files.write("a", 4, Buffer.from("two\n"));
     expect([text("a"), open()]).toEqual(["one\ntwo\n", ["a.log"]]);
@@ -43,7 +43,7 @@ describe("files of logs", () => {
     expect(text("a")).toBe("one\nTWO\n");
   });
 
-  it("are at most so many, of which those that were written last stay open", async () => {
+  it("are open in a limited number, the most recently written ones", async () => {
     for (const job of ["a", "b", "c", "d"]) await files.write(job, 0, Buffer.from(job));
     await files.write("a", 1, Buffer.from("!"));
     await files.write("e", 0, Buffer.from("e"));
@@ -52,7 +52,7 @@ describe("files of logs", () => {
     expect([text("a"), text("b")]).toEqual(["a!", "b!"]);
   });
 
-  it("are never closed under a writer, not even when more are written at once than may stay open", async () => {
+  it("are never closed during a write, even if more are written at once than may stay open", async () => {
     const jobs = Array.from({ length: 40 }, (_, i) => `job${i}`);
     const bytes = (job: string) => Buffer.alloc(200_000, job);
     await Promise.all(jobs.map((job) => files.write(job, 0, bytes(job))));

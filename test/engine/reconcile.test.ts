@@ -113,7 +113,7 @@ describe("a machine that bears our mark", () => {
     expect(ledger.open("job1", 0).map(({ name }) => name)).toEqual([second]);
   });
 
-  it("is the job's own by its id, also where the provider lists it under the name of an order that is closed", async () => {
+  it("is the job's own by its id, even if the provider lists it under the name of a closed order", async () => {
     const second = await orderedAgain();
     const listed = cloud.add(MINE);
     await ledger.held(second, { ...listed, name: second });
@@ -187,7 +187,7 @@ describe("a provider that does not answer", () => {
     expect(ledger.owed()).toMatchObject([{ name: MINE, state: "held" }]);
   });
 
-  it("in a part of it is named, and what the rest of it shows is ended", async () => {
+  it("is named if only a part of it is silent, and machines in the rest are ended", async () => {
     const [orphan] = [`${PREFIX}job9-n0-1`, "web-server"].map((name) => cloud.add(name));
     cloud.before = (call) => {
       if (call === "list") throw inPart(down(), [...cloud.machines], "named");

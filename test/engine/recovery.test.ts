@@ -23,7 +23,7 @@ async function again(h: Harness, options: HarnessOptions = {}): Promise<Harness>
 describe("recovery", () => {
   const damage = (h: Harness, sql: string) => void h.store.db.prepare(`UPDATE job SET ${sql} WHERE id = 'job1'`).run();
 
-  it("starts what was open again, and nothing that was done", async () => {
+  it("starts open steps again, and no finished one", async () => {
     const h = await begin();
     await h.create();
     await h.upTo("install");
@@ -47,7 +47,7 @@ describe("recovery", () => {
     expect(next.attempts.map((a) => a.step)).toEqual(["provision"]);
   });
 
-  it("parks what it cannot load, takes nothing for it but a kill, and a kill releases it", async () => {
+  it("parks an unloadable job, accepts only a kill for it, and the kill releases it", async () => {
     const h = await begin();
     await h.create();
     await h.create("good");
@@ -74,7 +74,7 @@ describe("recovery", () => {
     expect(next.store.openEffectsOf("job1")).toEqual([]);
   });
 
-  it("takes a parked job up again once a program knows it", async () => {
+  it("resumes a parked job once a program knows its state", async () => {
     const h = await begin();
     await h.create();
     damage(h, "version = 99");
@@ -88,7 +88,7 @@ describe("recovery", () => {
     expect([upgraded.row().parked, upgraded.story()]).toEqual([null, ["provision 1 cancelled", "provision 2 running"]]);
   });
 
-  it("says once that a job is parked, not at every start", async () => {
+  it("reports once that a job is parked, not at every start", async () => {
     const h = await begin();
     await h.create();
     damage(h, "version = 99");
@@ -99,7 +99,7 @@ describe("recovery", () => {
     expect(last.reads.eventsSince(0, { limit: 100 }).filter((e) => e.type === "notice")).toHaveLength(1);
   });
 
-  it("to end some jobs follows only those that are ending", async () => {
+  it("follows only ending jobs in a process that ends some jobs", async () => {
     const h = await begin();
     await h.create("job1");
     await h.create("job2");
@@ -122,7 +122,7 @@ describe("recovery", () => {
     expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
   });
 
-  it("for a look changes nothing", async () => {
+  it("changes nothing for a look", async () => {
     const h = await begin();
     await h.create();
     const next = await again(h);

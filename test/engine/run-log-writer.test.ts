@@ -70,7 +70,7 @@ const breakCommit = () => {
 };
 
 describe("a part", () => {
-  it("is text, metrics and the place in the source, all or nothing", async () => {
+  it("is text, metrics and the position in the source, all or nothing", async () => {
     await append({ text: "one\n", records: [metric(1, [["loss", 0.5]])], to: 100 });
     expect([stored(), sink.cursor("job1", 0, "run").sourceOffset]).toEqual(["one\n", 100]);
     breakCommit();
@@ -97,7 +97,7 @@ describe("a part", () => {
     expect(readFileSync(file(), "utf8").startsWith("one\ntwo\n")).toBe(true);
   });
 
-  it("is counted once, whoever brings it again", async () => {
+  it("is counted once, even if it arrives again", async () => {
     const other = newSink();
     await append({ text: "one\n", to: 10 });
     await expect(append({ text: "one\n", to: 10, of: other })).rejects.toMatchObject({ code: "log_moved_on" });
@@ -147,7 +147,7 @@ describe("a part", () => {
     expect(statSync(file()).mode & 0o777).toBe(0o600);
   });
 
-  it("tells those who watch, after its commit and not for nothing", async () => {
+  it("is reported to subscribers after its commit, and only if it is new", async () => {
     await append({ text: "one\n", records: [metric(1, [["a", 1]])], to: 10 });
     await append({ to: 11, from: 10 });
     expect(hints).toEqual([
@@ -197,7 +197,7 @@ describe("metrics", () => {
     expect(Object.keys(series).toSorted()).toEqual(names);
   });
 
-  it("keep the order in which they came, also when a script begins again at step 0", async () => {
+  it("keep the order of arrival, even if a script begins again at step 0", async () => {
     await append({ records: [metric(1, [["loss", 3]]), metric(2, [["loss", 2]])], to: 10 });
     h = await h.restart();
     sink = newSink();
@@ -212,7 +212,7 @@ describe("metrics", () => {
 });
 
 describe("samples of the machine", () => {
-  it("become series; what is unknown stays out", async () => {
+  it("become series; an unknown value is omitted", async () => {
     await sink.append({
       jobId: "job1",
       node: 0,

@@ -128,7 +128,7 @@ describe("submit", () => {
     expect(h.attempts.map((a) => a.step)).toEqual(["provision"]);
   });
 
-  it("takes the caller's directory where none is given, and paths from there", async () => {
+  it("uses the caller's directory by default, and paths from there", async () => {
     const dirs = await Promise.all(
       [undefined, "sub", "/abs"].map(async (project_dir) => (await submit({ project_dir })).record.spec["project_dir"]),
     );
@@ -153,7 +153,7 @@ describe("submit", () => {
     expect(h.store.liveJobs()).toEqual([]);
   });
 
-  it("refuses a project that does not pass", async () => {
+  it("refuses an invalid project", async () => {
     checking = Promise.reject(new SvcError("entrypoint_not_found", { entrypoint: "train.py", project_dir: "/p" }));
     await expect(submit()).rejects.toMatchObject({ code: "entrypoint_not_found" });
     expect(h.store.liveJobs()).toEqual([]);
@@ -195,7 +195,7 @@ describe("one key", () => {
     expect(h.store.liveJobs()).toHaveLength(1);
   });
 
-  it("is one body, whatever the order in which its fields are written", async () => {
+  it("is the same for any order of the body's fields", async () => {
     const fields = { provider: "podhost", entrypoint: "train.py", project_dir: "/p" };
     await service.submit(SubmitBody.parse({ spec: fields }), { defaultProjectDir: "/", idempotencyKey: "k" });
     const turned = SubmitBody.parse({ spec: Object.fromEntries(Object.entries(fields).toReversed()) });
@@ -204,14 +204,14 @@ describe("one key", () => {
     });
   });
 
-  it("in two calls at once is one job", async () => {
+  it("makes one job from two calls at once", async () => {
     const both = await Promise.all([submit({}, "k"), submit({}, "k")]);
     expect(both.map((b) => b.record.id)).toEqual(["job1", "job1"]);
     expect(both.map((b) => b.created)).toEqual([true, false]);
     expect(h.store.liveJobs()).toHaveLength(1);
   });
 
-  it("in two calls at once with two bodies is one job and one conflict", async () => {
+  it("makes one job and one conflict from two calls at once with two bodies", async () => {
     const both = await Promise.allSettled([submit({}, "k"), submit({ args: ["x"] }, "k")]);
     expect(both).toMatchObject([{ value: { created: true } }, { reason: { code: "idempotency_conflict" } }]);
   });
@@ -244,7 +244,7 @@ describe("kill", () => {
     expect(h.store.liveJobs().map((j) => j.state)).toEqual(["terminating", "terminating"]);
   });
 
-  it("reaches even while the disk is full", async () => {
+  it("works even while the disk is full", async () => {
     await submit();
     let full = 2;
     h.onProbe = (point) => {
@@ -271,7 +271,7 @@ describe("reconcile", () => {
     expect([h.reads.latestSeq(), cloud.machines.length]).toEqual([seq, 1]);
   });
 
-  it("comes once more after each order that is closed, when no listing of what it made can lag any more", async () => {
+  it("sweeps again after each closed order, when no listing of its machines can lag any more", async () => {
     service.begin();
     const ledger = new DurableLedger(h.engine);
     let ordinal = 0;
@@ -293,7 +293,7 @@ describe("reconcile", () => {
     expect(h.reads.job(record.id)?.status).toBe("provisioning");
   });
 
-  it("comes by itself soon after the start", async () => {
+  it("sweeps by itself soon after the start", async () => {
     cloud.add(`svc-${h.store.installationId.slice(0, 8)}-job9-n0-1`);
     service.begin();
     await h.clock.advance(60_000);
@@ -303,7 +303,7 @@ describe("reconcile", () => {
 });
 
 describe("the end", () => {
-  it("interrupts what is to end with the control plane, leaves the rest, and waits for the proof", async () => {
+  it("interrupts runs that end with the control plane, leaves the rest, and waits for the proof", async () => {
     await submit();
     await submit({ terminate_on_exit: false });
     const ending = service.shutdown(60_000);
@@ -315,7 +315,7 @@ describe("the end", () => {
     expect(h.reads.job("job2")).toMatchObject({ status: "provisioning" });
   });
 
-  it("names what was not over at the deadline", async () => {
+  it("names the jobs that had not ended at the deadline", async () => {
     await submit();
     const ending = service.shutdown(5_000);
     await h.clock.advance(5_000);
@@ -380,14 +380,14 @@ describe("the end", () => {
     expect(await ending).toEqual({ unfinished: [] });
   });
 
-  it("takes no new job, but still answers for a key it knows", async () => {
+  it("accepts no new job, but still answers for a known key", async () => {
     await submit({ terminate_on_exit: false }, "k");
     await service.shutdown(1_000);
     await expect(submit()).rejects.toMatchObject({ code: "shutting_down" });
     expect(await submit({ terminate_on_exit: false }, "k")).toMatchObject({ created: false });
   });
 
-  it("takes no job whose checks were under way when it began", async () => {
+  it("accepts no job whose checks were running when it began", async () => {
     const checked = Promise.withResolvers<void>();
     checking = checked.promise;
     const late = Promise.allSettled([submit()]);
@@ -426,7 +426,7 @@ describe("those who subscribe", () => {
     expect(reported[0]).toContain("a listener of no good");
   });
 
-  it("hear each event once, in order, until they stop", async () => {
+  it("receive each event once, in order, until they unsubscribe", async () => {
     const heard: { type: string }[] = [];
     const stop = service.subscribe((event) => heard.push(event));
     await submit();
@@ -453,7 +453,7 @@ describe("the list of runs", () => {
     expect(h.reads.countByStatus()["provisioning"]).toBe(2);
   });
 
-  it("is planned for without a trace", async () => {
+  it("is planned for without leaving anything", async () => {
     const plan = await service.plan(body({ resume_from: "job9" }), { defaultProjectDir: "/p" });
     expect(plan.refusals.map(({ field }) => field)).toEqual(["spec.resume_from"]);
     expect(plan.warnings.join(" ")).toContain("is not sent");

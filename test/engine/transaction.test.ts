@@ -36,7 +36,7 @@ describe("commits of one turn", () => {
     expect([h.row("b").seq, h.folds("a"), h.folds("b")]).toEqual([2, true, true]);
   });
 
-  it("all fail when the commit fails, nothing of them happens, and what was remembered is forgotten", async () => {
+  it("all fail when the commit fails, their changes are undone, and cached state is dropped", async () => {
     await h.create("a");
     await h.create("b");
     h.onProbe = (point) => {
@@ -59,7 +59,7 @@ describe("commits that may wait", () => {
     for (let i = 0; i < 64; i++) await h.engine.commit(() => undefined);
   }
 
-  it("do not wait where nothing else is committed", async () => {
+  it("do not wait if nothing else is committed", async () => {
     await h.engine.commitTogether((tx) => tx.feed(null, "notice", {}));
     expect(commits()).toBe(1);
   });
@@ -85,7 +85,7 @@ describe("commits that may wait", () => {
     expect(commits() - before).toBe(2);
   });
 
-  it("go with one that may not, in the order in which they came", async () => {
+  it("join one that may not wait, in the order of arrival", async () => {
     await exhaust();
     const before = commits();
     const order: string[] = [];

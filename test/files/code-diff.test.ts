@@ -56,7 +56,7 @@ function applied(a: string, b: string, patch: string): void {
 }
 
 describe("the difference of two sets of code files", () => {
-  it("tells what was added, removed, changed, renamed and made executable, in order of path", async () => {
+  it("lists added, removed, changed, renamed and newly executable files, in order of path", async () => {
     const long = Array.from({ length: 40 }, (_, i) => `line ${i}\n`).join("");
     const { a, b, found } = await changes(
       {
@@ -136,7 +136,7 @@ describe("the difference of two sets of code files", () => {
     applied(a, b, await patchOf(a, b));
   });
 
-  it("is taken by patch where names have blanks", { tags: "needs/patch" }, async () => {
+  it("is accepted by patch for names with blanks", { tags: "needs/patch" }, async () => {
     const { a, b } = await changes({ "a b.txt": "1\n", "old c.txt": "x\n" }, { "a b.txt": "2\n", "new d.txt": "y\n" });
     const copy = join(top, "copy");
     cpSync(a, copy, { recursive: true });
@@ -144,7 +144,7 @@ describe("the difference of two sets of code files", () => {
     execFileSync("diff", ["-r", copy, b]);
   });
 
-  it("does not make the second set out of the first where a content is too large to be in it", async () => {
+  it("does not produce the second set if a content is too large to be in it", async () => {
     const zeros = (length: number): Buffer => Buffer.alloc(length);
     const { a, b } = await changes({ "w.bin": zeros(9e6), "t.py": "1\n" }, { "w.bin": zeros(9e6 + 1), "t.py": "2\n" });
     const patch = await patchOf(a, b);
@@ -153,7 +153,7 @@ describe("the difference of two sets of code files", () => {
     expect(() => applied(a, b, patch)).toThrow("Command failed: diff");
   });
 
-  it("is still a patch for texts that share next to nothing", async () => {
+  it("is still a patch for texts that share almost nothing", async () => {
     const random = (seed: number): string => {
       let x = seed;
       return Array.from({ length: 20_000 }, () => `${(x = (x * 1_103_515_245 + 12_345) % 2 ** 31)}\n`).join("");
@@ -163,7 +163,7 @@ describe("the difference of two sets of code files", () => {
     applied(a, b, await patchOf(a, b));
   });
 
-  it("finds as few lines as the longest common subsequence leaves", () => {
+  it("finds as few lines as the longest common subsequence allows", () => {
     const letters = fc.array(fc.constantFrom("a", "b", "c"), { maxLength: 14 });
     fc.assert(
       fc.property(letters, letters, (from, to) => {
@@ -186,7 +186,7 @@ describe("the difference of two sets of code files", () => {
     );
   });
 
-  it("is a patch that git applies, whatever the lines and names are", async () => {
+  it("is a patch that git applies, for any lines and names", async () => {
     const line = fc.constantFrom("a", "b", "", "  c", "-", "+x", "@@", "\\ No newline", "é", "tab\there");
     const text = fc
       .tuple(fc.array(line, { maxLength: 12 }), fc.boolean())

@@ -68,7 +68,7 @@ const asGitLists = () =>
 const snap = () => createSnapshot({ projectDir: project, codeDir, now: 1_764_000_000_000 });
 
 describe("listProject", () => {
-  it("takes what git takes: nested files, folders taken back, anchors, sets, blanks and comments", async () => {
+  it("chooses git's files: nested files, folders that are included again, anchors, sets, blanks and comments", async () => {
     git("init", "-q");
     await put({
       ".gitignore":
@@ -107,7 +107,7 @@ describe("listProject", () => {
     expect(files).toContain("web/lib/b.py");
   });
 
-  it("takes what git takes for random trees and rules", async () => {
+  it("chooses git's files for random trees and rules", async () => {
     git("init", "-q");
     const name = fc.constantFrom("a", "b", "ab", "c.x", "d");
     const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((names) => names.join("/"));
@@ -135,7 +135,7 @@ describe("listProject", () => {
     );
   });
 
-  it("heeds the ignore files above a project inside of a repository", async () => {
+  it("obeys the ignore files above a project inside of a repository", async () => {
     git("init", "-q");
     await put({ ".gitignore": "*.csv\n/train/secret\n", "train/x.csv": "", "train/secret": "", "train/y.py": "" });
     expect(await listed(join(project, "train"))).toEqual(["y.py"]);
@@ -143,7 +143,7 @@ describe("listProject", () => {
     expect(await listed(join(project, "train"))).toEqual(["y.py"]);
   });
 
-  it("leaves keys, logins and caches out; a .svcignore can take back some, never the repository or .ssh", async () => {
+  it("excludes keys, logins and caches; a .svcignore can include some again, never the repository or .ssh", async () => {
     await put({
       ".git/config": "",
       ".env": "",
@@ -211,7 +211,7 @@ describe("listProject", () => {
 });
 
 describe("checkProjectDir", () => {
-  it("refuses the root, the homes and what holds them, what is missing, and a file; also by a link", async () => {
+  it("refuses the root, the homes and the folders above them, missing paths, and files; also behind a symlink", async () => {
     await put({ file: "" });
     await symlink(homedir(), join(top, "link-home"));
     const home = dirname(codeDir);
@@ -232,7 +232,7 @@ describe("checkProjectDir", () => {
 });
 
 describe("checkEntrypoint", () => {
-  it("tells how an entrypoint is run", async () => {
+  it("says how an entrypoint is run", async () => {
     await put({ "a.py": "", "s/b.sh": "", tool: "", "-x.py": "" });
     await chmod(join(project, "tool"), 0o755);
     expect(await checkEntrypoint(project, "./a.py")).toEqual({ kind: "python", path: "a.py" });
@@ -264,7 +264,7 @@ describe("checkEntrypoint", () => {
 });
 
 describe("snapshots", () => {
-  it("keeps contents once, gives the same id for the same code, and puts it together for sending apart from the project", async () => {
+  it("keeps contents once, gives the same id for the same code, and builds a tree for sending apart from the project", async () => {
     await put({ "a.py": "print(1)", "b/copy.py": "print(1)", run: "#!/bin/sh\n" });
     await chmod(join(project, "run"), 0o755);
     await put({ "big.bin": "x".repeat(9 * 1024 * 1024) });
@@ -338,7 +338,7 @@ describe("snapshots", () => {
     expect((await snap()).git).toMatchObject({ commit, branch: null, dirty: true });
   });
 
-  it("shows no key of ours to git, nor to what git starts, and lets it fetch nothing", async () => {
+  it("shows none of our keys to git, nor to its child processes, and lets it fetch nothing", async () => {
     git("init", "-q");
     await put({ "a.py": "1", ".gitattributes": "a.py filter=spy\n" });
     git("add", ".");
@@ -362,7 +362,7 @@ describe("snapshots", () => {
     await expect(createSnapshot({ ...request, entrypoint: "./a.py" })).resolves.toMatchObject({ bytes: 5 });
   });
 
-  it("waits for no pipe that has come in place of a file since it was listed", async () => {
+  it("does not wait for a pipe that replaced a file since it was listed", async () => {
     const pipe = join(top, "pipe");
     execFileSync("mkfifo", [pipe]);
     const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -372,7 +372,7 @@ describe("snapshots", () => {
     expect((await snap()).files.map((f) => f.path)).toEqual(["a.py"]);
   });
 
-  it("takes a file with several names like any other", async () => {
+  it("includes a file with several hard links like any other", async () => {
     await put({ a: "1" });
     await link(join(project, "a"), join(project, "b"));
     expect((await snap()).files.map((f) => f.path)).toEqual(["a", "b"]);

@@ -30,7 +30,7 @@ async function snapshotOf(files: Record<string, string>, hold?: ReturnType<typeo
 const blobs = () =>
   readdirSync(join(codeDir, "blobs"), { recursive: true, encoding: "utf8" }).filter((name) => name.includes("/"));
 
-it("A collection deletes what only removed runs used and keeps what another run shares with them", async () => {
+it("A collection deletes contents that only removed runs used and keeps those that another run shares", async () => {
   const first = await snapshotOf({ "a.py": "shared", "b.py": "only the first" });
   const second = await snapshotOf({ "a.py": "shared", "c.py": "only the second" });
   const inUse = () => [second.id];
@@ -44,7 +44,7 @@ it("A collection deletes what only removed runs used and keeps what another run 
   expect(blobs()).toEqual([]);
 });
 
-it("A collection leaves alone what a submission holds, from its first write until its row is there", async () => {
+it("A collection leaves a submission's held contents alone, from its first write until its row is committed", async () => {
   const hold = holdCode(codeDir);
   const { id } = await snapshotOf({ "a.py": "held" }, hold);
   await collectGarbage({ codeDir, inUse: () => [] });
@@ -54,7 +54,7 @@ it("A collection leaves alone what a submission holds, from its first write unti
   expect(blobs()).toHaveLength(1);
 });
 
-it("A content that a submission finds already there outlives a collection that began before", async () => {
+it("A content that a submission finds outlives a collection that began before", async () => {
   // Many contents, so that the collection lets others in between; rows come and holds go while it runs.
   const old = Object.fromEntries(Array.from({ length: 600 }, (_, i) => [`f${i}`, `content ${i}`]));
   await snapshotOf(old);

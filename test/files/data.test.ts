@@ -74,7 +74,7 @@ describe("adding data", () => {
     expect(listData(home).data.map((d) => d.name)).toEqual(["again", "set"]);
   });
 
-  it("gives the digests that sha256sum gives, for many files on all processors", async () => {
+  it("gives the digests of sha256sum, for many files on all processors", async () => {
     put(Object.fromEntries(Array.from({ length: 700 }, (_, i) => [`d${i % 7}/f${i}`, `${i}`.repeat(i)])));
     put({ big: Buffer.alloc(5_000_003, "x"), exact: Buffer.alloc(1024 * 1024, "y") });
     await add();
@@ -85,7 +85,7 @@ describe("adding data", () => {
     expect(readManifest(home, "set").files.map(([path, , sha256]) => `${sha256}  ${path}`)).toEqual(said);
   });
 
-  it("puts several paths under their own names", async () => {
+  it("places several paths under their own names", async () => {
     put({ "train/a": "1", "test/a": "2", "labels.csv": "3" });
     const { data } = await add({ paths: ["train", "test", "labels.csv"].map((name) => join(folder, name)) });
     expect(readManifest(home, "set").files.map(([path]) => path)).toEqual(["labels.csv", "test/a", "train/a"]);
@@ -97,7 +97,7 @@ describe("adding data", () => {
     );
   });
 
-  it("follows links within the folder, and leaves out those that leave it, lead nowhere or lead back", async () => {
+  it("follows symlinks within the folder, and excludes those that leave it, lead nowhere or form cycles", async () => {
     put({ "real/a": "1" });
     writeFileSync(join(top, "private"), "key");
     symlinkSync("real/a", join(folder, "in"));
@@ -120,7 +120,7 @@ describe("adding data", () => {
     expect(readManifest(home, "set").files.map(([path]) => path)).toContain("out");
   });
 
-  it("takes nothing out of folders of keys, version control and homes, whatever leads there and whatever was asked", async () => {
+  it("takes nothing out of folders of keys, version control and homes, through any symlink and option", async () => {
     put({ a: "1", "sub/.ssh/work": "key", ".git/config": "token", ".git/annex/objects/x/y": "2" });
     mkdirSync(join(top, ".aws"));
     writeFileSync(join(top, ".aws", "credentials"), "key");
@@ -151,7 +151,7 @@ describe("adding data", () => {
       await expect(add({ name: "more", paths: [path] })).rejects.toThrowError(failing("data_path_refused", /called/));
   });
 
-  it("refuses what cannot name data, is none, or holds more than data; and then keeps nothing", async () => {
+  it("refuses an invalid name, a missing path, or a folder above the data; and then keeps nothing", async () => {
     put({ a: "1" });
     for (const name of ["", ".x", "a/b", "..", "a b", "con", "x.", "é", "-x"])
       await expect(add({ name })).rejects.toThrowError(failing("data_name_refused"));
@@ -172,7 +172,7 @@ describe("adding data", () => {
     await expect(add({ name: "set" })).rejects.toThrowError(failing("data_name_refused", /case alone/));
   });
 
-  it("reads only what was written to since, when it is added again", async () => {
+  it("reads only files that were modified since, when it is added again", async () => {
     put({ a: "1", b: "2" });
     await add();
     settled();
@@ -184,7 +184,7 @@ describe("adding data", () => {
 });
 
 describe("verifying data", () => {
-  it("names what changed, is missing, cannot be read, or came to it", async () => {
+  it("names changed, missing, unreadable and new files", async () => {
     put({ grown: "1", same: "1", edited: "1", gone: "1", locked: "1", pipe: "1" });
     await add();
     settled();
@@ -208,7 +208,7 @@ describe("verifying data", () => {
     );
   });
 
-  it("tells what it may not read from what is not there", { tags: "needs/no-root" }, async () => {
+  it("distinguishes unreadable from missing files", { tags: "needs/no-root" }, async () => {
     put({ a: "1", "b/c": "1" });
     await add();
     chmodSync(join(folder, "a"), 0);
@@ -219,7 +219,7 @@ describe("verifying data", () => {
     expect(report.unreadable.map(({ path }) => path)).toEqual(["a", "b", "b/c"]);
   });
 
-  it("reads nothing where nothing was written to, and a file that was only touched once", async () => {
+  it("reads nothing if nothing was modified, and a touched file once", async () => {
     put({ a: "1", b: "2" });
     await add();
     settled();
@@ -234,7 +234,7 @@ describe("verifying data", () => {
     expect(await verify(true)).toMatchObject({ ok: true, read_files: 2 });
   });
 
-  it("finds a change that left size and modification time as they were", async () => {
+  it("finds a change that left size and modification time unchanged", async () => {
     put({ a: "1" });
     const long = new Date("2020-01-01");
     utimesSync(join(folder, "a"), long, long);
@@ -245,7 +245,7 @@ describe("verifying data", () => {
     expect((await verify()).changed).toEqual([{ path: "a", why: "its content is another" }]);
   });
 
-  it("refuses a manifest that was torn or that leads out of the data, and forgets data without touching it", async () => {
+  it("refuses a manifest that was torn or that leads out of the data, and removes data without touching its files", async () => {
     put({ a: "1" });
     await add();
     const file = manifestFile(home, "set");

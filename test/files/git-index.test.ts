@@ -46,7 +46,7 @@ it.each([0, 1, 2, 3, 8, 3_400, 3_401, 3_402, 3_403, 3_404, 3_405, 6_900])(
   },
 );
 
-it("A submodule is seen wherever it is between files, also at the border of two parts that are read", () => {
+it("A submodule is found at any position between files, also at the border of two parts", () => {
   git(["init", "-q"]);
   const blob = git(["hash-object", "-w", "--stdin"], "x\n").trim();
   const names = Array.from({ length: 4_000 }, (_, i) => `f${String(i).padStart(6, "0")}`);
@@ -92,7 +92,7 @@ it.each(["--index-version=2", "--index-version=4", "--split-index"])(
   },
 );
 
-it("Where not all files of a project are recorded, those that git tracks come first", async () => {
+it("Files that git tracks come first if not all files of a project are recorded", async () => {
   build(6, null);
   const tracked = git(["ls-files", "-z"]).split("\0").filter(Boolean);
   for (const name of [...tracked, "a1", "a2", "z1"]) writeFileSync(join(project, name), "");

@@ -161,7 +161,7 @@ describe("the installation follows from the content of files", () => {
     expect(await steps(files)).toEqual(wanted);
   });
 
-  it("by the project first, and then by the folders on the way to the script", async () => {
+  it("from the project first, and then from the folders between it and the script", async () => {
     const files = {
       "requirements.txt": "a",
       "apps/requirements.txt": "b",
@@ -175,7 +175,7 @@ describe("the installation follows from the content of files", () => {
     ]);
   });
 
-  it("by the script's own block, and uv comes where a script is started by it", async () => {
+  it("from the script's own block, and uv is installed if it starts a script", async () => {
     const block = '# /// script\n# dependencies = [\n#   "a",\n#   "b>1",\n# ]\n# ///\nprint()\n';
     expect(await steps({ "train.py": block })).toEqual(["|train.py: a, b>1"]);
     expect(await steps({}, "train.py", { kind: "exec", shebang: { program: "uv" } })).toEqual(["|train.py: uv"]);
@@ -243,7 +243,7 @@ it.each([
   expect(poetryVersion(constraint)).toBe(wanted);
 });
 
-it("a dependency of poetry from git, from a path, for a Python", () => {
+it("a dependency of poetry may come from git, from a path, or apply to one Python", () => {
   expect(tableRequirements("a", { git: "git@github.com:o/r.git", branch: "b" }, poetryVersion)).toEqual([
     "a @ git+ssh://git@github.com/o/r.git@b",
   ]);
@@ -263,7 +263,7 @@ it.each([
   expect(versionOf(described)).toBe(version);
 });
 
-it("the plan tells it in words: from which files, what, and what does not count", async () => {
+it("the plan explains it: the source files, the packages, and the ignored files", async () => {
   const files = {
     "requirements.txt": "a",
     "train.py": "",

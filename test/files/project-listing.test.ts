@@ -87,7 +87,7 @@ it("A folder that svc made is not code, under any name and as older versions lef
   expect(await listed()).toEqual(["renamed/model.pt", "train.py"]);
 });
 
-it("svc marks the folder that it makes for a script that is run by hand", async () => {
+it("svc marks the folder that it makes for a script that runs by hand", async () => {
   put({ "train.py": "import svc\nopen(svc.checkpoint_dir() + '/model.pt', 'w').write('x')\n" });
   const env = { ...process.env, PYTHONPATH: join(import.meta.dirname, "../../python"), SVC_CHECKPOINT_DIR: "" };
   expect(spawnSync("python3", ["train.py"], { cwd: project, env }).status).toBe(0);
@@ -110,7 +110,7 @@ it("A symlink out of the project is left out with its target and what to do, fir
   expect(lines[1]).toMatch(/^svc: "common" is left out of the code: the symlink leads out of the project/);
 });
 
-it("A symlink does not bring what git ignores", async () => {
+it("A symlink does not include files that git ignores", async () => {
   git("init", "-q");
   put({ ".gitignore": "secret/\n", "secret/key.txt": "s", "train.py": "" });
   symlinkSync("secret", join(project, "data"));
@@ -119,7 +119,7 @@ it("A symlink does not bring what git ignores", async () => {
   expect(Object.keys(await whys())).toEqual(["data", "innocent.txt"]);
 });
 
-it("Secrets stay behind although git tracks them, and a .svcignore takes back what git ignores", async () => {
+it("Secrets are excluded even if git tracks them, and a .svcignore includes ignored files again", async () => {
   git("init", "-q");
   put({ ".env": "s", "ca.pem": "s", "data/a.bin": "", "data/b.log": "", "out.txt": "", "train.py": "" });
   git("add", "-f", ".env", "ca.pem", "train.py");
@@ -130,7 +130,7 @@ it("Secrets stay behind although git tracks them, and a .svcignore takes back wh
   expect(await listed()).toEqual([".gitignore", ".svcignore", "ca.pem", "data/a.bin", "out.txt", "train.py"]);
 });
 
-it("A submodule brings its files by its own rules where it is checked out, and is named where it is not", async () => {
+it("A submodule adds its files by its own rules if it is checked out, and is named otherwise", async () => {
   const library = join(top, "library");
   mkdirSync(library);
   put({ ".gitignore": "*.tmp\n", "lib.py": "" }, library);
@@ -207,7 +207,7 @@ it("A repository in the middle of a rebase is listed, each file in conflict once
   expect((await listProject(project, { own: true })).files).toEqual(["a.py"]);
 });
 
-it("A broken index, a .git that leads nowhere and a repository without its HEAD are refused in words", async () => {
+it("A broken index, a .git that leads nowhere and a repository without its HEAD are refused with an explanation", async () => {
   git("init", "-q");
   put({ "a.py": "", ".gitignore": "secret\n", secret: "" });
   git("add", "a.py");
@@ -223,7 +223,7 @@ it("A broken index, a .git that leads nowhere and a repository without its HEAD 
   expect(await refusal()).toContain("remove its .git");
 });
 
-it("A .gitignore with 100,000 rules is heeded by git and by our own walk", async () => {
+it("Git and our own walk obey a .gitignore with 100,000 rules", async () => {
   const rules = Array.from({ length: 100_000 }, (_, i) => (i % 2 === 0 ? `ignored-${i}` : `some/where-${i}/*.tmp`));
   put({ ".gitignore": `${rules.join("\n")}\n`, "ignored-99998": "", "a.py": "", "some/where-99999/x.tmp": "" });
   expect(await listed()).toEqual([".gitignore", "a.py"]);
@@ -260,7 +260,7 @@ it("A run in place records data and copies code, compares both, and restores onl
   });
 });
 
-it("A pipe in the place of a file that git reads is refused at once, by its name", async () => {
+it("A pipe in place of a file that git reads is refused at once, by its name", async () => {
   put({ "a.py": "", "sub/deep/b.py": "" });
   git("init", "-q");
   const places = ["sub/deep/.gitignore", ".gitignore", ".git/info/exclude", "mine", ".git/index", ".git/HEAD"];

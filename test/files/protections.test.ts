@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { MADE_AGAIN, MADE_BY_SVC, mayBeProtected, NEVER, SECRETS } from "../../src/files/listing/protections.ts";
 
-it("The quick look at a name lets through nothing that a protection speaks of", () => {
+it("The quick check of a name misses no protected name", () => {
   for (const rule of [...NEVER, ...SECRETS, ...MADE_AGAIN, ...MADE_BY_SVC]) {
     if (rule.startsWith("!")) continue;
     const name = rule.replace(/\/$/, "").replace(/^.*\//, "").replaceAll("*", "x");

@@ -44,7 +44,7 @@ const refused = (words: RegExp) =>
 const text = (path: string): string => readFileSync(join(target, path), "utf8");
 
 describe("restoring code into a folder", () => {
-  it("writes every file with its mode, and finds the same files there the second time", async () => {
+  it("writes every file with its mode, and finds the same files the second time", async () => {
     expect(await restore()).toEqual({
       directory: target,
       not_kept: [],
@@ -63,7 +63,7 @@ describe("restoring code into a folder", () => {
     expect(text("train.py")).toBe("print('as it was')\n");
   });
 
-  it("writes nothing at all over what differs, unless told to", async () => {
+  it("overwrites no different file, except on request", async () => {
     mkdirSync(target);
     writeFileSync(join(target, "train.py"), "mine\n");
     await expect(restore()).rejects.toThrowError(refused(/train\.py differs/));
@@ -72,7 +72,7 @@ describe("restoring code into a folder", () => {
     expect(text("train.py")).toBe("print('as it was')\n");
   });
 
-  it("takes another mode for a difference", async () => {
+  it("counts another mode as a difference", async () => {
     await restore();
     chmodSync(join(target, "lib/run.sh"), 0o644);
     await expect(restore()).rejects.toThrowError(refused(/lib\/run\.sh differs/));
@@ -80,7 +80,7 @@ describe("restoring code into a folder", () => {
     expect(statSync(join(target, "lib/run.sh")).mode & 0o111).not.toBe(0);
   });
 
-  it("follows no link out of the folder, with or without force", async () => {
+  it("follows no symlink out of the folder, with or without force", async () => {
     const outside = join(top, "outside");
     mkdirSync(outside);
     mkdirSync(target);
@@ -96,7 +96,7 @@ describe("restoring code into a folder", () => {
     expect(readFileSync(join(outside, "precious"), "utf8")).toBe("precious");
   });
 
-  it("refuses where a file stands for a folder or a folder for a file", async () => {
+  it("refuses a file in place of a folder and a folder in place of a file", async () => {
     mkdirSync(join(target, "train.py"), { recursive: true });
     await expect(restore(true)).rejects.toThrowError(refused(/train\.py is a folder/));
     rmSync(join(target, "train.py"), { recursive: true });
@@ -107,7 +107,7 @@ describe("restoring code into a folder", () => {
     await expect(restore()).rejects.toThrowError(refused(/cannot be made or read \((EEXIST|ENOTDIR)\)/));
   });
 
-  it("tells what the system says of a path that it cannot look at, and does not take it for absent", async () => {
+  it("reports the system's error for an unreadable path, and does not treat it as absent", async () => {
     const long = { ...snapshot.files[0]!, path: `${"x".repeat(300)}.py` };
     snapshot = { ...snapshot, files: [long] };
     await expect(restore()).rejects.toThrowError(refused(/cannot be looked at \(ENAMETOOLONG\)/));

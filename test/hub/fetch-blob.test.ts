@@ -28,7 +28,7 @@ const partials = (): string[] =>
   readdirSync(p.home, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".incomplete"));
 const broken = (): Error => Object.assign(new Error("EIO: i/o error, fdatasync"), { code: "EIO" });
 
-test("a large file goes to the disk in parts while it comes, and once more at its end", async () => {
+test("a large file is synced to disk in parts during the download, and again at its end", async () => {
   const syncs = vi.spyOn(handles, "datasync");
   const { path } = await p.pull("ann/large");
   expect(readFileSync(join(path, "model.safetensors")).equals(WEIGHTS)).toBe(true);

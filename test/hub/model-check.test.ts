@@ -38,11 +38,11 @@ const missing = async (path: string): Promise<string> => {
 const CONFIG = { "config.json": '{"model_type":"bert"}' };
 
 describe("a folder is a model", () => {
-  it("with a configuration and whole weights", async () => {
+  it("with a configuration and complete weights", async () => {
     put({ ...CONFIG, "model.safetensors": safetensors(), "tokenizer.json": "{}" });
     expect(await checkModel(folder)).toMatchObject({ path: folder, kind: "transformers", files: 3, warnings: [] });
   });
-  it("with weights in parts that are all there", async () => {
+  it("with complete weights in parts", async () => {
     const index = JSON.stringify({ weight_map: { a: "p1.safetensors", b: "p2.safetensors" } });
     put({
       ...CONFIG,
@@ -52,7 +52,7 @@ describe("a folder is a model", () => {
     });
     expect(await checkModel(folder)).toMatchObject({ kind: "transformers", warnings: ["there is no tokenizer"] });
   });
-  it("with an adapter, a pipeline, or a GGUF file, which may also stand alone", async () => {
+  it("with an adapter, a pipeline, or a GGUF file, which may also be alone", async () => {
     put({ "a/adapter_config.json": '{"base_model_name_or_path":"x"}', "a/adapter_model.safetensors": safetensors() });
     expect((await checkModel(join(folder, "a"))).kind).toBe("adapter");
     put({
@@ -64,7 +64,7 @@ describe("a folder is a model", () => {
     expect((await checkModel(join(folder, "g"))).kind).toBe("gguf");
     expect((await checkModel(join(folder, "g/m.gguf"))).kind).toBe("gguf");
   });
-  it("through a link, whose end is answered", async () => {
+  it("through a symlink, whose target is returned", async () => {
     put({ "real/config.json": '{"model_type":"bert"}', "real/model.safetensors": safetensors() });
     symlinkSync(join(folder, "real"), join(folder, "link"));
     expect((await checkModel(join(folder, "link"))).path).toBe(join(folder, "real"));
@@ -93,7 +93,7 @@ describe("missing parts are named", () => {
     symlinkSync("../../blobs/abc", join(folder, "model.safetensors"));
     expect(await missing(folder)).toContain("leads nowhere");
   });
-  it("the snapshot, where the cache's folder around it was given", async () => {
+  it("the snapshot, if the cache's folder around it was given", async () => {
     const commit = "a".repeat(40);
     put({ "models--a--b/refs/main": commit, [`models--a--b/snapshots/${commit}/config.json`]: "{}" });
     expect(await missing(join(folder, "models--a--b"))).toContain(join("snapshots", commit));

@@ -30,7 +30,7 @@ describe("a pattern", () => {
   ];
   it.each(cases)("%j of %j: %s", (pattern, path, matches) => expect(chooserOf([pattern])(path)).toBe(matches));
 
-  it("no list is all files, an empty one none, and one of many is enough", () => {
+  it("without a list matches all files, with an empty one none, and with several needs one match", () => {
     expect(chooserOf(null)("x")).toBe(true);
     expect(chooserOf([])("x")).toBe(false);
     expect(chooserOf(["y", "x"])("x")).toBe(true);
@@ -90,7 +90,7 @@ describe("a path", () => {
 
 describe("a request", () => {
   const takes = (body: object): boolean => HubPullBody.safeParse(body).success;
-  it("names a model as the hub does", () => {
+  it("names a model in the hub's form", () => {
     for (const model_id of ["gpt2", "ann/tiny-1.5_b", "A/b"]) expect(takes({ model_id }), model_id).toBe(true);
     for (const model_id of [
       "",

@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => p.close());
 
-it("2 GB come whole over a connection that is cut five times, and no byte is asked for twice but for the last mebibytes", async () => {
+it("2 GB arrive completely over a connection that is cut five times, and no byte is requested twice except the last mebibytes", async () => {
   const large = largeContent(2 * GIB);
   p.hub.commit("ann/large", { "config.json": "{}", "model.safetensors": large });
   p.hub.faults.cutAfter = [0.3 * GIB, 0.2 * GIB, 0.5 * GIB, 1_000, 0.4 * GIB].map(Math.floor);

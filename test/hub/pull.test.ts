@@ -54,7 +54,7 @@ const partials = (): string[] =>
   readdirSync(p.home, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".incomplete"));
 
 describe("a pull into a folder", () => {
-  it("brings every file of the commit that the branch is, and says which that was", async () => {
+  it("downloads every file of the branch's commit, and names the commit", async () => {
     const commit = p.hub.commit("ann/tiny", FILES);
     const pulled = await p.pull("ann/tiny");
     expect(pulled).toEqual({
@@ -95,7 +95,7 @@ describe("a pull into a folder", () => {
     expect(read(path, "notes.txt").toString()).toBe("mine");
   });
 
-  it("sees that a file was changed here, and mends it", async () => {
+  it("notices a local change of a file, and repairs it", async () => {
     p.hub.commit("ann/tiny", FILES);
     const { path } = await p.pull("ann/tiny");
     const changed = Buffer.from(WEIGHTS);
@@ -107,7 +107,7 @@ describe("a pull into a folder", () => {
     expect(read(path, "model.safetensors").equals(WEIGHTS)).toBe(true);
   });
 
-  it("takes only what the patterns name, by the rules of the hub's own library", async () => {
+  it("downloads only files that match the patterns, by the rules of the hub's own library", async () => {
     p.hub.commit("ann/tiny", FILES);
     const { path } = await p.pull("ann/tiny", { allow_patterns: ["*.json", "sub/"] });
     expect(listed(path)).toEqual(["config.json", "sub/deep/tokenizer.json"]);
@@ -130,7 +130,7 @@ describe("a pull into a folder", () => {
     expect((await refused(p.pull("ann/tiny", { local_dir: "here" }))).code).toBe("invalid_request");
   });
 
-  it("downloads a content that has two names once", async () => {
+  it("downloads a content with two names once", async () => {
     p.hub.commit("ann/twins", { "a.safetensors": WEIGHTS, "b.safetensors": WEIGHTS, "config.json": "{}" });
     const pulled = await p.pull("ann/twins");
     expect(p.hub.filesAsked("cdn")).toHaveLength(1);
@@ -157,7 +157,7 @@ describe("a pull into the cache of the hub's library", () => {
     expect(Object.keys(tree.files)).toEqual(Object.keys(FILES).sort());
   });
 
-  it("adds to a snapshot that is there, and keeps what revisions share", async () => {
+  it("adds to an existing snapshot, and keeps contents that revisions share", async () => {
     p.settings.cacheDir = join(p.home, "shared");
     p.hub.commit("ann/tiny", FILES);
     await p.pull("ann/tiny", { allow_patterns: "*.safetensors" });
@@ -176,7 +176,7 @@ describe("a pull into the cache of the hub's library", () => {
 });
 
 describe("the token", () => {
-  it("goes to the hub and to no other host", async () => {
+  it("goes only to the hub", async () => {
     p.settings.token = ALICE;
     p.hub.commit("ann/tiny", FILES);
     await p.pull("ann/tiny");
@@ -245,7 +245,7 @@ describe("refusals of the hub", () => {
     expect(p.hub.filesAsked()).toEqual([]);
   });
 
-  it("names paths that would leave the folder or mean another thing on Windows: nothing is written", async () => {
+  it("names paths that would leave the folder or have another meaning on Windows: nothing is written", async () => {
     for (const path of [
       "../evil",
       "/etc/evil",
@@ -268,7 +268,7 @@ describe("refusals of the hub", () => {
     expect((await p.pull("ann/evil", { allow_patterns: "config.json" })).files).toBe(1);
   });
 
-  it("follows a renamed model, and no redirect to where a token must not go", async () => {
+  it("follows a renamed model, and no redirect to a host that must not get the token", async () => {
     p.settings.token = ALICE;
     p.hub.commit("ann/new", FILES);
     p.hub.repo("ann/old").renamedTo = "ann/new";
@@ -280,7 +280,7 @@ describe("refusals of the hub", () => {
 });
 
 describe("a bad connection", () => {
-  it("cut five times gives the same bytes, each asked for once", async () => {
+  it("cut five times gives the same bytes, each requested once", async () => {
     const large = largeContent(6 * 1024 * 1024 + 17);
     p.hub.commit("ann/large", { "model.safetensors": large, "config.json": "{}" });
     p.hub.faults.cutAfter = [1_000_000, 1, 1_500_000, 1_100_000, 65_536];
@@ -292,7 +292,7 @@ describe("a bad connection", () => {
     expect(begins.at(-1)).toBeGreaterThan(3_000_000);
   });
 
-  it("starts over where the whole comes although the rest was asked for", async () => {
+  it("starts over if the whole file arrives although only the rest was requested", async () => {
     const large = largeContent(3 * 1024 * 1024);
     p.hub.commit("ann/large", { "model.safetensors": large });
     p.hub.faults.cutAfter = [2_000_000];
@@ -311,7 +311,7 @@ describe("a bad connection", () => {
     expect(p.hub.filesAsked("cdn").length).toBeGreaterThan(1);
   });
 
-  it("brings wrong bytes once: they are thrown away; twice: the file is refused and nothing is shown", async () => {
+  it("with wrong bytes once discards them; twice, the file is refused and nothing is shown", async () => {
     p.hub.commit("ann/tiny", FILES);
     p.hub.faults.wrong = 1;
     const { path } = await p.pull("ann/tiny");
@@ -322,7 +322,7 @@ describe("a bad connection", () => {
     expect(existsSync(join(p.home, "models/ann/other"))).toBe(false);
   });
 
-  it("asks for a new address when the signed one has run out", async () => {
+  it("requests a new address when the signed one has expired", async () => {
     p.hub.commit("ann/tiny", FILES);
     // The first is used up by the look before the download.
     p.hub.faults.expired = 3;
@@ -441,7 +441,7 @@ describe("an end in the middle", () => {
 });
 
 describe("models on this computer", () => {
-  it("are listed, and removed but for what the user chose a place for", async () => {
+  it("are listed, and removed except in places that the user chose", async () => {
     p.hub.commit("ann/tiny", FILES);
     p.hub.commit("gpt", FILES);
     await p.pull("ann/tiny");

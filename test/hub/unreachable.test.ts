@@ -58,7 +58,7 @@ it.each([
   }
 });
 
-it("A hub that refuses the connection for about a minute ends the pull, and one that answers is tried for longer", async () => {
+it("A hub that refuses connections for about a minute ends the pull, and one that answers is retried for longer", async () => {
   let waited = 0;
   const clock: Clock = {
     ...systemClock,

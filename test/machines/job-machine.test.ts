@@ -63,7 +63,7 @@ describe("the seven states", () => {
     expect(state?.tags.includes("billable")).toBe(name !== "terminal");
   });
 
-  it("are passed in order by a run that goes well, each asking for the next step", () => {
+  it("are passed in order by a successful run, each requesting the next step", () => {
     const trail: [string, string[]][] = [];
     let snapshot = first();
     for (const body of happyWalk()) {
@@ -112,7 +112,7 @@ describe("the way to the end", () => {
     }
   });
 
-  it.each([1, 2])("is proven for everything that can happen to a job of %i node(s)", (nodes) => {
+  it.each([1, 2])("is proven for every possible history of a job of %i node(s)", (nodes) => {
     let ends = 0;
     let visits = 0;
     for (const { from, event, to } of everything(input(nodes, 60_000))) {
@@ -183,7 +183,7 @@ describe("the way to the end", () => {
     },
   );
 
-  it("asks for a machine's end once for each node, whatever collection does", () => {
+  it("requests a machine's end once for each node, whatever collection does", () => {
     const start = after(inState("running", 2), kill);
     const [one, a] = step(start, collected(0));
     const [two, b] = step(one, givenUp);
@@ -199,7 +199,7 @@ describe("the way to the end", () => {
     expect(after(late, released(1)).value).toBe("terminal");
   });
 
-  it("collects only where something was started", () => {
+  it("collects only if something was started", () => {
     for (const state of BEFORE_THE_END) {
       const occupied = state === "installing" || state === "running";
       const [, actions] = step(inState(state), kill);
@@ -241,7 +241,7 @@ describe("the outcome", () => {
     ]);
   });
 
-  it("is decided once: nothing in `terminating` turns one outcome into another, but for a success whose collection failed or was given up", () => {
+  it("is decided once: nothing in `terminating` turns one outcome into another, except a success whose collection failed or was given up", () => {
     for (const { from, event, to } of everything(input(2))) {
       if (from.value !== "terminating" || from.context.outcome === to.context.outcome) continue;
       expect([from.context.outcome, to.context.outcome]).toEqual(["succeeded", "failed"]);
@@ -266,12 +266,12 @@ describe("the outcome", () => {
     expect([late, actions]).toEqual([home, []]);
   });
 
-  it("stays `cancelled` when collection fails after a kill, and keeps the kill's words", () => {
+  it("stays `cancelled` when collection fails after a kill, and keeps the kill's message", () => {
     const ended = after(inState("running"), kill, failed("collect"), released());
     expect(ended.context).toMatchObject({ outcome: "cancelled", error: errorOf("cancelled_by_user") });
   });
 
-  it("takes the exit code that collection finds after a kill, and none over one that is known", () => {
+  it("gets the exit code that collection finds after a kill, but never replaces a known one", () => {
     expect(after(inState("running"), kill, collected(0, 143)).context.exit_code).toBe(143);
     expect(after(inState("running"), exit(0, 3), collected(0, 0)).context.exit_code).toBe(3);
   });
@@ -301,7 +301,7 @@ describe("the gang", () => {
     expect(asked(actions).slice(0, nodes)).toEqual(Array.from({ length: nodes }, (_, node) => `await_ssh:${node}`));
   });
 
-  it("does not take one node's word twice for another's", () => {
+  it("does not count one node's event twice", () => {
     expect(after(first(input(2)), { type: "provision.done", node: 1 }, { type: "provision.done", node: 1 }).value).toBe(
       "provisioning",
     );
@@ -338,7 +338,7 @@ describe("the gang", () => {
 });
 
 describe("timers", () => {
-  it.each(BEFORE_THE_END.slice(0, 4))("give the machine back when %s takes too long", (state) => {
+  it.each(BEFORE_THE_END.slice(0, 4))("release the machine when %s takes too long", (state) => {
     const late = after(inState(state), { type: "timer.phase", error: errorOf("step_timed_out") });
     expect([late.value, late.context.outcome, late.context.error?.code]).toEqual([
       "terminating",
@@ -355,7 +355,7 @@ describe("timers", () => {
     expect(after(inState("running"), over).value).toBe("running");
   });
 
-  it("end an idle run, and nothing but a run", () => {
+  it("end an idle run, and only a run", () => {
     const idle: Body = { type: "watchdog.idle", node: 0, error: errorOf("run_idle") };
     for (const state of STATES) {
       const next = after(inState(state), idle);
@@ -364,7 +364,7 @@ describe("timers", () => {
     expect(after(inState("running"), idle).context.outcome).toBe("timed_out");
   });
 
-  it("do nothing in `terminating` but end the collection", () => {
+  it("do nothing in `terminating` except end the collection", () => {
     const ending = after(inState("running", 1, 90_000), kill);
     for (const type of ["timer.phase", "timer.max_runtime"] as const) {
       const [next, actions] = step(ending, { type, error: errorOf("late") });
@@ -457,7 +457,7 @@ describe("guarantees of xstate that the engine relies on", () => {
     },
   });
 
-  it("hands custom actions back as data, in order and with their params, and runs none", () => {
+  it("returns custom actions as data, in order and with their params, and runs none", () => {
     const [start, entry] = initialTransition(probe, undefined);
     const [, actions] = transition(probe, start, { type: "go", n: 2 });
     expect([...entry, ...actions].map(({ type, params }) => ({ type, params }))).toEqual([
@@ -468,14 +468,14 @@ describe("guarantees of xstate that the engine relies on", () => {
     expect(ran).toEqual([]);
   });
 
-  it("hands the same snapshot back, and nothing to do, for an event that means nothing", () => {
+  it("returns the same snapshot, and no action, for an event without meaning", () => {
     const [start] = initialTransition(probe, undefined);
     const [next, actions] = transition(probe, start, { type: "unheard of" } as never);
     expect(next).toBe(start);
     expect(actions).toEqual([]);
   });
 
-  it("leaves the snapshot it was given as it was", () => {
+  it("leaves the given snapshot unchanged", () => {
     const before = inState("running", 2);
     const text = textOf(before);
     for (const body of everyEvent(2)) step(before, body);
@@ -487,7 +487,7 @@ describe("guarantees of xstate that the engine relies on", () => {
     expect(() => transition(probe, start, { type: `throw in ${where}` })).toThrow(where);
   });
 
-  it("counts an event that is taken and does nothing as nothing: a second kill writes no journal", () => {
+  it("ignores an accepted event without effect: a second kill writes no journal", () => {
     const ending = after(inState("running"), kill);
     expect(step(ending, kill)[0]).toBe(ending);
   });

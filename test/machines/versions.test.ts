@@ -25,7 +25,7 @@ const today = (
 };
 
 describe("snapshots that users have stored", () => {
-  it("is kept here for every version and every state that it had", () => {
+  it("are kept here for every version and every state that it had", () => {
     for (const version of versions) expect(readdirSync(join(corpusFolder, `v${version}`)).length).toBeGreaterThan(0);
     expect(
       corpus
@@ -86,7 +86,7 @@ describe("a chain of migrations", () => {
     return loaded.ok ? [loaded.snapshot.context.job_id, loaded.migrated] : loaded.why;
   };
 
-  it("is applied in order, from the version that was stored to today's", () => {
+  it("is applied in order, from the stored version to today's", () => {
     expect(jobId(1, 4)).toEqual(["job1 one two three", true]);
     expect(jobId(3, 4)).toEqual(["job1 three", true]);
     expect(jobId(4, 4)).toEqual(["job1", false]);
@@ -112,7 +112,7 @@ describe("a chain of migrations", () => {
 });
 
 describe("the definition", () => {
-  it("is the one whose version it bears", () => {
+  it("belongs to its version", () => {
     const file = join(corpusFolder, `fingerprint-v${JOB_MACHINE_VERSION}.txt`);
     const recorded = existsSync(file) ? readFileSync(file, "utf8") : "";
     expect(

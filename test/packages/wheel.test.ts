@@ -44,7 +44,7 @@ afterAll(() => {
   sources.remove();
 });
 
-test("is the same, byte for byte, when a copy of the sources elsewhere makes it", () => {
+test("is the same, byte for byte, when a copy of the sources elsewhere builds it", () => {
   const other = sources.another();
   const shell = ["sh", "-c", "umask 077 && npm run --silent wheel"];
   must(shell, { cwd: other, env: { ...process.env, TZ: "Asia/Kolkata", LC_ALL: "C", SOURCE_DATE_EPOCH: "1" } });
@@ -72,7 +72,7 @@ test("svc works without Node", () => {
   expect(call([svc, "no-such-command"], { env: env() }).code, "the exit code is the program's own").toBe(2);
 });
 
-test("serves the dashboard that it carries", async () => {
+test("serves its own dashboard", async () => {
   const serving = start([svc, "serve", "--port", "0", "--json"], { env: env(), cwd: project });
   const first = await new Promise<string>((done) => serving.child.stdout?.once("data", done));
   const { url } = JSON.parse(first) as { url: string };
@@ -84,7 +84,7 @@ test("serves the dashboard that it carries", async () => {
   expect((await serving.ended).code).toBe(130);
 });
 
-test("import svc starts nothing and is over at once", () => {
+test("import svc starts nothing and takes no time", () => {
   const code = `import sys, time
 before = set(sys.modules); at = time.perf_counter()
 import svc
@@ -157,7 +157,7 @@ test("a REPL starts a run and waits for it", () => {
   expect(said.out).toMatch(/Job\(.*succeeded.*\)/);
 });
 
-test("Ctrl-C ends the run in order", async () => {
+test("Ctrl-C ends the run gracefully", async () => {
   const code = 'import svc; svc.run(task={"entrypoint": "endless.py"}, provider="local", gpus="cpu", wait=True)';
   const running = start([python, "-c", code], { env: env(), cwd: project });
   const pid = Number(await appears(join(project, "started"), running));
@@ -204,7 +204,7 @@ test("mypy --strict knows all of it, in a script of a user", () => {
   }
 });
 
-test("takes SVC_NODE first, then its own Node, then one on the PATH, and says what it misses", () => {
+test("uses SVC_NODE first, then its own Node, then one on the PATH, and names what it lacks", () => {
   const alone = join(computer.folder, "alone");
   must([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target", alone, WHEEL], {
     env: env(),

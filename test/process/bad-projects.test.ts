@@ -88,7 +88,7 @@ it("a project below a link to a forbidden folder is refused, too", async () => {
   await refused({ entrypoint: "ok.py", project_dir: link }, "project_dir_refused", "spec.project_dir");
 });
 
-it("a secret that is not there", async () => {
+it("a missing secret", async () => {
   const told = await refused(
     { entrypoint: "ok.py", env: { TOKEN: "env://SVC_TEST_NOT_SET" } },
     "secret_not_found",
@@ -98,7 +98,7 @@ it("a secret that is not there", async () => {
   expect((await served.get<{ jobs: unknown[] }>("/jobs")).jobs).toEqual([]);
 });
 
-it("no Python: said once, with the remedy, before anything is made", async () => {
+it("a missing Python is reported once, with the remedy, before anything is made", async () => {
   const other = new Place();
   other.file("ok.py", "print(1)\n");
   try {

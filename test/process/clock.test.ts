@@ -74,7 +74,7 @@ describe("wall clock jumps", { tags: "needs/faketime" }, () => {
     expect(place.refolds()).toBe(2);
   });
 
-  it("a restart after the jump: what runs is followed on, and nothing is negative", async () => {
+  it("a restart after the jump follows running runs, and nothing is negative", async () => {
     const clock = join(place.root, "clock");
     writeFileSync(clock, "+0");
     const env = faked(clock);

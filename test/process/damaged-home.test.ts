@@ -98,7 +98,7 @@ describe("a store that cannot be trusted", () => {
     await refused("store_corrupt");
   });
 
-  it("a database of some other program", async () => {
+  it("a database of another program", async () => {
     mkdirSync(place.home, { mode: 0o700 });
     const foreign = new Database(store());
     foreign.exec("CREATE TABLE recipes (name TEXT); PRAGMA user_version = 1");
@@ -108,7 +108,7 @@ describe("a store that cannot be trusted", () => {
     await refused("store_corrupt");
   });
 
-  it("gone from a home that was used", async () => {
+  it("a missing database in a home that was used", async () => {
     await used();
     for (const name of readdirSync(place.home)) if (name.startsWith("svc.db")) rmSync(join(place.home, name));
     const message = await refused("store_missing");
@@ -137,7 +137,7 @@ describe("a home that cannot be used", () => {
     expect(await refused("home_unusable")).toContain("not a folder");
   });
 
-  it("can be written by everybody", async () => {
+  it("is writable by every user", async () => {
     await used();
     chmodSync(place.home, 0o777);
     expect(await refused("home_unusable")).toContain("every user");
@@ -150,17 +150,21 @@ describe("a home that cannot be used", () => {
     expect(await refused("home_unusable")).toContain("another user");
   });
 
-  it("holds what another user put there while a group could write to it", { tags: "needs/root" }, async () => {
-    await used();
-    chmodSync(place.home, 0o770);
-    mkdirSync(join(place.home, "ssh"), { recursive: true });
-    chownSync(join(place.home, "ssh"), 54_321, 54_321);
-    expect(await refused("home_unusable")).toContain("holds ssh of another user");
-    // Even if no other user can write there any more.
-    expect(await refused("home_unusable")).toContain("holds ssh of another user");
-  });
+  it(
+    "contains a file that another user put there while a group could write to it",
+    { tags: "needs/root" },
+    async () => {
+      await used();
+      chmodSync(place.home, 0o770);
+      mkdirSync(join(place.home, "ssh"), { recursive: true });
+      chownSync(join(place.home, "ssh"), 54_321, 54_321);
+      expect(await refused("home_unusable")).toContain("holds ssh of another user");
+      // Even if no other user can write there any more.
+      expect(await refused("home_unusable")).toContain("holds ssh of another user");
+    },
+  );
 
-  it("may not be written", { tags: "needs/no-root" }, async () => {
+  it("is not writable", { tags: "needs/no-root" }, async () => {
     mkdirSync(place.home, { mode: 0o700 });
     writeFileSync(join(place.home, "keep"), "this");
     chmodSync(place.home, 0o500);
@@ -180,7 +184,7 @@ describe("a home that cannot be used", () => {
     }
   });
 
-  it("has a lock file that is none", async () => {
+  it("has a lock file of another kind", async () => {
     await used();
     writeFileSync(join(place.home, "lock.db"), "this is not a lock but quite a long text that no database begins with");
     expect(await refused("home_unusable")).toContain("lock.db");
@@ -188,7 +192,7 @@ describe("a home that cannot be used", () => {
 });
 
 describe("a home that can be used", () => {
-  it("has lost only its installation.json: the store knows which installation it is", async () => {
+  it("has lost only its installation.json: the store knows the installation", async () => {
     await used();
     const mark = join(place.home, "installation.json");
     const { installation_id } = JSON.parse(readFileSync(mark, "utf8")) as { installation_id: string };
@@ -198,14 +202,14 @@ describe("a home that can be used", () => {
     expect((await served.get<{ jobs: unknown[] }>("/jobs")).jobs).toHaveLength(1);
   });
 
-  it("was opened wider than it should be: it is closed to others again", async () => {
+  it("had too wide permissions: they are removed again", async () => {
     await used();
     chmodSync(place.home, 0o755);
     await place.serve();
     expect(statSync(place.home).mode & 0o777).toBe(0o700);
   });
 
-  it("keeps its files to itself under any umask, write-ahead log included", async () => {
+  it("keeps its files private under any umask, write-ahead log included", async () => {
     const before = process.umask(0o022);
     try {
       const served = await place.serve();

@@ -184,7 +184,7 @@ print("over", flush=True)
     await refusesRuns(second);
   });
 
-  it("a disk that is full from the start: one clear line", async () => {
+  it("a disk that is full from the start gives one clear line", async () => {
     fill(0);
     const { code, err } = await place.refused();
     expect(code).toBe(1);

@@ -145,7 +145,7 @@ describe("a token in every field of a spec", () => {
   });
 });
 
-it("A credential that is saved after a run has ended masks what is shown of the run from then on", async () => {
+it("A credential that is saved after a run has ended masks the run's output from then on", async () => {
   const place = new Place();
   toClose.push(() => place.close());
   const token = randomBytes(18).toString("hex");

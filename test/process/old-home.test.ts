@@ -12,7 +12,7 @@ const HOME = join(import.meta.dirname, "../store/homes/schema-1.tar.gz");
 const place = new Place();
 afterAll(() => place.close());
 
-it("a home of the first schema is taken up, whole", async () => {
+it("a home of the first schema is migrated completely", async () => {
   mkdirSync(place.home, { mode: 0o700 });
   expect(spawnSync("tar", ["-xzf", HOME, "-C", place.home]).status).toBe(0);
   const served = await place.serve();

@@ -32,7 +32,7 @@ it("ends an orphan at the next start, and touches no run of another home", async
   );
 });
 
-it("ends the whole tree of a killed run: children, daemons, what ignores TERM", async () => {
+it("ends the whole tree of a killed run: children, daemons, processes that ignore TERM", async () => {
   place.file(
     "tree.sh",
     `(trap '' TERM; while :; do sleep 1; done) &
@@ -100,7 +100,7 @@ it("a run folder that cannot be removed is reported, and delays neither the job 
   expect(existsSync(join(place.home, "runs", id))).toBe(false);
 });
 
-it("a reconcile leaves alone what is at work: an install, a run, also in a home behind a link", async () => {
+it("a reconcile leaves active runs alone: an install, a run, also in a home behind a symlink", async () => {
   mkdirSync(join(place.root, "real-home"), { mode: 0o700 });
   symlinkSync(join(place.root, "real-home"), place.home);
   const gate = (name: string): string => join(place.root, `leave-${name}`);

@@ -40,7 +40,7 @@ describe.each([
   ["SIGTERM", 0],
   ["SIGHUP", 0],
 ] as const)("%s", (signal, code) => {
-  it("ends the run in order: TERM, last checkpoint, `interrupted`", async () => {
+  it("ends the run gracefully: TERM, last checkpoint, `interrupted`", async () => {
     const served = await place.serve();
     const id = await running(served, { entrypoint: "polite.py" });
     served.signal(signal);
@@ -55,7 +55,7 @@ describe.each([
   });
 });
 
-it("SIGUSR1 opens no debugger's port, which every user of this computer could command it through", async () => {
+it("SIGUSR1 opens no debugger's port, through which every user of this computer could command it", async () => {
   const served = await place.serve();
   served.signal("SIGUSR1");
   // Node says that it listens before it ends.
@@ -78,7 +78,7 @@ it("a second signal ends the process at once and lists the unfinished work; the 
   expect(place.processes()).toEqual([]);
 });
 
-it("with terminate_on_exit off the run lives on, is re-attached and ends by itself with its whole log", async () => {
+it("with terminate_on_exit off the run continues, is re-attached and ends by itself with its whole log", async () => {
   const served = await place.serve();
   const id = await served.submit({ entrypoint: "tick.py", args: ["80"], terminate_on_exit: false });
   await until(() => place.log(id).length > 10, "some log is home");

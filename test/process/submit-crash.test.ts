@@ -8,7 +8,7 @@ import { pause, Place, random, seedOf } from "./harness.ts";
 const place = new Place();
 afterAll(() => place.close());
 
-it("one key is one job and one start of its script, wherever the kill falls", { timeout: 240_000 }, async () => {
+it("one key is one job and one start of its script, wherever the kill strikes", { timeout: 240_000 }, async () => {
   const seed = seedOf("submit-crash");
   const next = random(seed);
   place.file("once.py", 'import sys\nopen(sys.argv[1], "a").write("started\\n")\nprint("hello", flush=True)\n');
@@ -49,7 +49,7 @@ it("one key is one job and one start of its script, wherever the kill falls", { 
   await last.kill();
 });
 
-it("kills at every state end in order, also twice and across a kill -9", { timeout: 240_000 }, async () => {
+it("kills at every state end gracefully, also twice and across a kill -9", { timeout: 240_000 }, async () => {
   const seed = seedOf("early-kill");
   const next = random(seed);
   place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');

@@ -43,7 +43,7 @@ it("refuses it also while the first is stopped, which then continues and loses n
   expect(steps.filter((s) => s.step === "stream")).toHaveLength(1);
 });
 
-it("starts at once after kill -9, with nothing to clean up by hand", async () => {
+it("starts at once after kill -9, without manual cleanup", async () => {
   const first = await place.serve();
   const id = await first.submit({ entrypoint: "tick.py", args: ["30"] });
   await first.kill();
@@ -53,7 +53,7 @@ it("starts at once after kill -9, with nothing to clean up by hand", async () =>
   expect(place.log(id).toString()).toBe(ticks(30));
 });
 
-it("a writer that was overtaken writes nothing any more, and says so", async () => {
+it("an outdated writer writes nothing any more, and reports that", async () => {
   const stale = await place.serve();
   const id = await stale.submit({ entrypoint: "tick.py", args: ["2000"] });
   await until(() => place.log(id).length > 20, "some log is home");

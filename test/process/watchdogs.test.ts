@@ -24,7 +24,7 @@ while True:
 afterAll(() => place.close());
 
 describe.concurrent("a control plane that watches", () => {
-  it("ends an idle run as timed_out, and says why; not one that computes without a word", async () => {
+  it("ends an idle run as timed_out, and says why; not one that computes silently", async () => {
     const idle = () => served.submit({ entrypoint: "sleep.py", idle_timeout_minutes: 0.05 });
     const first = await idle();
     const off = await served.submit({ entrypoint: "sleep.py", idle_timeout_minutes: 0 });
@@ -44,7 +44,7 @@ describe.concurrent("a control plane that watches", () => {
     expect((await served.ended(off)).status).toBe("cancelled");
   });
 
-  it("ends a run after max_runtime_minutes, with its log and checkpoints at home", async () => {
+  it("ends a run after max_runtime_minutes, with its log and checkpoints downloaded", async () => {
     const at = performance.now();
     const id = await served.submit({ entrypoint: "long.py", max_runtime_minutes: 0.05 });
     const job = await served.ended(id);
@@ -57,7 +57,7 @@ describe.concurrent("a control plane that watches", () => {
   });
 });
 
-it("max_runtime_minutes counts on while no control plane runs", async () => {
+it("max_runtime_minutes keeps counting while no control plane runs", async () => {
   const id = await served.submit({ entrypoint: "long.py", max_runtime_minutes: 0.05 });
   await until(() => place.log(id).length > 0, "it runs");
   const startedAt = Date.parse((await served.job(id)).started_at ?? "");

@@ -27,7 +27,7 @@ describe("Words of a host that cannot start it", () => {
   });
 });
 
-test("Words of a machine that gets on say nothing, and of many lines the first bad one counts", () => {
+test("Messages of a working machine mean nothing, and the first bad line of many counts", () => {
   for (const words of [
     "",
     "loading image layer 3 of 12",

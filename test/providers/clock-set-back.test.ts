@@ -11,7 +11,7 @@ import { data, pod, podhostStub } from "./podhost-stub.ts";
 const HOUR_MS = 3_600_000;
 const never = new AbortController().signal;
 
-test("a rate limit holds back no longer than it would have", async () => {
+test("a rate limit delays no longer than before", async () => {
   let now = 10 * HOUR_MS;
   const waits: number[] = [];
   const pause = async (ms: number) => void waits.push(ms);
@@ -37,7 +37,7 @@ test("an offer that is avoided for a while becomes available again", () => {
 describe("market", () => {
   const HANDLE: MachineHandle = { v: 1, provider: "market", id: "9001", name: NAME, address: null, priceMicro: 1 };
 
-  test("a machine is looked at, ended and proven gone at once", async () => {
+  test("a machine is polled, ended and proven gone at once", async () => {
     const stub = await new Stub().start();
     onTestFinished(() => stub.close());
     let rows = [machineRow()];
@@ -59,7 +59,7 @@ describe("market", () => {
     expect(stub.clock.ms - before).toBeLessThan(10_000);
   });
 
-  test("set back while a listing is on its way, the second look does not wait for hours", async () => {
+  test("a clock set back during a listing does not delay the second poll by hours", async () => {
     const stub = await new Stub().start();
     onTestFinished(() => stub.close());
     stub.routes["GET /api/v1/instances/"] = () => {
@@ -72,7 +72,7 @@ describe("market", () => {
     expect(stub.clock.ms - before).toBeLessThan(10_000);
   });
 
-  test("a host that shows no sign of life is given no more time", async () => {
+  test("a silent host gets no more time", async () => {
     const stub = await new Stub().start();
     onTestFinished(() => stub.close());
     const provider = stub.provider();
@@ -90,7 +90,7 @@ describe("market", () => {
   });
 });
 
-test("podhost: a list of before is not the answer to a look of now", async () => {
+test("podhost: an earlier list does not answer a new poll", async () => {
   const HANDLE: MachineHandle = {
     v: 1,
     provider: "podhost",

@@ -54,7 +54,7 @@ describe("the exchange", () => {
     expect(await tokens.token()).toBe("tok-1");
   });
 
-  it("asks once for all who wait, and an abort of one leaves the others their token", async () => {
+  it("exchanges once for all waiting calls, and an abort of one leaves the others their token", async () => {
     const tokens = source();
     const gaveUp = new AbortController();
     const first = tokens.token(gaveUp.signal);
@@ -146,7 +146,7 @@ describe("a key file that will not do", () => {
       }
   });
 
-  it("bears with line ends that were escaped twice, and with a byte order mark", async () => {
+  it("accepts line ends that were escaped twice, and a byte order mark", async () => {
     expect(await source(`\uFEFF${stub.keyFile({ private_key: PRIVATE_KEY.replaceAll("\n", "\\n") })}`).token()).toBe(
       "tok-0",
     );
@@ -174,7 +174,7 @@ describe("a refused exchange", () => {
     });
   });
 
-  it("names the clock when it is the clock, and takes the provider's time where it says it", async () => {
+  it("names the clock when it is the cause, and uses the provider's time if it reports it", async () => {
     const words = "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe.";
     stub.tokenAnswer = invalidGrant(words, { date: new Date(stub.nowMs).toUTCString() });
     await expect(source().token()).rejects.toMatchObject({

@@ -39,7 +39,7 @@ test.each([
   expect(after).toBeLessThanOrEqual(60);
 });
 
-test("What a start script or a driver's installer prints ends nothing, and the console is looked at a bounded number of times", async () => {
+test("Output of a start script or a driver's installer ends nothing, and the console is read a bounded number of times", async () => {
   stub.on("GET", CONSOLE, output("startup-script exit status 1\nERROR: nvidia installer: trying again\n"));
   expect(await lookFor(1_200)).toMatchObject({ phase: "ready" });
   expect(looks()).toBeLessThanOrEqual(20);

@@ -89,7 +89,7 @@ describe("the zones that are tried", () => {
     ]);
   });
 
-  it("a region that the table does not know is asked for; one that does not exist is named", async () => {
+  it("requests a region that the table does not know; one that does not exist is named", async () => {
     stub.on("GET", "/regions/mars-north1", {
       json: { zones: ["https://www.googleapis.com/compute/v1/projects/lab-1/zones/mars-north1-a"] },
     });
@@ -124,7 +124,7 @@ describe("the machines that can be requested", () => {
       errors: [expect.objectContaining({ field, message: expect.stringMatching(words) as string })],
     });
 
-  it("names the counts that there are", () => {
+  it("names the possible counts", () => {
     expect(() => check({ gpus: "H100:3" })).toThrow(refused("spec.gpus", /comes as 1, 2, 4 or 8 on one machine/));
     expect(() => check({ gpus: "H200:1" })).toThrow(refused("spec.gpus", /comes as 8 on one machine/));
     expect(() => check({ gpus: "T4:8" })).toThrow(refused("spec.gpus", /1, 2 or 4/));
@@ -132,7 +132,7 @@ describe("the machines that can be requested", () => {
       expect(() => check({ gpus })).not.toThrow();
   });
 
-  it("names the field that cannot be had", () => {
+  it("names the field that is unavailable", () => {
     expect(() => check({ gpus: "T4", min_vram_gb: 24 })).toThrow(refused("spec.min_vram_gb", /at most 16/));
     expect(() => check({ disk_gb: 100_000 })).toThrow(refused("spec.disk_gb", /at most 65536/));
     expect(() => check({ image: "my/image:1" })).toThrow(refused("spec.image", /image family/));
@@ -231,7 +231,7 @@ describe("the request", () => {
     expect(sentBody().scheduling["provisioningModel"]).toBe("SPOT");
   });
 
-  it("takes image, disk, network and login from run and settings", async () => {
+  it("reads image, disk, network and login from run and settings", async () => {
     await create({ image: "common-cu129-ubuntu-2404-nvidia-580", disk_gb: 20 });
     expect(sentBody().disks[0]?.initializeParams).toMatchObject({
       sourceImage: "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2404-nvidia-580",
@@ -250,7 +250,7 @@ describe("the request", () => {
     await expect(create({}, { network: "../x" })).rejects.toMatchObject({ code: "credential_missing" });
   });
 
-  it("sets a limit within what the provider takes", () => {
+  it("sets a limit that the provider accepts", () => {
     expect(limitSeconds(spec())).toBe(7 * 24 * 3_600);
     expect(limitSeconds(spec({ max_runtime_minutes: 0 }))).toBe(7 * 24 * 3_600);
     expect(limitSeconds(spec({ max_runtime_minutes: 5_000_000 }))).toBe(120 * 24 * 3_600);
@@ -266,7 +266,7 @@ describe("the text that runs on the machine", () => {
   const run = (script: string): number | null =>
     spawnSync("/bin/sh", ["-c", script], { env: { PATH: `${dir}:/usr/bin:/bin` } }).status;
 
-  it("is well-formed shell that leaves the machine's name", async () => {
+  it("is well-formed shell that records the machine's name", async () => {
     stub.on("POST", INSERT, operation());
     await create();
     const script = metadata()["startup-script"] ?? "";
@@ -277,7 +277,7 @@ describe("the text that runs on the machine", () => {
     expect(run(here(script.split("\n")[1] ?? ""))).toBe(0);
   });
 
-  it("powers off the machine that it was made for, and no other", () => {
+  it("powers off its own machine, and no other", () => {
     const end = here(stub.provider().selfEnd(MACHINE));
     expect(run(end)).toBe(0);
     expect(readFileSync(join(dir, "called"), "utf8")).toBe("off\n");
@@ -289,7 +289,7 @@ describe("the text that runs on the machine", () => {
 });
 
 describe("an answer that is good", () => {
-  it("is believed once the operation is done; ids stay strings", async () => {
+  it("is accepted once the operation is done; ids stay strings", async () => {
     stub.on("POST", INSERT, operation({ status: "PENDING", targetId: undefined }));
     stub.on("GET", OPERATION, operation({ status: "RUNNING" }), { status: 503, text: "<html>" }, operation());
     expect(await create()).toEqual({
@@ -338,7 +338,7 @@ describe("an answer that is good", () => {
 });
 
 describe("an answer that was lost", () => {
-  it("is asked for again with the same request", async () => {
+  it("is requested again with the same request", async () => {
     stub.on("POST", INSERT, { cut: true }, { status: 503, text: "<html>busy</html>" }, operation());
     expect((await create()).id).toBe("4200000000000000001");
     const ids = inserts().map((seen) => seen.query.get("requestId"));
@@ -360,7 +360,7 @@ describe("an answer that was lost", () => {
     expect(inserts()).toHaveLength(12);
   });
 
-  it("is not taken for a refusal when a refusal follows it", async () => {
+  it("does not count as a refusal when a refusal follows it", async () => {
     stub.on("POST", INSERT, { cut: true }, apiError(403, "quotaExceeded", "Quota 'NVIDIA_L4_GPUS' exceeded."));
     await expect(create()).rejects.toMatchObject({ code: "outcome_unknown" });
   });
@@ -379,7 +379,7 @@ describe("an answer that was lost", () => {
     await expect(create()).rejects.toMatchObject({ code: "outcome_unknown" });
   });
 
-  it("when nothing ever left this computer, it says so", async () => {
+  it("reports that the request never left this computer", async () => {
     stub.tokenAnswer = () => ({ cut: true });
     await expect(create()).rejects.toMatchObject({ code: "provider_unreachable" });
     expect(inserts()).toEqual([]);
@@ -481,7 +481,7 @@ describe("a request that is refused at once", () => {
     });
   });
 
-  it("asking too often is waited out, in either dialect, for as long as it says", async () => {
+  it("waits after too many requests, in either dialect, for as long as it says", async () => {
     stub.on(
       "POST",
       INSERT,

@@ -30,7 +30,7 @@ describe("The machine type for a GPU", () => {
     expect(planFor(spec({ gpus }), {}).machineType).toBe(machineType);
   });
 
-  test("A GB200 comes in fours, on Arm processors that need an image of their own", () => {
+  test("A GB200 comes in fours, on Arm processors that need their own image", () => {
     expect(() => planFor(spec({ gpus: "GB200:4" }), {})).toThrow(/image for Arm/);
     const image = "projects/lab-1/global/images/family/arm-gpu";
     expect(planFor(spec({ gpus: "GB200:4", image }), {})).toMatchObject({
@@ -41,7 +41,7 @@ describe("The machine type for a GPU", () => {
     expect(() => planFor(spec({ gpus: "GB200:8", image }), {})).toThrow(/comes as 4/);
   });
 
-  test("A fraction of a GPU is had by its machine type", () => {
+  test("A fraction of a GPU is ordered by its machine type", () => {
     expect(planFor(spec({ gpus: "RTX-PRO-6000" }), { machine_type: "g4-standard-24" })).toMatchObject({
       machineType: "g4-standard-24",
       accelerator: null,
@@ -51,7 +51,7 @@ describe("The machine type for a GPU", () => {
 });
 
 describe("Settings of the credential", () => {
-  test("flex-start waits for room for a bounded time and takes no reservation", async () => {
+  test("flex-start waits for capacity for a bounded time and uses no reservation", async () => {
     expect(await sent({ provisioning: "flex-start" })).toMatchObject({
       scheduling: { provisioningModel: "FLEX_START", instanceTerminationAction: "DELETE" },
       params: { requestValidForDuration: { seconds: "900" } },
@@ -93,7 +93,7 @@ describe("Settings of the credential", () => {
     });
   });
 
-  test("nothing of that is asked for unless it is set", async () => {
+  test("none of that is requested unless it is set", async () => {
     const body = await sent({});
     for (const name of ["params", "reservationAffinity", "shieldedInstanceConfig"])
       expect(body).not.toHaveProperty(name);

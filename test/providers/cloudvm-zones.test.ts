@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-it("one that had no room a moment ago is asked last", async () => {
+it("a zone that had no capacity recently is tried last", async () => {
   stub.on("POST", INSERT, failed({ code: "ZONE_RESOURCE_POOL_EXHAUSTED", message: "No room." }));
   stub.on("GET", `${INSERT}/${MACHINE}`, notFound());
   const provider = stub.provider();

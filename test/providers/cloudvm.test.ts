@@ -47,7 +47,7 @@ describe("one look at a machine", () => {
     expect(await look(instance({ status, networkInterfaces: undefined }))).toMatchObject({ phase: "starting" });
   });
 
-  it("a state that is left out is not an end", async () => {
+  it("a missing state does not mean an end", async () => {
     expect(await look({ name: MACHINE })).toMatchObject({ phase: "starting" });
   });
 
@@ -73,7 +73,7 @@ describe("one look at a machine", () => {
       });
   });
 
-  it("user and port are the owner's; the machine keeps the user that it was made with", async () => {
+  it("user and port are the owner's settings; the machine keeps its original user", async () => {
     expect(await look(instance(), { ssh_user: "ubuntu", ssh_port: "2222" })).toMatchObject({
       ssh: [{ host: "203.0.113.9", port: 2222, user: "ubuntu" }],
     });
@@ -90,7 +90,7 @@ describe("one look at a machine", () => {
     },
   );
 
-  it("an inner address that cannot be one is left out", async () => {
+  it("an impossible inner address is ignored", async () => {
     const networkInterfaces = [{ networkIP: "-x", accessConfigs: [{ natIP: "203.0.113.9" }] }];
     expect(await look(instance({ networkInterfaces }))).toMatchObject({ phase: "ready", privateAddress: null });
   });
@@ -113,7 +113,7 @@ describe("one look at a machine", () => {
     });
   });
 
-  it("a machine in place of another, a page or half a body is an error and no end", async () => {
+  it("another machine's answer, a page or half a body is an error and not an end", async () => {
     await expect(look(instance({ name: "other" }))).rejects.toMatchObject({ code: "provider_error" });
     for (const answer of [
       { status: 404, text: "<html>not found</html>" },
@@ -134,12 +134,12 @@ describe("one look at a machine", () => {
     await expect(stub.provider().inspect(handle(), never)).rejects.toMatchObject({ code: "provider_unreachable" });
   });
 
-  it("an outage of a moment is waited out", async () => {
+  it("a short outage is waited out", async () => {
     stub.on("GET", SELF, { status: 503 }, { cut: true }, { json: instance() });
     expect(await stub.provider().inspect(handle(), never)).toMatchObject({ phase: "ready" });
   });
 
-  it("keeps to the project and zone of the machine, whatever is set now", async () => {
+  it("keeps to the project and zone of the machine, whatever the settings are now", async () => {
     stub.on("GET", SELF, { json: instance() });
     const moved = stub.provider({ project: "another-1", zone: "europe-west4-a" });
     expect(await moved.inspect(handle(), never)).toMatchObject({ phase: "ready" });
@@ -174,7 +174,7 @@ describe("a machine that is not found", () => {
     expect(asked?.query.get("filter")).toBe("targetId=4200000000000000001");
   });
 
-  it("the first cause counts, not the clearing away, and only its own operations", async () => {
+  it("the first cause counts, not the cleanup, and only its own operations", async () => {
     const at = (second: number, change: Record<string, unknown>) =>
       operation({ insertTime: `2026-10-01T10:00:0${second}.000-07:00`, ...change });
     stub.on(
@@ -190,7 +190,7 @@ describe("a machine that is not found", () => {
     expect(await stub.provider().inspect(fresh(), never)).toMatchObject({ phase: "gone", why: matching(/preempted/) });
   });
 
-  it("is looked up without the filter where that is not understood", async () => {
+  it("is looked up without the filter if that is not understood", async () => {
     stub.on(
       "GET",
       OPERATIONS,
@@ -200,7 +200,7 @@ describe("a machine that is not found", () => {
     expect(await stub.provider().inspect(fresh(), never)).toMatchObject({ phase: "gone", why: matching(/preempted/) });
   });
 
-  it("while it is being deleted is gone once a second look and a listing of its zone agree", async () => {
+  it("is gone during its deletion once a second poll and a listing of its zone agree", async () => {
     stub.on("GET", OPERATIONS, listed(operation({ operationType: "delete", status: "RUNNING" })));
     const items = { [`zones/${ZONE}`]: { instances: [instance()] } };
     const goingOn = { phase: "broken", why: matching(/still going on/) };
@@ -219,7 +219,7 @@ describe("a machine that is not found", () => {
     }
   });
 
-  it("is not gone while it is being made, nor right after", async () => {
+  it("is not gone while it is being created, nor right after", async () => {
     const provider = stub.provider();
     const made = fresh();
     stub.on("GET", `${OPERATIONS}/operation-1`, operation({ status: "RUNNING" }));
@@ -290,7 +290,7 @@ describe("ending a machine", () => {
     expect(deletions()).toHaveLength(4);
   });
 
-  it("is content with what is gone or on its way", async () => {
+  it("accepts a machine that is gone or being deleted", async () => {
     for (const answer of [notFound(), apiError(400, "resourceNotReady", "The resource is not ready")]) {
       stub.on("DELETE", SELF, answer);
       await stub.provider().terminate(handle(), never);
@@ -303,7 +303,7 @@ describe("ending a machine", () => {
     expect(new Set(deletions().map((seen) => seen.query.get("requestId"))).size).toBe(1);
   });
 
-  it("throws what is worth another try", async () => {
+  it("throws an error that a retry may fix", async () => {
     for (const [answer, code] of [
       [apiError(500, "backendError", "x"), "provider_error"],
       [{ status: 404, text: "<html>" }, "provider_error"],
@@ -318,7 +318,7 @@ describe("ending a machine", () => {
     }
   });
 
-  it("does not end what an abort came before", async () => {
+  it("ends nothing after an abort", async () => {
     const gone = AbortSignal.abort(new DOMException("enough", "AbortError"));
     await expect(stub.provider().terminate(handle(), gone)).rejects.toThrow("enough");
     expect(stub.seen).toEqual([]);
@@ -335,7 +335,7 @@ describe("listing", () => {
   const otherHome = instance({ id: "56", name: "svc-zzzz9999-job-n0-1", labels: { "svc-owner": "zzzz9999" } });
   const lookalike = instance({ id: "57", name: "svc-abcd1234-x-n0-1", labels: {} });
 
-  it("brings every machine of ours, of all zones and pages, stopped ones too", async () => {
+  it("returns every machine of ours, of all zones and pages, stopped ones too", async () => {
     const second = instance({
       id: 43,
       name: "svc-abcd1234-job000000002-n0-1",
@@ -381,7 +381,7 @@ describe("listing", () => {
     expect(next?.query.get("pageToken")).toBe("p2");
   });
 
-  it("brings those of one node only, and nothing at all when there is nothing", async () => {
+  it("returns only those of one node, and nothing when there is nothing", async () => {
     const tenth = instance({ id: "44", name: "svc-abcd1234-job000000001-n01-1" });
     stub.on("GET", LISTING, page({ [`zones/${ZONE}`]: { instances: [instance(), tenth] } }));
     const owned = await stub.provider().listOwned("svc-abcd1234-job000000001-n0-", never);
@@ -419,7 +419,7 @@ describe("listing", () => {
     await expect(stub.provider().listOwned(OURS, never)).rejects.toMatchObject({ code: "provider_unreachable" });
   });
 
-  it("tells strangers apart, also one that only looks like ours", async () => {
+  it("recognises foreign machines, also one that only looks like ours", async () => {
     stub.on("GET", LISTING, page({ [`zones/${ZONE}`]: { instances: [instance(), stranger, otherHome, lookalike] } }));
     expect(await stub.provider().listForeign(OURS, never)).toEqual([
       { id: "55", name: "database" },
@@ -453,7 +453,7 @@ describe("the account", () => {
     ]);
   });
 
-  it("tells a wrong project, a missing right and a switched-off API apart", async () => {
+  it("distinguishes a wrong project, a missing permission and a disabled API", async () => {
     stub.on("GET", "", {
       status: 404,
       json: { error: { code: 404, message: "The resource 'projects/lab-1' was not found" } },

@@ -151,13 +151,13 @@ describe("cloudvm's answer to a create call", () => {
     expect(sendings()).toBe(1);
   }); // prettier-ignore
 
-  test("401 is asked once more with another token, and then is the key's fault", async () => {
+  test("401 is retried once with another token, and then is the key's fault", async () => {
     stub.on("POST", INSERT, apiError(401, "authError", "Invalid Credentials"));
     expect((await thrownBy(create())).code).toBe("credential_refused");
     expect(sendings()).toBe(2);
   });
 
-  test("429 is waited out within bounds; for ever, it was refused each time before it was carried out", async () => {
+  test("429 is waited out within bounds; a permanent one was refused each time before it was carried out", async () => {
     stub.on("POST", INSERT, { ...apiError(429, "rateLimitExceeded", "slow"), headers: { "retry-after": "100" } });
     const error = await thrownBy(create());
     expect([error.code, kindOf(error)]).toEqual(["provider_error", "never sent"]);
@@ -171,13 +171,13 @@ describe("cloudvm's answer to a create call", () => {
     expect(kindOf(await thrownBy(create()))).toBe("unknown");
   });
 
-  test("409 for a name that is taken is this order where the machine bears our mark", async () => {
+  test("409 for a taken name is this order if the machine has our mark", async () => {
     stub.on("POST", INSERT, apiError(409, "alreadyExists", "already exists"));
     stub.on("GET", SELF, { json: instance() });
     expect((await create()).name).toBe(MACHINE);
   });
 
-  test("409 for something else is a refusal once the machine is known not to exist", async () => {
+  test("409 for another conflict is a refusal once the machine is known not to exist", async () => {
     stub.on("POST", INSERT, apiError(409, "conflict", "The network is being changed"));
     stub.on("GET", SELF, notFound());
     const error = await thrownBy(create());

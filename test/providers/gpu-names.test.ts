@@ -26,7 +26,7 @@ test.each([
   expect(new Set(spellings.map(gpuKey)).size).toBe(1);
 });
 
-test("cards with names that are alike are different cards", () => {
+test("cards with similar names are different cards", () => {
   const names = [
     "A10",
     "A10g",
@@ -105,7 +105,7 @@ describe("podhost's own catalogue decides which GPUs are requested", () => {
     expect(gpuIdsSold("podhost", model, SOLD)).toEqual(ids);
   });
 
-  test("a name that it does not have fails before anything else is asked, with the nearest that can be rented", async () => {
+  test("an unknown name fails before any other request, with the nearest rentable names", async () => {
     const gpuTypes = SOLD.map(({ id, shownAs, memoryGb }) => ({ id, displayName: shownAs, memoryInGb: memoryGb }));
     const stub = await podhostStub(() => data({ gpuTypes }));
     const error = await thrownBy(stub.provider.listOffers(specOf({ gpus: "RTX 4081" }), never));
@@ -174,7 +174,7 @@ describe("podhost's own catalogue decides which GPUs are requested", () => {
   });
 });
 
-describe("market is asked by its own names", () => {
+describe("market is searched by its own names", () => {
   test.each<[string, string[]]>([
     ["RTX4080", ["RTX 4080"]],
     ["b200", ["B200"]],
@@ -212,7 +212,7 @@ test("cloudvm knows a GPU by every spelling", () => {
   expect(planFor(spec("H100 80GB:8"), {}).machineType).toBe(planFor(spec("H100:8"), {}).machineType);
 });
 
-test("every model of the menu is in the table of what its providers are asked for, or in their own", () => {
+test("every model of the menu is in the table of its providers' identifiers, or in their own", () => {
   for (const { model, providers } of GPU_CATALOGUE)
     for (const speaker of ["podhost", "market"] as const)
       // A10: on the menu that the specification fixes, but sold by no provider there.

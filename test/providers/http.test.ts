@@ -89,7 +89,7 @@ describe("a call", () => {
     ]);
   });
 
-  test("an answer of any status and no JSON is an answer; a page is known as one", async () => {
+  test("an answer of any status without JSON is an answer; a page is recognised", async () => {
     const base = await serve((_, response) => response.writeHead(502, { "content-type": "text/html" }).end("<html>no"));
     const answer = await client(base).call({ method: "GET", path: "/" });
     expect([answer.status, answer.json(), answer.isHtml]).toEqual([502, undefined, true]);

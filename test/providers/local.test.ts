@@ -27,7 +27,7 @@ const home = mkdtempSync(join(tmpdir(), "svc-local-"));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
 describe("runs of a home", () => {
-  it("lists those with living processes, also when only a daemon is left, and none of another home", async () => {
+  it("lists those with living processes, even if only a daemon is left, and none of another home", async () => {
     const run = newRun("setsid sleep 1000 & echo up; wait", {}, home);
     expect(listLocalRuns(home)).toEqual([]);
     await run.host.start(run.spec, {}, never);
@@ -49,7 +49,7 @@ describe("runs of a home", () => {
     expect(listLocalRuns(home)).toEqual([]);
   });
 
-  it("ends with proof a run that lives, one that has ended, and one that never was", async () => {
+  it("ends an active run, one that has ended, and one that never existed, with proof", async () => {
     const living = newRun("echo up; sleep 1000", {}, home);
     await living.host.start(living.spec, {}, never);
     const done = newRun("true", {}, home);
@@ -73,7 +73,7 @@ describe("runs of a home", () => {
 });
 
 describe("checkpoints", () => {
-  it("lists plain files and links to one, and copies one whole or not at all", async () => {
+  it("lists plain files and symlinks to one, and copies one completely or not at all", async () => {
     const run = newRun("true", {}, home);
     const dir = run.spec.checkpoint_dir;
     await run.host.start(run.spec, {}, never);
@@ -124,7 +124,7 @@ describe("checkpoints", () => {
 });
 
 describe("checkpoints that their owner may only read", () => {
-  it("are copied like any other, whoever runs the control plane", async () => {
+  it("are copied like any other, for any user of the control plane", async () => {
     const folder = mkdtempSync(join(tmpdir(), "svc-read-only-"));
     const file = join(folder, "model.pt");
     writeFileSync(file, "weights", { mode: 0o444 });
@@ -163,7 +163,7 @@ describe("finding Python", () => {
     expect(readFileSync(calls, "utf8")).toBe("x\n");
   });
 
-  it("passes over what is too old or broken on the PATH, but not over a Python that was named", async () => {
+  it("skips too old and broken ones on the PATH, but not a Python that was named", async () => {
     const old = fake("python3", "echo 3.7.9; echo /old/python3");
     fake("python", `exec ${python} "$@"`);
     expect((await findPython({ PATH: bin })).path).toMatch(/^\//);

@@ -75,7 +75,7 @@ describe("a machine whose id is none", () => {
 });
 
 describe("looking at a machine", () => {
-  test("running: the direct way first, then the proxy, and what it costs now", async () => {
+  test("running: the direct endpoint first, then the proxy, and its current price", async () => {
     expect(await look({})).toEqual({
       phase: "ready",
       address: "203.0.113.45",
@@ -108,7 +108,7 @@ describe("looking at a machine", () => {
     expect(status.phase === "ready" && status.ssh?.map(({ host, port }) => `${host}:${port}`)).toEqual(ways);
   });
 
-  test("running without any usable way in is not ready", async () => {
+  test("running without any usable endpoint is not ready", async () => {
     expect((await look({ ports: null, ssh_host: "$(id)" })).phase).toBe("starting");
   });
 
@@ -167,7 +167,7 @@ describe("looking at a machine", () => {
     expect(await phase()).toBe("ready");
   });
 
-  test("a price that rises is seen", async () => {
+  test("a rising price is noticed", async () => {
     let dph_total = 0.43;
     stub.routes[LIST] = () => page([machineRow({ dph_total })]);
     const provider = stub.provider();
@@ -177,7 +177,7 @@ describe("looking at a machine", () => {
     expect(await provider.inspect(HANDLE, signal)).toMatchObject({ priceMicro: 900_000 });
   });
 
-  test("two hundred looks at the same time cost one listing", async () => {
+  test("two hundred concurrent polls cost one listing", async () => {
     const rows = Array.from({ length: 60 }, (_, i) => machineRow({ id: 1 + i, label: `${PREFIX}${i}` }));
     stub.routes[LIST] = ({ query }) => {
       const from = Number(query.get("after_token") ?? 0);
@@ -195,7 +195,7 @@ describe("looking at a machine", () => {
 });
 
 describe("gone", () => {
-  test("takes a whole listing, and three seconds later the machine itself", async () => {
+  test("requires a complete listing, and three seconds later the machine itself", async () => {
     stub.routes[LIST] = () => page([]);
     stub.routes[GET] = () => NULL;
     expect(await stub.provider().inspect(HANDLE, signal)).toEqual({ phase: "gone" });
@@ -203,7 +203,7 @@ describe("gone", () => {
     expect((asked?.at ?? 0) - (listed?.at ?? 0)).toBeGreaterThanOrEqual(3_000);
   });
 
-  test("is not what a listing says that the machine contradicts", async () => {
+  test("does not follow from a listing that the machine contradicts", async () => {
     stub.routes[LIST] = () => page([]);
     stub.routes[GET] = () => ({ json: { instances: [machineRow()] } });
     expect((await stub.provider().inspect(HANDLE, signal)).phase).toBe("ready");
@@ -284,7 +284,7 @@ describe("gone", () => {
 });
 
 describe("listings", () => {
-  test("all pages; ours by the whole name, everything else is a stranger's", async () => {
+  test("have all pages; ours by the whole name, everything else is foreign", async () => {
     const labels = [`${NAME} \n`, `${PREFIX}job;rm -rf`, null, "svc-ffffffff-job-n0-1"];
     const rows = labels.map((label, at) => machineRow({ id: at === 0 ? 9001 : at + 1, label }));
     stub.routes[LIST] = ({ query }) =>
@@ -298,7 +298,7 @@ describe("listings", () => {
     ]);
   });
 
-  test("whole by its last page's token where the provider counts nothing", async () => {
+  test("are complete by the last page's token if the provider counts nothing", async () => {
     stub.routes[LIST] = () => ({ json: { success: true, instances: [machineRow()], next_token: null } });
     expect(await stub.provider().listOwned(PREFIX, signal)).toMatchObject([{ id: "9001", name: NAME }]);
   });
@@ -341,7 +341,7 @@ describe("listings", () => {
     expect(await codeOf(stub.provider().listOwned(PREFIX, signal))).toBe("provider_error");
   });
 
-  test("a question while an answer is on its way gets the next one, shared; an older answer does for who allows it", async () => {
+  test("give a call during a running answer the next one, shared; an older answer serves callers that allow it", async () => {
     const answers: ((value: number) => void)[] = [];
     const shared = new SharedLook(
       () => new Promise<number>((resolve) => answers.push(resolve)),
@@ -394,14 +394,14 @@ describe("ending a machine", () => {
     expect(await codeOf(stub.provider().terminate(HANDLE, signal))).toBe(code);
   });
 
-  test("asked too often: waits, and asks again", async () => {
+  test("too many requests: waits, and retries", async () => {
     let refusals = 2;
     stub.routes[DESTROY] = () => (refusals-- > 0 ? { status: 429, text: "API requests too frequent" } : NULL);
     await stub.provider().terminate(HANDLE, signal);
     expect(stub.calls.map((call) => call.at - (stub.calls[0]?.at ?? 0))).toEqual([0, 3_000, 9_000]);
   });
 
-  test("an id that is none is not sent anywhere", async () => {
+  test("an unusable id is not sent anywhere", async () => {
     expect(await codeOf(stub.provider().terminate({ ...HANDLE, id: "1/../../x" }, signal))).toBe("provider_error");
     expect(stub.calls).toEqual([]);
   });
@@ -463,8 +463,8 @@ describe("the account", () => {
   });
 });
 
-describe("the way in, and the way out", () => {
-  test("the key is attached again when it is asked for", async () => {
+describe("the endpoint, and the end", () => {
+  test("the key is attached again on request", async () => {
     stub.routes[ATTACH] = () => refusal(400, "invalid_args", "key already attached");
     await stub.provider().attachKey(HANDLE, signal);
     expect(stub.calls[0]?.body).toEqual({ ssh_key: PUBLIC_KEY });

@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-it("A full answer without an offer that fits proves no absence: the dearer offers are asked for, four times at most", async () => {
+it("A full answer without a matching offer proves no absence: more expensive offers are requested, four times at most", async () => {
   const bodies: Record<string, unknown>[] = [];
   const small = (from: number) =>
     Array.from({ length: 64 }, (_, i) => offerRow({ id: from + i, gpu_ram: 1_000, dph_total: (from + i) / 1_000 }));
@@ -33,7 +33,7 @@ it("A full answer without an offer that fits proves no absence: the dearer offer
   expect(bodies.length).toBeLessThanOrEqual(5);
 });
 
-it("An incomplete listing proves what it shows; a machine that it lacks is asked for by its id", async () => {
+it("An incomplete listing proves the existence of its rows; a missing machine is requested by its id", async () => {
   stub.routes[LIST] = () => page([machineRow()], null, 2);
   expect((await stub.provider().inspect(handle, signal)).phase).toBe("ready");
   stub.routes[LIST] = () => page([machineRow({ id: 1 })], null, 2);

@@ -37,7 +37,7 @@ describe("bidding", () => {
     expect(stub.count(SEARCH)).toBe(1);
   });
 
-  test("a bid is the least one and a tenth more, and its price includes the disk", async () => {
+  test("a bid is the minimum and a tenth more, and its price includes the disk", async () => {
     const [offer] = await offersOf({ min_bid: 0.2 }, { spot: "only" });
     expect(offer).toMatchObject({ id: "501", priceMicro: 240_000, extra: { bid_usd: "0.2200" } });
     expect(offer?.facts?.["terms"]).toContain("$0.42/h on demand");
@@ -57,7 +57,7 @@ describe("bidding", () => {
     expect(stub.calls.at(-1)?.body["dph_total"]).toBeUndefined();
   });
 
-  test("machines that take no bid below their price on demand are named when there is no offer", async () => {
+  test("machines that accept no bid below their price on demand are named when there is no offer", async () => {
     const offers = await offersOf({ min_bid: 0.5 }, { spot: "only" });
     expect(whyNotOthers(offers).join()).toContain("1 of its offers take no bid below their price on demand");
   });
@@ -70,7 +70,7 @@ describe("renting by a bid", () => {
     return stub.provider().create(offer, order({ spot: "only" }));
   };
 
-  test("sends the bid as the price of the machine, and never asks for a queued one", async () => {
+  test("sends the bid as the price of the machine, and never requests a queued one", async () => {
     stub.routes[CREATE] = () => ({ json: { success: true, new_contract: 9001 } });
     stub.routes["GET /api/v0/instances/9001/"] = () => ({ json: { instances: machineRow({ dph_total: 0.24 }) } });
     stub.routes["POST /api/v0/instances/9001/ssh/"] = () => ({ json: { success: true } });
@@ -100,14 +100,14 @@ describe("a bid that was beaten", () => {
   };
   const worked = [{ host: "203.0.113.45", port: 41022, user: "root" }];
 
-  test("ends a machine that worked as preempted, in the provider's words", async () => {
+  test("ends a machine that worked as preempted, with the provider's message", async () => {
     const status = await look({ ...beaten, actual_status: "exited", status_msg: "outbid by another user" }, worked);
     expect(status).toMatchObject({ phase: "broken", preempted: true });
     expect(status.phase === "broken" && status.why).toContain("outbid by another user");
     expect(status).not.toHaveProperty("elsewhere");
   });
 
-  test("is not waited for where the provider means to start the machine again by itself", async () => {
+  test("is not waited for if the provider means to start the machine again by itself", async () => {
     const status = await look({ ...beaten, intended_status: "running", actual_status: "exited" }, worked);
     expect(status).toMatchObject({ phase: "broken", preempted: true });
   });

@@ -29,14 +29,14 @@ async function thrownBy(act: Promise<unknown>): Promise<SvcError> {
 }
 
 describe("An address that is not served any more", () => {
-  test("is a refusal to create, in the provider's words, and no reason to ask for the next offer", async () => {
+  test("is a refusal to create, with the provider's message, and no reason to try the next offer", async () => {
     stub.routes["PUT /api/v0/asks/501/"] = () => refusal(410, "deprecated_endpoint", MOVED);
     const error = await thrownBy(stub.provider().create(OFFER, order()));
     expect(error).toMatchObject({ code: "provider_refused", retry: "never" });
     expect(error.message).toContain(`deprecated_endpoint: ${MOVED}`);
   });
 
-  test("does not read as an end that was accepted, and the next version of the address is tried", async () => {
+  test("does not count as an accepted end, and the next version of the address is tried", async () => {
     stub.routes["DELETE /api/v0/instances/9001/"] = () => refusal(410, "deprecated_endpoint", MOVED);
     expect((await thrownBy(stub.provider().terminate(HANDLE, signal))).message).toContain(MOVED);
     stub.routes["DELETE /api/v1/instances/9001/"] = () => ({ json: { success: true } });
@@ -64,14 +64,14 @@ describe("CUDA", () => {
     expect(stub.calls.at(-1)?.body["cuda_max_good"]).toEqual({ gte: 12.8 });
   });
 
-  test("The default image counts like any other, and an image that names no version asks for none", async () => {
+  test("The default image counts like any other, and an image that names no version requires none", async () => {
     expect(await hosts(undefined, 12.4, 12.8)).toEqual(["2"]);
     expect(await hosts("ubuntu:24.04", 11.4, "odd")).toEqual(["1", "2"]);
   });
 });
 
 describe("The start script", () => {
-  test("is packed whatever its length, and keeps a margin below what the provider takes", () => {
+  test("is packed at any length, and keeps a margin below the provider's limit", () => {
     for (const length of [10, 2_000, 4_000, 4_060, 4_090, 8_000]) {
       const script = startScript({ guard: `#!/bin/sh\n# ${"x".repeat(length)}\n`, publicKey: PUBLIC_KEY });
       expect(script).toMatch(/base64 -d \| gunzip/);

@@ -49,7 +49,7 @@ describe("searching", () => {
     return stub.provider().listOffers(spec(input), signal);
   };
 
-  test("asks for verified, rentable machines of the wished kind, cheapest first", async () => {
+  test("requests verified, rentable machines of the requested kind, cheapest first", async () => {
     await offers([offerRow()], {
       gpus: "A100:4",
       disk_gb: 200,
@@ -83,7 +83,7 @@ describe("searching", () => {
     expect(searches()[1]?.body).not.toHaveProperty("gpu_ram");
   });
 
-  test("returns the cheapest first, with what renting needs", async () => {
+  test("returns the cheapest first, with the data that renting needs", async () => {
     const dear = offerRow({ id: 7, ask_contract_id: undefined, dph_total: 0.9 });
     expect(await offers([dear, offerRow()])).toEqual([OFFER, { ...OFFER, id: "7", priceMicro: 900_000 }]);
   });
@@ -110,12 +110,12 @@ describe("searching", () => {
     ["a negative price", { dph_total: -1 }],
     ["a hostile id", { id: "../../x", ask_contract_id: undefined }],
   ];
-  test.each(unfit)("does not believe an offer that is %s", async (_what, changes) => {
+  test.each(unfit)("rejects an offer that is %s", async (_what, changes) => {
     const found = await offers([offerRow(changes), offerRow({ id: 502, ask_contract_id: 502, dph_total: 2 })]);
     expect(found.map((offer) => offer.id)).toEqual(["502"]);
   });
 
-  test("an offer outside of the region is none; one whose place is unknown neither", async () => {
+  test("drops an offer outside of the region, and one whose place is unknown", async () => {
     const rows = [
       offerRow({ geolocation: null }),
       offerRow(),
@@ -147,7 +147,7 @@ describe("searching", () => {
     expect(await stub.provider().listOffers(spec({ gpus }), signal)).toEqual([]);
   });
 
-  test("reads bare NaN in an answer as no price", async () => {
+  test("reads bare NaN in an answer as a missing price", async () => {
     stub.routes[SEARCH] = () => ({
       text: JSON.stringify({ offers: [offerRow({ dph_total: "@" }), offerRow({ id: 3, ask_contract_id: 3 })] }).replace(
         '"@"',
@@ -232,7 +232,7 @@ describe("renting", () => {
     expect(stub.calls.find((call) => call.method === "POST")?.body).toEqual({ ssh_key: PUBLIC_KEY });
   });
 
-  test("a key that cannot be attached, and a record that cannot be had, do not lose the machine", async () => {
+  test("a failed attachment of the key, and an unavailable record, do not lose the machine", async () => {
     stub.routes[CREATE] = () => made;
     stub.routes[GET] = () => ({ json: { instances: null } });
     stub.routes[ATTACH] = () => refusal(404, "no_such_instance");
@@ -321,7 +321,7 @@ describe("renting", () => {
     ["detail", { status: 429, json: { detail: "API requests too frequent" } }],
     ["code", refusal(429, "rate_limit_exceeded", "slow down")],
   ];
-  test.each(dialects)("asked too often (%s): waits, and asks once more", async (_what, reply) => {
+  test.each(dialects)("too many requests (%s): waits, and retries once", async (_what, reply) => {
     let asked = 0;
     stub.routes[CREATE] = () => (++asked === 1 ? reply : made);
     expect(await stub.provider().create(OFFER, order())).toMatchObject({ id: "9001" });
@@ -371,7 +371,7 @@ describe("renting", () => {
     expect(await Promise.all(meanwhile)).toEqual(["offer_taken"]);
   });
 
-  test("renting is paced", async () => {
+  test("renting is rate-limited", async () => {
     for (const id of [501, 502, 503]) stub.routes[`PUT /api/v0/asks/${id}/`] = () => refusal(404, "no_such_ask");
     const provider = stub.provider();
     for (const id of ["501", "502", "503"]) await codeOf(provider.create({ ...OFFER, id }, order()));
@@ -398,7 +398,7 @@ describe("renting", () => {
     expect(stub.calls[0]?.path).toBe("/api/v0/asks/..%2Finstances%2F1/");
   });
 
-  test("a long start script is packed and means the same", () => {
+  test("a long start script is packed and keeps its meaning", () => {
     const guard = `#!/bin/sh\n# ${"x".repeat(5_000)}\n`;
     const packed = startScript({ guard, publicKey: PUBLIC_KEY });
     expect(packed.length).toBeLessThanOrEqual(START_SCRIPT_MAX);

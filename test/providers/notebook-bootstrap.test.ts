@@ -61,7 +61,7 @@ describe("GET /v1/notebook/bootstrap", () => {
     }
   });
 
-  it("answers with a notebook whoever accepts one by name", async () => {
+  it("answers with a notebook to any client that accepts one by name", async () => {
     const headers = { accept: "text/html, Application/x-ipynb+JSON;q=0.9" };
     const reply = await ask({ port: await open(), path, headers });
     expect(reply.headers["content-type"]).toMatch(/^application\/x-ipynb\+json\b/);
@@ -85,7 +85,7 @@ describe("the cell, run", { tags: "needs/sshd" }, () => {
     return { ...said, endpoint: said.endpoint };
   };
 
-  it("lets svc in with what it printed, and gives sessions the notebook's libraries but none of its secrets", async () => {
+  it("lets svc in with its printed endpoint, and gives sessions the notebook's libraries but none of its secrets", async () => {
     runtime.program("nvidia-smi", '[ "$LD_LIBRARY_PATH" = /usr/lib64-nvidia ] && echo "GPU 0: T4 (UUID: x)"');
     const { out, endpoint } = await connected("bore", {
       LD_LIBRARY_PATH: "/usr/lib64-nvidia",
@@ -141,7 +141,7 @@ describe("the cell, run", { tags: "needs/sshd" }, () => {
     expect((await runtime.ssh(second.endpoint, "echo in")).out).toBe("in\n");
   });
 
-  it("leaves alone a process that only has the number of an old tunnel", async () => {
+  it("leaves alone a process that only reused the number of an old tunnel", async () => {
     await connected("bore");
     const pid = runtime.tunnelPid();
     await runtime.python(
@@ -153,7 +153,7 @@ cell["stop_tunnel"](${JSON.stringify(runtime.base)})`,
     process.kill(pid ?? 0);
   });
 
-  it("opens an ngrok tunnel with a token that stands nowhere, and waits until its address is known", async () => {
+  it("opens an ngrok tunnel with a token that is stored nowhere, and waits until its address is known", async () => {
     runtime.program(
       "ngrok",
       `import http.server, json, os, sys
@@ -181,7 +181,7 @@ server.serve_forever()`,
     expect((await runtime.ssh(endpoint, "echo in")).out).toBe("in\n");
   });
 
-  it("takes the address from what the agent logs, where its web service does not answer", async () => {
+  it("takes the address from the agent's log if its web service does not answer", async () => {
     runtime.program(
       "ngrok",
       `[ "$1" = version ] && exit
@@ -210,7 +210,7 @@ exec sleep 300`,
     expect(runtime.tunnelPid()).toBeNull();
   });
 
-  it("ends a tunnel that tells no address, and says what it said", async () => {
+  it("ends a tunnel without an address, and quotes its output", async () => {
     runtime.program("bore", 'echo "$$" >"$DIR/pid"; echo "could not reach the server"; exec sleep 300');
     const { out, endpoint } = await runtime.connect("bore", {}, "", 2);
     expect(endpoint).toBeNull();
@@ -244,7 +244,7 @@ if "${hidden}" == "sshd": inside["os"].geteuid = lambda: 0`;
     expect(out).not.toContain("Traceback");
   });
 
-  it("installs what is missing, and nothing where nothing is", async () => {
+  it("installs missing programs, and nothing else", async () => {
     const code = `inside = cell["install"].__globals__; real = inside["program"]
 inside["os"].geteuid = lambda: 0
 inside["program"] = lambda name: None if name == "rsync" else real(name)
@@ -259,7 +259,7 @@ cell["install"]()`;
     expect(readFileSync(join(runtime.dir, "calls"), "utf8").trim().split("\n")).toHaveLength(2);
   });
 
-  it("carries nothing that sshd would read as more than a value", async () => {
+  it("contains no text that sshd would read as more than a value", async () => {
     const env = {
       CUDA_A: 'x" y',
       CUDA_B: "x\nPort 1",

@@ -100,7 +100,7 @@ describe("the values that a person pastes", () => {
 });
 
 describe("the provider notebook", () => {
-  it("offers the one runtime that is set, at price 0", async () => {
+  it("offers the configured runtime, at price 0", async () => {
     expect(await provider({ host: "h.example", port: "17042" }).it.listOffers()).toEqual([
       { id: "at-h.example-17042", priceMicro: 0 },
     ]);
@@ -141,7 +141,7 @@ describe("the provider notebook", () => {
     });
   });
 
-  it("takes a command of the owner's settings, which needs neither host nor port", async () => {
+  it("uses a command of the owner's settings, which needs neither host nor port", async () => {
     const { it: notebook } = provider({ proxy_command: "/opt/way-in --stdio", ssh_user: "me" });
     const { ssh } = await notebook.create(offer, order);
     expect(ssh).toEqual([
@@ -149,7 +149,7 @@ describe("the provider notebook", () => {
     ]);
   });
 
-  it("follows a tunnel that was restarted, but not to another runtime", async () => {
+  it("follows a restarted tunnel, but not to another runtime", async () => {
     const { it: notebook, settings } = provider({ host: "a.example", port: "1", host_key: HOST_KEY });
     const handle = await notebook.create(offer, order);
     const now = async () => {

@@ -134,7 +134,7 @@ describe("a list is not complete", () => {
   });
 });
 
-describe("a list is whole", () => {
+describe("a list is complete", () => {
   test.each<[string, PageAnswer]>([
     ["bare", page(NAMES)],
     [
@@ -170,7 +170,7 @@ describe("a list is whole", () => {
   });
 });
 
-test("a parameter that is refused or ignored is followed by the next likely one, and then kept", async () => {
+test("a refused or ignored parameter is followed by the next likely one, and then kept", async () => {
   const request = list(({ cursor, after, page_token: token }) => {
     if (cursor !== undefined) return refusal;
     const at = Number(token ?? "0");
@@ -195,12 +195,12 @@ describe("a list that changes while its pages are read", () => {
       });
     };
 
-  test.each([true, false])("is read again until it stands still (total told: %s)", async (total) => {
+  test.each([true, false])("is read again until it stops changing (total reported: %s)", async (total) => {
     const eight = list(shrinking(total, 1));
     expect(await wholeList(eight)).toEqual(NAMES);
   });
 
-  test("is incomplete where it never does, and what any reading showed is kept", async () => {
+  test("is incomplete if it never stops, and rows of any reading are kept", async () => {
     let n = 0;
     const request = list(({ cursor = "0" }) =>
       cursor === "0" ? page(from(0), { nextCursor: "3" }) : page([`stranger-${(n += 1)}`]),
@@ -210,7 +210,7 @@ describe("a list that changes while its pages are read", () => {
     expect(rows).toEqual([...from(0), "stranger-1", "stranger-2", "stranger-3"]);
   });
 
-  test("is read once where its absences prove nothing", async () => {
+  test("is read once if its absences prove nothing", async () => {
     const request = list(FORMS["a token"] ?? (() => refusal), { provesAbsence: false });
     expect(await wholeList(request)).toEqual(NAMES);
     expect(request.calls.length).toBeLessThan(6);

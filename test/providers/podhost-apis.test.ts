@@ -73,7 +73,7 @@ describe("REST takes over", () => {
     expect(stub.names().at(-1)).toBe("myself");
   });
 
-  test("not where REST does not answer: then GraphQL is asked as before, for orders as well", async () => {
+  test("but not if REST does not answer: then GraphQL is used as before, for orders as well", async () => {
     const made = data({ podFindAndDeployOnDemand: pod() });
     const stub = await podhostStub(({ path, root }) =>
       path === "/graphql"
@@ -89,7 +89,7 @@ describe("REST takes over", () => {
 describe("an order that GraphQL refuses because it is not served any more", () => {
   const gone: Answer = { status: 410, json: { errors: [{ message: "Use REST v2." }] } };
 
-  test("is made by REST under the same name, once REST's list shows no pod of that name", async () => {
+  test("is made by REST under the same name, once REST's list shows no pod with that name", async () => {
     const stub = await podhostStub(both(() => gone, []));
     expect(await stub.provider.create(OFFER, orderOf())).toMatchObject({ id: "q7r2vd0kx1", name: orderOf().name });
     expect(stub.names()).toEqual(["podFindAndDeployOnDemand", "GET /v2/pods", "POST /v2/pods"]);
@@ -105,7 +105,7 @@ describe("an order that GraphQL refuses because it is not served any more", () =
     expect(stub.names()).not.toContain("POST /v2/pods");
   });
 
-  test("is looked up by its name where only a page in between says so", async () => {
+  test("is looked up by its name if only a page from a proxy says so", async () => {
     const stub = await podhostStub(both(() => ({ status: 404, raw: "<html>" }), []));
     expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe("outcome_unknown");
   });
@@ -138,7 +138,7 @@ describe.each(["graphql", "rest"])("%s: an order that is refused with 429", (api
     },
   );
 
-  test("by a page without a word about when to come back may stand for a request that was passed on", async () => {
+  test("by a page without a delay may mean a request that was passed on", async () => {
     const stub = await podhostStub(() => ({ status: 429, raw: "<html>slow down</html>" }), { api });
     expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe("outcome_unknown");
   });

@@ -32,7 +32,7 @@ async function lookFor(stub: Stub, seconds: number): Promise<{ status: MachineSt
 const withLog = (shown: unknown, log: () => Answer): Promise<Stub> =>
   podhostStub((asked) => (asked.path === LOGS ? log() : listing(shown)(asked)));
 
-describe("A pod whose image cannot be had", () => {
+describe("A pod whose image is unavailable", () => {
   test.each<[string, Answer, RegExp, true | undefined]>([
     [
       "text",
@@ -55,7 +55,7 @@ describe("A pod whose image cannot be had", () => {
     expect(after).toBeLessThanOrEqual(60);
   });
 
-  test("is waited for while its log says nothing, is not served or is an error, and the log is asked for seldom", async () => {
+  test("is waited for while its log is empty, not served or an error, and the log is read seldom", async () => {
     const answers: Answer[] = [{ raw: "pulling layer 3 of 12" }, { status: 404 }, { status: 500, raw: "oops" }];
     for (const answer of answers) {
       const stub = await withLog(pulling, () => answer);
@@ -64,7 +64,7 @@ describe("A pod whose image cannot be had", () => {
     }
   });
 
-  test("is not judged by what a container that runs has written", async () => {
+  test("is not judged by the output of a running container", async () => {
     const noWay = pod({ runtime: { ports: [] } });
     const stub = await withLog(noWay, () => ({ raw: "Error response from daemon: manifest unknown" }));
     expect((await lookFor(stub, 300)).status.phase).toBe("starting");
@@ -111,7 +111,7 @@ test("An endless log is read as far as it arrived", async () => {
   });
 });
 
-test("REST: a pod that stopped before its container ran, without a reason, is worth another machine", async () => {
+test("REST: a pod that stopped before its container ran, without a reason, justifies another machine", async () => {
   const stub = await podhostStub(() => ({ json: { pods: [restPod({ status: "EXITED", ssh: null })] } }), {
     api: "rest",
   });

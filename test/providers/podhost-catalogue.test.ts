@@ -35,8 +35,8 @@ function withPrice(price: string, kinds = 3 * PAGE): Promise<Stub> {
 }
 const spec = orderOf({ gpus: "RTX4090" }).spec;
 
-describe("A catalogue in pages of 100, most of whose prices are none,", () => {
-  test("with 10,000 entries is read to its last page, where the wanted GPU stands, in a bounded number of calls", async () => {
+describe("A catalogue in pages of 100, most of whose prices are malformed,", () => {
+  test("with 10,000 entries is read to its last page, which has the wanted GPU, in a bounded number of calls", async () => {
     const stub = await withPrice("0.69", KINDS);
     const offers = await stub.provider.listOffers(spec, never);
     expect(offers.map(({ priceMicro }) => priceMicro)).toEqual([690_000]);
@@ -53,7 +53,7 @@ describe("A catalogue in pages of 100, most of whose prices are none,", () => {
     );
   });
 
-  test("offers what costs nothing as what costs nothing", async () => {
+  test("offers a free machine as free", async () => {
     const stub = await withPrice("0");
     expect((await stub.provider.listOffers(spec, never)).map(({ priceMicro }) => priceMicro)).toEqual([0]);
   });

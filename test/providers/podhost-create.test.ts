@@ -50,7 +50,7 @@ const catalogue =
     data({ gpuTypes: types.filter(({ id }) => id === (body.variables.filter?.id ?? id)) });
 
 describe("offers", () => {
-  test("are every identifier of the model, cheapest first, priced for all its GPUs", async () => {
+  test("are all identifiers of the model, cheapest first, priced for all its GPUs", async () => {
     const stub = await podhostStub(
       catalogue(
         gpu(SXM),
@@ -174,7 +174,7 @@ describe("offers", () => {
   });
 });
 
-describe("a spec that no pod can ever be", () => {
+describe("a spec that no pod can ever match", () => {
   test.each<[Record<string, unknown>, string, string]>([
     [{ gpus: "cpu" }, "gpus_unsupported", "spec.gpus"],
     [{ gpus: "H100:9" }, "gpus_unsupported", "spec.gpus"],
@@ -190,7 +190,7 @@ describe("a spec that no pod can ever be", () => {
     expect(error.errors?.[0]?.field).toBe(field);
   });
 
-  test("images and regions as people write them pass", async () => {
+  test("images and regions in usual spellings pass", async () => {
     const { provider, asked } = await podhostStub(() => ({}));
     for (const image of ["pytorch/pytorch", "ghcr.io/a/b:1.0-x", "localhost:5000/a@sha256:abc", undefined])
       for (const region of ["EUR-IS-1", "AP-JP-1", "se", undefined]) provider.check(specOf({ image, region }));
@@ -207,7 +207,7 @@ const scriptIn = (args: string): string =>
   ).toString();
 
 describe("a create call", () => {
-  test("says all that is wanted, and holds no secret", async () => {
+  test("contains every requested value, and no secret", async () => {
     const stub = await podhostStub(() =>
       data({ podFindAndDeployOnDemand: pod({ runtime: null, createdAt: "2020-01-01T00:00:00Z" }) }),
     );
@@ -253,7 +253,7 @@ describe("a create call", () => {
     await run("sh", ["-n", "-c", script]);
   });
 
-  test("REST says the same in its own words", async () => {
+  test("REST sends the same in its own form", async () => {
     const stub = await podhostStub(() => ({ status: 201, json: restPod({ status: "PROVISIONING", ssh: null }) }), {
       api: "rest",
     });
@@ -367,7 +367,7 @@ describe("a create call", () => {
     expect(stub.asked).toHaveLength(1);
   });
 
-  test("a pod that is named was made, whatever else is complained of", async () => {
+  test("a named pod was made, whatever errors the answer also contains", async () => {
     const stub = await podhostStub(() => ({
       json: { errors: [{ message: none }], data: { podFindAndDeployOnDemand: pod() } },
     }));
@@ -428,7 +428,7 @@ describe("ending itself", () => {
     expect(stub.names()).toEqual(["podTerminate", "DELETE /v2/pods/pod7", "podStop", "POST /v2/pods/pod7/action"]);
   });
 
-  test("REST alone, and without an id or a key nothing is asked", async () => {
+  test("only REST, and without an id or a key nothing is requested", async () => {
     const stub = await podhostStub(() => ({ status: 204 }));
     expect(await turn(stub.url, true)).toBe(true);
     expect(stub.names()).toEqual(["DELETE /v2/pods/pod7"]);

@@ -7,7 +7,7 @@ import { selfEndScript } from "../../src/providers/podhost/start-command.ts";
 import { data, KEY, listing, never, orderOf, pod, podhostStub, PUBLIC_KEY, specOf, thrownBy } from "./podhost-stub.ts";
 
 const NAME = "svc-abc-job1-n0-1";
-describe("a pod whose id is none", () => {
+describe("a pod with an unusable id", () => {
   test.each(["../../x", "$(touch x)", "-rf", "a\nb"])(
     "%j: held by its name, used for nothing, and ended",
     async (id) => {

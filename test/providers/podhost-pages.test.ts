@@ -34,7 +34,7 @@ function pages(): (asked: Asked) => Answer {
   };
 }
 
-test("REST: a pod whose create answer was lost is found on the second page, behind the pods of strangers", async () => {
+test("REST: a pod whose create answer was lost is found on the second page, behind foreign pods", async () => {
   const stub = await podhostStub(pages(), REST);
   expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe("outcome_unknown");
   const owned = await stub.provider.listOwned("svc-", never);
@@ -63,7 +63,7 @@ test.each<[string, unknown]>([
   expect((await thrownBy(stub.provider.inspect(HANDLE, never))).code).toBe("provider_error");
 });
 
-test("REST: a pod on a page that could be read is there, though the next page fails", async () => {
+test("REST: a pod on a readable page exists, even if the next page fails", async () => {
   const stub = await podhostStub(
     ({ query }) =>
       query.get("cursor") === null
@@ -86,7 +86,7 @@ test.each<[string, Answer]>([
   expect((await thrownBy(stub.provider.listOwned("svc-", never))).message).toContain("is not complete");
 });
 
-test("GraphQL: what a call cost, and that the API will be retired, say nothing about the list", async () => {
+test("GraphQL: the cost of a call, and an announced retirement, say nothing about the list", async () => {
   const extensions = { cost: { remaining: 900 }, warnings: ["GraphQL is deprecated"] };
   const stub = await podhostStub(({ root }) =>
     root === "" ? { status: 404 } : { json: { data: { myself: { pods: [pod()] } }, extensions } },

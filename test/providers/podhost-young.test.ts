@@ -29,7 +29,7 @@ test.each([false, true])(
   },
 );
 
-test("a young pod that another process reached is gone once its end was taken, or the answer to that was lost", async () => {
+test("a young pod that another process reached is gone once its end was accepted, or the answer to that was lost", async () => {
   for (const [answer, phase] of [
     [data({ podTerminate: null }), "gone"],
     [{ cut: true }, "gone"],
@@ -42,7 +42,7 @@ test("a young pod that another process reached is gone once its end was taken, o
   }
 });
 
-test("one that was found a moment ago is young, whatever time the provider says it was made at", async () => {
+test("a pod that was found a moment ago is young, whatever time the provider reports", async () => {
   const stub = await podhostStub(listing(pod({ createdAt: "2026-06-01T03:00:00Z" })));
   const [found] = await stub.provider.listOwned("svc-", never);
   stub.script = listing();

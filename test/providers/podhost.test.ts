@@ -20,8 +20,8 @@ import {
 
 const BAD_HOSTS = ["-oProxyCommand=x", "a b", "../x", "root@h", "h/..", "$(id)", "", 7, null];
 
-describe("a look at a pod", () => {
-  test("running, with a public way to port 22, is ready at that way and its price", async () => {
+describe("a poll of a pod", () => {
+  test("running, with a public address of port 22, is ready at that endpoint and its price", async () => {
     const { provider } = await podhostStub(listing(pod()));
     expect(await provider.inspect(HANDLE, never)).toEqual({
       phase: "ready",
@@ -69,7 +69,7 @@ describe("a look at a pod", () => {
     expect(status).toMatchObject({ phase, why: expect.stringMatching(why) });
   });
 
-  test.each(BAD_HOSTS)("a host %j is never a way in", async (ip) => {
+  test.each(BAD_HOSTS)("a host %j is never an endpoint", async (ip) => {
     const ports = [{ ip, isIpPublic: true, privatePort: 22, publicPort: 22, type: "tcp" }];
     const graphql = await podhostStub(listing(pod({ runtime: { ports } })));
     expect(await graphql.provider.inspect(HANDLE, never)).toMatchObject({ phase: "starting" });
@@ -130,7 +130,7 @@ describe("a look at a pod", () => {
 });
 
 describe("gone", () => {
-  test("is what two complete looks, apart, do not have", async () => {
+  test("requires two complete polls, apart, without it", async () => {
     const stub = await podhostStub(listing());
     expect(await stub.provider.inspect(HANDLE, never)).toEqual({ phase: "gone" });
     expect(stub.names()).toEqual(["myself", "pod", "myself", "pod"]);
@@ -145,14 +145,14 @@ describe("gone", () => {
     expect(stub.names().filter((name) => name === "myself").length).toBeLessThanOrEqual(3);
   });
 
-  test("is not what the second look has again", async () => {
+  test("does not follow if the second poll has it again", async () => {
     const stub = await podhostStub(({ root }) =>
       root === "pod" ? data({ pod: null }) : data({ myself: { pods: stub.clock.pauses.length > 0 ? [pod()] : [] } }),
     );
     expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready" });
   });
 
-  test("is not what only the list lacks, nor what is found by its id alone", async () => {
+  test("does not follow if only the list lacks it, nor if it is found by its id alone", async () => {
     const stub = await podhostStub(({ root }) =>
       root === "pod" ? data({ pod: pod() }) : data({ myself: { pods: [] } }),
     );
@@ -178,7 +178,7 @@ describe("gone", () => {
     expect(await stub.provider.inspect(young, never)).toEqual({ phase: "gone" });
   });
 
-  test("a young pod that a list had may be gone sooner: ending it looks first", async () => {
+  test("a young pod that a list had may be gone sooner: ending it polls first", async () => {
     const stub = await podhostStub(listing(pod()));
     const young = { ...HANDLE, extra: { createdAt: new Date(stub.clock.now).toISOString() } };
     await stub.provider.terminate(young, never);
@@ -187,7 +187,7 @@ describe("gone", () => {
     expect(await stub.provider.inspect(young, never)).toEqual({ phase: "gone" });
   });
 
-  test("one whose id cannot be read any more, but bears the name, is still there", async () => {
+  test("a pod with an unreadable id, but the right name, still exists", async () => {
     const stub = await podhostStub(listing(pod({ id: "../../x" })));
     expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "broken" });
   });
@@ -278,7 +278,7 @@ describe("ending a pod", () => {
     expect((await thrownBy(stub.provider.terminate(HANDLE, never))).code).toBe(code);
   });
 
-  test("a list that fails does not keep it from being asked for", async () => {
+  test("a failing list does not prevent its end", async () => {
     const stub = await podhostStub(({ root }) =>
       root === "podTerminate" ? data({ podTerminate: null }) : { status: 500 },
     );
@@ -402,7 +402,7 @@ describe("the two APIs", () => {
     }
   });
 
-  test("api=graphql never switches, api=rest never asks the first, anything else is refused", async () => {
+  test("api=graphql never switches, api=rest never uses the first, any other value is refused", async () => {
     const first = await podhostStub(restOnly({ status: 410 }), { api: "graphql" });
     expect((await thrownBy(first.provider.listOwned("svc-", never))).message).toContain("not served any more");
     const second = await podhostStub(restOnly({ status: 500 }), { api: "rest" });
@@ -447,7 +447,7 @@ describe("the two APIs", () => {
     },
   );
 
-  test("REST: ending what is not there is fine, a conflict is not", async () => {
+  test("REST: ending a missing pod succeeds, a conflict does not", async () => {
     const stub = await podhostStub(({ method }) => (method === "DELETE" ? NO_POD : { json: { pods: [] } }), {
       api: "rest",
     });
@@ -465,7 +465,7 @@ describe("the two APIs", () => {
   });
 });
 
-test("a base address that would show the key is refused before anything is sent, and /graphql at its end is fine", async () => {
+test("a base address that would show the key is refused before anything is sent, and /graphql at its end is accepted", async () => {
   const stub: Stub = await podhostStub(listing());
   const build = (baseUrl: string) =>
     new PodhostProvider({

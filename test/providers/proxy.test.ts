@@ -83,14 +83,14 @@ describe("A call over https", { tags: "needs/openssl" }, () => {
     expect(seen).not.toContain(KEY);
   });
 
-  test("goes straight where NO_PROXY names its host, and to this computer", async () => {
+  test("goes straight if NO_PROXY names its host, and to this computer", async () => {
     const port = await provider((_request, response) => response.end("{}"));
     for (const env of [{ NO_PROXY: "example.org" }, { no_proxy: "127.0.0.1" }, {}])
       await call(client(`https://127.0.0.1:${port}`, { HTTPS_PROXY: await proxy(port), ...env }));
     expect(tunnels).toEqual([]);
   });
 
-  test("may have been sent where its answer is lost behind the tunnel", async () => {
+  test("may have been sent if its answer is lost behind the tunnel", async () => {
     const port = await provider((request) => request.socket.destroy());
     const error = await call(client("https://api.example.test", { HTTPS_PROXY: await proxy(port) })).catch(
       (e: unknown) => e,
@@ -114,7 +114,7 @@ describe("A call over https", { tags: "needs/openssl" }, () => {
   });
 });
 
-test("A call over plain http, which only this computer gets, goes through no proxy", async () => {
+test("A call over plain http, which only reaches this computer, uses no proxy", async () => {
   const port = await listening(createServer((_request, response) => response.end("{}")));
   const env = { HTTPS_PROXY: "http://127.0.0.1:9", HTTP_PROXY: "http://127.0.0.1:9", ALL_PROXY: "http://127.0.0.1:9" };
   const http = new ProviderHttp({ provider: "podhost", baseUrl: `http://127.0.0.1:${port}`, userAgent: "svc", env });

@@ -26,7 +26,7 @@ const FORMS: [string, { status: number; json?: unknown; text?: string }][] = [
 ];
 
 describe.each(["graphql", "rest"])("podhost by %s", (api) => {
-  test.each(FORMS)("tells %s", async (_form, { status, json, text }) => {
+  test.each(FORMS)("reports %s", async (_form, { status, json, text }) => {
     const answer: Answer = { status, ...(text === undefined ? { json } : { raw: text }) };
     const stub = await podhostStub(() => answer, { api });
     const { provider } = stub;
@@ -40,7 +40,7 @@ describe.each(["graphql", "rest"])("podhost by %s", (api) => {
     for (const [what, read] of reads) expect(await wordsOf(read()), what).toContain(WORDS);
   });
 
-  test("tells why a key is not known", async () => {
+  test("reports why a key is unknown", async () => {
     const stub = await podhostStub(() => ({ status: 401, json: { message: WORDS } }), { api });
     expect(await wordsOf(stub.provider.listOwned("svc-", never))).toContain(WORDS);
   });
@@ -49,7 +49,7 @@ describe.each(["graphql", "rest"])("podhost by %s", (api) => {
 describe("market", () => {
   let stub: Stub;
   afterEach(() => stub.close());
-  test.each(FORMS)("tells %s", async (_form, { status, json, text }) => {
+  test.each(FORMS)("reports %s", async (_form, { status, json, text }) => {
     stub = await new Stub().start();
     const reply: Reply = { status, ...(text === undefined ? { json } : { text }) };
     const provider: Provider = stub.provider();
@@ -83,7 +83,7 @@ describe("market", () => {
 describe("cloudvm", () => {
   let stub: CloudStub;
   afterEach(() => stub.close());
-  test.each(FORMS.filter(([form]) => !/details?$/.test(form)))("tells %s", async (_form, { status, text }) => {
+  test.each(FORMS.filter(([form]) => !/details?$/.test(form)))("reports %s", async (_form, { status, text }) => {
     stub = await new CloudStub().listen();
     const error = { error: { code: status, message: WORDS } };
     const answer = { status, ...(text === undefined ? { json: error } : { text }) };

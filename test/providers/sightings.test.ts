@@ -101,7 +101,7 @@ describe("Sightings", () => {
     expect(sightings.doubt("b", 0, HERE)).toContain(NOT_YET);
   });
 
-  it("A request to end that failed before it was sent is taken back", () => {
+  it("A failed termination that was never sent is taken back", () => {
     const sightings = new Sightings(LAG_MS, () => 0);
     sightings.seen("m");
     sightings.ending("m", true);

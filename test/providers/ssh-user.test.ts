@@ -26,7 +26,7 @@ describe("podhost", () => {
     expect(await provider.inspect(handle, never)).toMatchObject({ phase: "ready", ssh: [{ user }] });
   });
 
-  test("one that can be no name is refused before anything is asked for", async () => {
+  test("an impossible user name is refused before any request", async () => {
     const stub = await podhostStub(() => data({}), { ssh_user: NO_NAME });
     await expect(stub.provider.listOffers(specOf(), never)).rejects.toMatchObject({ code: "credential_missing" });
     expect(stub.names()).toEqual([]);
@@ -48,7 +48,7 @@ describe("market", () => {
     expect(status.phase === "ready" && new Set(status.ssh?.map((way) => way.user))).toEqual(new Set([user]));
   });
 
-  test("one that can be no name is refused before anything is asked for", async () => {
+  test("an impossible user name is refused before any request", async () => {
     stub.settings = { ssh_user: NO_NAME };
     await expect(stub.provider().listOffers(spec(), never)).rejects.toMatchObject({ code: "credential_missing" });
     expect(stub.calls).toEqual([]);

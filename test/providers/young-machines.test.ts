@@ -86,7 +86,7 @@ describe("cloudvm", () => {
     expect((await unlucky.inspect(made, never)).phase).toBe("starting");
   });
 
-  it("is not ordered again so late that it could come after the horizon", async () => {
+  it("is not ordered again so late that it could arrive after the horizon", async () => {
     stub.on("POST", INSERT, () => {
       stub.nowMs += 31_000;
       return { status: 503, text: "<html>busy</html>" };

@@ -17,7 +17,7 @@ test("a drawing is the same for the same seed, differs for another, and has each
   expect(drawCells(choice, whole.length + 10, false)).toHaveLength(whole.length + 10);
 });
 
-test("several runs in each world make up the number that was asked for; their nodes share the machines; a notebook has one", () => {
+test("several runs in each world add up to the requested number; their nodes share the machines; a notebook has one", () => {
   const drawn = drawCells(choice, 200, true, 6);
   expect(runsOf(drawn.map((cell) => ({ cell })))).toBe(200);
   for (const { provider, runs = 1, nodes = 1 } of drawn.slice(0, -1))
@@ -27,7 +27,7 @@ test("several runs in each world make up the number that was asked for; their no
   expect(gangs.every(({ provider }) => provider !== "market" && provider !== "notebook")).toBe(true);
 });
 
-test("each pair has two faults that the provider knows; success fits only where it fits both", () => {
+test("each pair has two faults that the provider knows; success is allowed only if each fault allows it", () => {
   const pairs = drawCells(choice, 300, true);
   for (const { provider, fault, also } of pairs) {
     expect([fault, also]).not.toContain("none");

@@ -82,7 +82,7 @@ describe.concurrent("a rented machine", () => {
     });
   });
 
-  it("opens a shell where its project lies", async () => {
+  it("opens a shell in its project folder", async () => {
     await within({ provider: "podhost", seconds: 12, lines: 100 }, async (world) => {
       const over = world.live();
       await world.passed("log");

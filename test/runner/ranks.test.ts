@@ -76,7 +76,7 @@ for i in range(300):
     expect(others.every((line) => line === "" || line.startsWith("svc: ") || line === "torchrun starts")).toBe(true);
   });
 
-  it("shows a progress bar while it moves, and every state of it, on lines of its rank", async () => {
+  it("shows a progress bar as it moves, and every state of it, on lines of its rank", async () => {
     const code = `
 import os, sys, time
 if os.environ["RANK"] == "0":
@@ -115,7 +115,7 @@ os.write(1, b"ended\\n[rank%d]: Traceback\\nlast words" % int(rank))
   });
 });
 
-it("A single process has its bytes unchanged", async () => {
+it("A single process's bytes stay unchanged", async () => {
   const { log } = await finish(await startRun([python, "-c", "import os; os.write(1, b'a\\rb\\n\\rc'); os.write(2, b'd')"]));
   expect(log.toString()).toBe("a\rb\n\rcd");
 });

@@ -32,7 +32,7 @@ async function outcome(run: TestRun) {
   return { ...read(log), status };
 }
 
-describe("metrics of a process whose stdout leads elsewhere", () => {
+describe("metrics of a process whose stdout goes elsewhere", () => {
   it.each([
     ["a file", `"$PYTHON" -c "$THREE" > /dev/null 2>&1`],
     ["a pipe to tee", `"$PYTHON" -c "$THREE" 2>&1 | tee /dev/null > /dev/null`],
@@ -47,7 +47,7 @@ describe("metrics of a process whose stdout leads elsewhere", () => {
     expect(metrics).toEqual(STORED);
   });
 
-  it("are stored once, behind the text that was printed before them, when stdout is that of the run", async () => {
+  it("are stored once, after text that was printed before them, if stdout is that of the run", async () => {
     const run = await startRun(py(THREE), given());
     const { log } = await finish(run);
     const { text, metrics } = read(log);
@@ -81,7 +81,7 @@ for method in ("fork", "spawn"):
     for (const line of lines) expect(new Set(line.trim().split(" ")).size).toBe(1);
   });
 
-  it("keep clear of records that an older package writes to stdout at the same time", async () => {
+  it("do not mix with records that an older package writes to stdout at the same time", async () => {
     const code = `
 import os, svc
 if os.fork() == 0:
@@ -127,7 +127,7 @@ while not os.path.exists(os.environ["SVC_RUN_DIR"] + "/go"): pass
     expect(metrics).toEqual(STORED);
   });
 
-  it("take the same way as announced checkpoints", async () => {
+  it("use the same channel as announced checkpoints", async () => {
     const code = `import svc\nwith svc.atomic_save("last.txt", step=3, mode="w") as file: file.write("x")`;
     const run = newRun([python, "-c", `import subprocess, sys; subprocess.run([sys.executable, "-c", ${JSON.stringify(code)}], capture_output=True, check=True)`]);
     run.spec.env = { ...env, SVC_CHECKPOINT_DIR: run.spec.checkpoint_dir };
@@ -172,7 +172,7 @@ subprocess.run([sys.executable, "-c", "import svc; svc.log({'loss': 2}, step=2)"
     expect(lstatSync(path).isFIFO()).toBe(true);
   });
 
-  it("is not needed: a process that finds a file in its place says so once and uses stdout", async () => {
+  it("is optional: a process that finds a file in its place reports it once and uses stdout", async () => {
     const code = `
 import os, svc
 at = os.environ["SVC_RECORDS"]

@@ -11,7 +11,7 @@ import { changedRunner, ended, finish, never, newNonce, newRun, processesWith, p
 const py = (code: string, ...args: string[]): string[] => [python, "-u", "-c", code, ...args];
 
 describe("the environment of the script", () => {
-  it("gives the arguments exactly: spaces, quotes, line breaks, Unicode, empty ones, things that look like options", async () => {
+  it("contains the arguments exactly: spaces, quotes, line breaks, Unicode, empty ones, option-like ones", async () => {
     const args = ["", " ", "a b", "it's", '"q"', "new\nline", "tab\t", "naïve ☃ 日本 🙂", "$HOME `id` $(id)", "--", "-x", "*", "\\", "\u007f\u0001"];
     const run = await startRun(py("import sys, json; print(json.dumps(sys.argv[1:]))", ...args));
     const { status, log } = await finish(run);
@@ -72,7 +72,7 @@ describe("how it ends", () => {
     expect(status).toMatchObject({ phase: "exited", exit_code: code, signal: `SIG${name}`, stopped: false, oom: false });
   });
 
-  it("says precisely why a script cannot be started, however often it is asked, and leaves no secret behind", async () => {
+  it("reports exactly why a script cannot be started, at every attempt, and leaves no secret behind", async () => {
     const plain = newRun([]);
     mkdirSync(plain.runDir, { recursive: true });
     const script = join(plain.runDir, "plain.txt");
@@ -101,7 +101,7 @@ describe("how it ends", () => {
 });
 
 describe("the log", () => {
-  it("keeps bytes as they were written: bad UTF-8, NUL, \\r, a last line without end", async () => {
+  it("keeps raw bytes: bad UTF-8, NUL, \\r, a last line without end", async () => {
     const bytes = Buffer.concat([randomBytes(100_000), Buffer.from("\xff\xfe\0\r50%\rno end", "latin1")]);
     const run = newRun([]);
     mkdirSync(run.runDir, { recursive: true });
@@ -119,7 +119,7 @@ describe("the log", () => {
     await run.host.stop(0, never);
   });
 
-  it("tells when bytes were written, the first entry covering the first byte", async () => {
+  it("records when bytes were written, the first entry covering the first byte", async () => {
     const before = Date.now();
     const run = await startRun("echo first; sleep 0.4; echo second");
     await ended(run);
@@ -134,7 +134,7 @@ describe("the log", () => {
 });
 
 describe("start, repeated", () => {
-  it("starts a nonce once: at the same time, while it runs, after its end, from another host", async () => {
+  it("starts a nonce once: at the same time, during the run, after its end, from another host", async () => {
     const run = newRun("echo x; sleep 0.3");
     const others = [run.host, run.host, new LocalHost({ runDir: run.runDir, runnerPath, python })];
     const all = await Promise.all(others.map((h) => h.start(run.spec, { A: "1" }, never)));
@@ -225,7 +225,7 @@ def main(argv):
     expect(existsSync(join(run.runDir, "env.json"))).toBe(false);
   });
 
-  it("may be repeated where it could not be begun: nothing had claimed the nonce", async () => {
+  it("may be repeated if it could not begin: nothing had claimed the nonce", async () => {
     const run = newRun("echo x");
     mkdirSync(run.runDir, { recursive: true });
     writeFileSync(join(run.runDir, "spool"), "in the way");
@@ -235,7 +235,7 @@ def main(argv):
     expect((await finish(run)).status).toMatchObject({ phase: "exited", exit_code: 0 });
   });
 
-  it("does not start what was stopped before it started", async () => {
+  it("does not start a run that was stopped before it started", async () => {
     const run = newRun("echo never");
     mkdirSync(run.runDir, { recursive: true });
     writeFileSync(join(run.runDir, "spec.json"), JSON.stringify(run.spec));
@@ -246,7 +246,7 @@ def main(argv):
 });
 
 describe("samples", () => {
-  it("measures the whole tree of processes, and says null for what it cannot", async () => {
+  it("measures the whole tree of processes, and returns null for an unmeasurable value", async () => {
     // Only the child computes, in a session of its own, and for as long as it takes a busy computer to give it this much time.
     const spin = "import os, time\nx = bytearray(50 << 20)\nif os.fork():\n  os.wait()\nelse:\n  os.setsid()\n  x = bytearray(50 << 20)\n  while time.process_time() < 1.5: pass";
     const run = await startRun(py(spin), { sample_seconds: 0.5, env: {} });
@@ -314,7 +314,7 @@ m.Sampler.begin = begin_without
     expect(samples[0]).toMatchObject({ gpus: null });
   });
 
-  it("reads GPUs by nvidia-smi: not available is null, a failing or hanging one is null and holds nothing up", async () => {
+  it("reads GPUs by nvidia-smi: a missing one is null, a failing or hanging one is null and delays nothing", async () => {
     const check = async (script: string): Promise<unknown> => {
       const run = newRun("sleep 1.2");
       mkdirSync(run.runDir, { recursive: true });

@@ -50,7 +50,7 @@ function spoolBytes(run: TestRun): number {
 }
 
 describe("a flood", () => {
-  it("brings 200 MB through a spool of 4 MiB, whole and in order, and keeps the spool small", async () => {
+  it("passes 200 MB through a spool of 4 MiB, completely and in order, and keeps the spool small", async () => {
     const run = newRun([], { spool_cap_bytes: 4 * MIB });
     mkdirSync(run.runDir, { recursive: true });
     const hashFile = join(run.runDir, "hash");
@@ -65,7 +65,7 @@ describe("a flood", () => {
     await expect(run.host.readLog(0, 10, never)).rejects.toMatchObject({ code: "runner_failed" });
   });
 
-  it("holds the script back at the cap until the log is acknowledged, and a stop still works", async () => {
+  it("blocks the script at the cap until the log is acknowledged, and a stop still works", async () => {
     const run = newRun([], { spool_cap_bytes: MIB });
     mkdirSync(run.runDir, { recursive: true });
     run.spec.argv = flood(50 * MIB, join(run.runDir, "hash"));
@@ -85,7 +85,7 @@ describe("a flood", () => {
 });
 
 describe("a new control plane", () => {
-  it("re-attaches to a running run by its folder alone, reads on where the old one was, and can end it", async () => {
+  it("re-attaches to a running run by its folder alone, continues where the old one was, and can end it", async () => {
     const run = await startRun("echo one; while ! [ -e go ]; do sleep 0.02; done; echo two; sleep 100", { cwd: mkdtempSync(join(tmpdir(), "svc-go-")) });
     await until(run, "one\n");
     const fresh = new LocalHost({ runDir: run.runDir, runnerPath, python });
@@ -99,7 +99,7 @@ describe("a new control plane", () => {
     rmSync(run.spec.cwd, { recursive: true });
   });
 
-  it("notices growth by its watch and not by its tick, gives up its watches, and hears an abort", async () => {
+  it("notices growth by its watch and not by its timer, closes its watches, and obeys an abort", async () => {
     const run = newRun([]);
     mkdirSync(run.runDir, { recursive: true });
     const fifo = join(run.runDir, "fifo");
@@ -175,7 +175,7 @@ for n in range(2):
     time.sleep(0.3)
 `;
 
-  it("keeps the last words of a script that ends while its log waits for room", { tags: "needs/mounts" }, async () => {
+  it("keeps the last output of a script that ends while its log waits for space", { tags: "needs/mounts" }, async () => {
     const mount = mkdtempSync(join(tmpdir(), "svc-last-"));
     const go = `${mount}.go`;
     expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "svc-test", mount]).status).toBe(0);

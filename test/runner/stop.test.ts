@@ -39,7 +39,7 @@ async function runnerPid(run: TestRun): Promise<number> {
 }
 
 describe("stop", () => {
-  it("lets a script that hears TERM end in its own way", async () => {
+  it("lets a script that handles TERM end in its own way", async () => {
     const run = await startRun("trap 'echo saved; exit 5' TERM; echo up; while :; do sleep 0.05; done", { stop_grace_seconds: 20 });
     await until(run, "up");
     await run.host.stop(20, never);
@@ -49,7 +49,7 @@ describe("stop", () => {
     await leavesNothing(run);
   });
 
-  it("kills what ignores TERM after the grace, and not before", async () => {
+  it("kills a process that ignores TERM after the grace, and not before", async () => {
     const run = await startRun(py("import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\nwhile True: time.sleep(100)"));
     await until(run, "up");
     const begin = Date.now();
@@ -59,7 +59,7 @@ describe("stop", () => {
     await leavesNothing(run);
   });
 
-  it("ends a script that stopped itself, a tree that forks without end, and daemons in sessions of their own", async () => {
+  it("ends a script that stopped itself, a tree that forks without end, and daemons in their own sessions", async () => {
     const stopped = await startRun("echo up; kill -STOP $$");
     // Only the first of them forks on: a tree whose every member did would take this computer before a busy one came to end it.
     const forks = await startRun(py("import os, time\nprint('up')\nwhile True:\n  pid = os.fork()\n  if pid == 0:\n    if os.fork() == 0: os.setsid(); time.sleep(0.5)\n    os._exit(0)\n  os.waitpid(pid, 0)\n  time.sleep(0.02)"));
@@ -82,7 +82,7 @@ describe("stop", () => {
     expect(await ended(run)).toMatchObject({ phase: "exited", stopped: true, signal: "SIGKILL" });
   });
 
-  it("takes TERM to the runner itself as an order to stop", async () => {
+  it("treats TERM to the runner itself as an order to stop", async () => {
     const run = await startRun("echo up; sleep 100");
     await until(run, "up");
     kill(await runnerPid(run), "SIGTERM");
@@ -99,7 +99,7 @@ describe("stop", () => {
     await leavesNothing(run);
   });
 
-  it("wins or loses cleanly against a start at the same moment: nothing is left, and the nonce is spent", async () => {
+  it("wins or loses cleanly against a start at the same moment: no process is left, and the nonce is used", async () => {
     for (let i = 0; i < 20; i++) {
       const run = newRun("setsid sleep 1000 & sleep 1000");
       const starting = run.host.start(run.spec, {}, never);
@@ -114,7 +114,7 @@ describe("stop", () => {
     }
   });
 
-  it("keeps its grace, when the order comes while the run is being started", async () => {
+  it("keeps its grace, when the order arrives during the start of the run", async () => {
     const run = newRun("trap '' TERM; sleep 1000", { stop_grace_seconds: 300 });
     const order = JSON.stringify({ nonce: run.spec.nonce, grace: 0.1 });
     const starting = changedRunner(
@@ -142,7 +142,7 @@ m.read_json = read_and_order
 });
 
 describe("the end of the script", () => {
-  it("ends what it left behind, lets it say its last words, and is not called stopped", async () => {
+  it("ends leftover processes, keeps their last output, and does not count as stopped", async () => {
     const run = await startRun("(trap 'echo last words; exit' TERM; echo up; while :; do sleep 0.05; done) & sleep 0.3; exit 3", {
       stop_grace_seconds: 20,
     });
@@ -152,7 +152,7 @@ describe("the end of the script", () => {
     await leavesNothing(run);
   });
 
-  it("leaves no daemon, though it ignores TERM and has its own session", async () => {
+  it("leaves no daemon, even one that ignores TERM and has its own session", async () => {
     const run = await startRun(py(DAEMON), { stop_grace_seconds: 0.2 });
     const { status, log } = await finish(run);
     expect(status).toMatchObject({ phase: "exited", exit_code: 0 });
@@ -162,7 +162,7 @@ describe("the end of the script", () => {
 });
 
 describe("a runner that was killed", () => {
-  it("takes its script with it, is reported as lost, and a sweep ends the daemons that it left", async () => {
+  it("ends its script with it, is reported as lost, and a sweep ends the daemons that it left", async () => {
     const run = await startRun(py(`${DAEMON}\nprint('up')\ntime.sleep(100)`));
     const log = await until(run, "up");
     const daemon = Number(/daemon (\d+)/.exec(log)?.[1]);
@@ -194,7 +194,7 @@ describe("a runner that was killed", () => {
     expect(pids.filter(([pid]) => readCommand(pid).startsWith("sleep"))).toEqual([]);
   });
 
-  it("never harms a process that has got the number of an old one", async () => {
+  it("never harms a process that reused an old one's number", async () => {
     const run = await startRun("sleep 100");
     const status = await run.host.status(never);
     kill(await runnerPid(run), "SIGKILL");

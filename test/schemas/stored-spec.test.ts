@@ -7,7 +7,7 @@ import { sealSpec, unsealSpec } from "../../src/secrets/sealed-spec.ts";
 
 const spec = RunSpec.parse({ entrypoint: "train.py", args: ["--lr", "0.1"], stop_grace_seconds: 90 });
 
-it("A spec is read as it was stored, without the version of its row", () => {
+it("A spec is read unchanged, without the version of its row", () => {
   const text = storedSpec(spec);
   expect(JSON.parse(text)).toMatchObject({ spec_version: 1 });
   expect(specOf({ spec: text })).toEqual(spec);

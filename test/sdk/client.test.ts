@@ -92,7 +92,7 @@ test("a silent server costs no more than the deadline", async () => {
   expect(e.message).toContain("no answer in time");
 });
 
-test("an answer is capped after inflation", async () => {
+test("an answer is limited after decompression", async () => {
   const bomb = gzipSync(Buffer.alloc(8 * 1024 * 1024, "a"));
   const client = await serve((_, res) => void res.writeHead(200, { "content-encoding": "gzip" }).end(bomb), {
     bytesMax: 1024 * 1024,
@@ -108,7 +108,7 @@ test("a port without a listener is `unreachable`, with the remedy", async () => 
   expect(e.hint).toContain("svc serve");
 });
 
-test("a control plane that did not answer once is held until there is another: it may only be slow", async () => {
+test("a control plane that did not answer once stays held until there is another: it may only be slow", async () => {
   const home = mkdtempSync(join(tmpdir(), "svc-held-"));
   let held = 0;
   let left = 0;
@@ -147,7 +147,7 @@ test("an id cannot lead to another path", async () => {
   expect(urls).toEqual(["/jobs/..%2Fv1%2Fmachines%3Fx%3D1%23y"]);
 });
 
-test("the token is sent only once it is demanded", async () => {
+test("the token is sent only on demand", async () => {
   const seen: (string | undefined)[] = [];
   const client = await serve(
     (req, res) => {
@@ -161,7 +161,7 @@ test("the token is sent only once it is demanded", async () => {
   expect(seen).toEqual([undefined, "Bearer secret", "Bearer secret"]);
 });
 
-test("a followed log is its bytes from the offset, and a cut link is an error, not an end", async () => {
+test("a followed log is its bytes from the offset, and a cut connection is an error, not an end", async () => {
   const urls: string[] = [];
   const client = await serve((req, res) => {
     urls.push(req.url ?? "");

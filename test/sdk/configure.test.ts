@@ -105,7 +105,7 @@ test("the registry is sent once: this process's environment, whole paths, and on
   vi.unstubAllEnvs();
 });
 
-test("the catalogue is there without a control plane", () => {
+test("the catalogue needs no control plane", () => {
   expect(vramFor("A100")).toBe(80);
   expect(vramFor("a100")).toBe(80);
   expect(listGpus("notebook").map((g) => g.model)).toEqual(["A100", "V100", "T4"]);

@@ -51,7 +51,7 @@ test("values that JSON lacks travel as words, and a value that is not a number i
   expect(err.trim().split("\n")).toHaveLength(3);
 });
 
-test("a large map goes over several lines of at most 4096 bytes with one n, and loses nothing", () => {
+test("a large map is split into several lines of at most 4096 bytes with one n, and loses nothing", () => {
   const { out, records } = script(
     'log(Object.fromEntries(Array.from({ length: 900 }, (_, i) => ["größe/" + i, i])), 1); log({ x: 1 }, 2)',
     { SVC_METRICS_MARK: MARK },
@@ -61,12 +61,12 @@ test("a large map goes over several lines of at most 4096 bytes with one n, and 
   expect(records.at(-1)).toMatchObject({ n: 2, s: 2, m: { x: 1 } });
 });
 
-test("only rank 0 records, unless all ranks are asked for", () => {
+test("only rank 0 records, unless all ranks are requested", () => {
   const { records } = script("log({ a: 1 }, 0); log({ b: 1 }, 0, true)", { SVC_METRICS_MARK: MARK, RANK: "3" });
   expect(records.map((r) => [r.r, r.m])).toEqual([[3, { b: 1 }]]);
 });
 
-test("never throws, whatever it is given", () => {
+test("never throws, for any input", () => {
   const { err } = script(
     "log(null); log(undefined, 1); log({ get a() { throw new Error('no'); } }); log('abc'); console.error('alive')",
     { SVC_METRICS_MARK: MARK },

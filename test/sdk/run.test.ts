@@ -82,7 +82,7 @@ test("a script that ends during a run ends the run gracefully before it exits", 
   expect(running()).toBeNull();
 });
 
-test("a terminal shows the steps of a run that is waited for", () => {
+test("a terminal shows the steps of a run during a wait", () => {
   const body = `import { run } from ${sdk}; await run({ task: { entrypoint: "count.py", args: ["12", "3"] }, wait: true });`;
   const pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
   const argv = ["-c", pty, process.execPath, "--input-type=module", "-e", body];
@@ -93,7 +93,7 @@ test("a terminal shows the steps of a run that is waited for", () => {
   expect(seen.stdout).toMatch(/\nsvc: \w+ failed after \d+ s, exit code 3: The script ended with exit code 3\..*\r\n/);
 });
 
-test("a progress bar is seen while it moves, and its line comes whole", async () => {
+test("a progress bar appears as it moves, and its line arrives completely", async () => {
   at.file(
     "bar.py",
     `import os, sys, time
@@ -116,7 +116,7 @@ console.log(JSON.stringify({ states, lines: lines.map((l) => l.split("\\r").at(-
   expect([lines, first]).toEqual([["start", "done"], true]);
 });
 
-test("Ctrl-C ends run and machine in order, says so, and exits with 130", async () => {
+test("Ctrl-C ends run and machine gracefully, says so, and exits with 130", async () => {
   const s = script(`${LONG} console.log(r.id); await wait(r.id);`);
   await until(() => s.out() !== "", "the run is started");
   s.child.kill("SIGINT");
@@ -126,7 +126,7 @@ test("Ctrl-C ends run and machine in order, says so, and exits with 130", async 
   expect(records()[0]?.status).toBe("interrupted");
 });
 
-test("a script that is killed takes its control plane down with it, in order", async () => {
+test("a script that is killed takes its control plane down with it, gracefully", async () => {
   const s = script(`${LONG} console.log(r.id); await wait(r.id);`);
   await until(() => s.out() !== "", "the run is started");
   s.child.kill("SIGKILL");
@@ -135,7 +135,7 @@ test("a script that is killed takes its control plane down with it, in order", a
   expect(records()[0]?.status).toBe("interrupted");
 });
 
-test("uses the control plane that runs, leaves it running, and its runs survive the script", async () => {
+test("uses the running control plane, leaves it running, and its runs survive the script", async () => {
   const served = await at.serve();
   const s = script(`${LONG} console.log(r.id);`);
   expect(await s.exited, s.err()).toBe(0);
@@ -160,7 +160,7 @@ test("several scripts at once share one control plane", async () => {
   expect(running()).toBeNull();
 });
 
-test("a control plane lives as long as one of its callers, whichever started it", async () => {
+test("a control plane runs as long as any of its callers, whichever started it", async () => {
   const first = script(`${LONG} console.log(r.id); await wait(r.id);`);
   await until(() => first.out() !== "", "the first run is started");
   const id = first.out().trim();

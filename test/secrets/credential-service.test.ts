@@ -78,7 +78,7 @@ describe("the shown fields", () => {
     ["0123456789ab\ncd", "…b cd"],
   ])("of the secret %j is %j", (secret, text) => expect(masked(secret)).toBe(text));
 
-  it("says where each field comes from, and never a secret", async () => {
+  it("say where each field comes from, and never a secret", async () => {
     await put("podhost", { api_key: "  pod-key-of-some-length ", region: "eu-1" });
     await put("hub", { token: "hf_short", cache_dir: "~/models" });
     await put("cloudvm", { service_account_json: KEY, zone: "z-1" });
@@ -150,13 +150,13 @@ describe("saving", () => {
     expect(() => statSync(file())).toThrow(/ENOENT/);
   });
 
-  it("understands a port that was written as a number by hand", async () => {
+  it("accepts a port that was written as a number by hand", async () => {
     writeFileSync(file(), JSON.stringify({ providers: { notebook: { host: "h.example", port: 2222 } } }));
     await put("notebook", { ssh_user: "me" });
     expect(stored()).toEqual({ providers: { notebook: { host: "h.example", port: 2222, ssh_user: "me" } } });
   });
 
-  it("takes a key file as text, as the object that it is, or as its path", async () => {
+  it("accepts a key file as text, as an object, or as a path", async () => {
     writeFileSync(join(home, "key.json"), KEY);
     for (const given of [KEY, JSON.parse(KEY) as object, "~/key.json"]) {
       const { credential } = await put("cloudvm", { service_account_json: given, zone: "z" });
@@ -165,7 +165,7 @@ describe("saving", () => {
     expect(stored()).toMatchObject({ providers: { cloudvm: { service_account_json: "~/key.json" } } });
   });
 
-  it("does not touch what the environment gives", async () => {
+  it("does not touch values from the environment", async () => {
     const env = { HUB_ACCESS_TOKEN: "given" };
     expect(await refusal(put("hub", { token: "mine" }, env))).toMatchObject({
       code: "credential_read_only",
@@ -180,7 +180,7 @@ describe("saving", () => {
     });
   });
 
-  it("does not write over a store that cannot be read", async () => {
+  it("does not overwrite an unreadable store", async () => {
     writeFileSync(file(), '{"hub": {"token": "half-wri');
     expect(await refusal(put("hub", { token: "mine" }))).toMatchObject({ code: "credentials_unusable" });
     expect(readFileSync(file(), "utf8")).toBe('{"hub": {"token": "half-wri');
@@ -209,7 +209,7 @@ describe("saving", () => {
 });
 
 describe("removing", () => {
-  it("takes the block away, and is fine with what is not there", async () => {
+  it("removes the block, and succeeds without one", async () => {
     await put("podhost", { api_key: "key" });
     await put("hub", { token: "token" });
     expect(desk().remove("podhost")).toEqual({ name: "podhost", credential: {}, check: null });
@@ -229,7 +229,7 @@ describe("removing", () => {
     expect(stored()).toEqual({ providers: { podhost: { api_key: "key" } } });
   });
 
-  it("waits for them also where only a field is taken away that they cannot be ended without", async () => {
+  it("waits for them even if only a field is removed without which they cannot be ended", async () => {
     await put("podhost", { api_key: "key", region: "r" });
     await put("cloudvm", { service_account_json: KEY, zone: "z" });
     machines = 1;
@@ -244,7 +244,7 @@ describe("removing", () => {
 });
 
 describe("asking the other side", () => {
-  it("saves what works and says whose it is; what is refused is not saved", async () => {
+  it("saves a working credential and names its owner; a refused one is not saved", async () => {
     const market = await double((r) =>
       r.headers.authorization === "Bearer good-key-1234"
         ? [200, { id: 7, email: "me@example.org", credit: 12.5 }]
@@ -266,7 +266,7 @@ describe("asking the other side", () => {
     });
   });
 
-  it("asks the hub who the token is of and what it may do", async () => {
+  it("asks the hub for the token's owner and permissions", async () => {
     const url = await double((r) =>
       r.headers.authorization === "Bearer hf_good"
         ? [200, { name: "me", type: "user", auth: { accessToken: { role: "read" } } }]
@@ -295,7 +295,7 @@ describe("asking the other side", () => {
     expect(JSON.stringify(saved) + JSON.stringify(error) + error.message).not.toContain("the-token");
   });
 
-  it("does not follow a redirect with a key in hand", async () => {
+  it("does not follow a redirect with a key", async () => {
     const elsewhere: IncomingMessage[] = [];
     const other = await double((r) => (elsewhere.push(r), [200, { name: "me" }]));
     const server = createServer((_, response) => response.writeHead(302, { location: `${other}/api/whoami-v2` }).end());
@@ -329,7 +329,7 @@ describe("asking the other side", () => {
     expect(await refusal(put("tracker", { api_key: "bad" }, {}, true))).toMatchObject({ code: "credential_refused" });
   });
 
-  it("asks an object store with a signature, and tells a wrong key from a narrow one", async () => {
+  it("asks an object store with a signature, and distinguishes a wrong key from a restricted one", async () => {
     let answer = "<ListAllMyBucketsResult/>";
     const seen: IncomingMessage[] = [];
     const url = await double((r) => (seen.push(r), [answer.startsWith("<List") ? 200 : 403, answer]));
@@ -344,7 +344,7 @@ describe("asking the other side", () => {
     expect(await refusal(put("objstore_a", keys, {}, true))).toMatchObject({ code: "credential_refused" });
   });
 
-  it("asks a service account's token address before a store that speaks its other protocol", async () => {
+  it("asks a service account's token address before a store with its other protocol", async () => {
     const url = await double((r) =>
       r.url === "/token"
         ? [200, { access_token: "t", expires_in: 3600 }]

@@ -28,7 +28,7 @@ const refusal = (provider: ProviderName, env: NodeJS.ProcessEnv = {}): string =>
 const KEY = JSON.stringify({ type: "service_account", project_id: "proj-1", private_key: "-----BEGIN\nSECRET\n" });
 
 describe("an API key", () => {
-  it("is missing where nobody gave it, and what to set is said", () => {
+  it("is missing if it is not set, and the message says what to set", () => {
     expect(read("podhost")).toMatchObject({
       credential: null,
       source: null,
@@ -47,7 +47,7 @@ describe("an API key", () => {
     expect(read("market", { MARKET_API_KEY: "  " })).toMatchObject({ source: "store" });
   });
 
-  it("is of one provider only", () => {
+  it("belongs to one provider only", () => {
     expect(read("market", { PODHOST_API_KEY: "x" }).credential).toBeNull();
     store({ providers: { podhost: { api_key: "x" } } });
     expect(read("market").credential).toBeNull();
@@ -92,7 +92,7 @@ describe("settings", () => {
     expect(read("podhost").credential).toEqual({ secret: "k", settings: { api: "rest" } });
   });
 
-  it("name the SSH key: ~ is the user's home, the rest counts from where it was written", () => {
+  it("name the SSH key: ~ is the user's home, other paths count from where they were written", () => {
     const path = (value: string, env: NodeJS.ProcessEnv = {}) => {
       store({ providers: { podhost: { api_key: "k", ssh_key_path: value } } });
       return read("podhost", { HOME: "/home/me", ...env }).sshKeyPath;
@@ -111,7 +111,7 @@ describe("cloudvm", () => {
     ...more,
   });
 
-  it("takes the key as text, as a path, and in the store as an object", () => {
+  it("accepts the key as text, as a path, and in the store as an object", () => {
     const path = join(home, "key.json");
     writeFileSync(path, `${KEY}\n`);
     expect(read("cloudvm", env(KEY)).credential?.secret).toBe(KEY);
@@ -121,13 +121,13 @@ describe("cloudvm", () => {
     expect(read("cloudvm")).toMatchObject({ credential: { secret: KEY }, source: "store", missing: [] });
   });
 
-  it("takes the project from the key file unless one is given", () => {
+  it("takes the project from the key file unless one is set", () => {
     expect(read("cloudvm", env(KEY)).credential?.settings["project"]).toBe("proj-1");
     expect(read("cloudvm", env(KEY, { CLOUDVM_PROJECT: "other" })).credential?.settings["project"]).toBe("other");
     expect(read("cloudvm", env("{}")).missing).toEqual([expect.stringContaining("CLOUDVM_PROJECT")]);
   });
 
-  it("says everything that is missing at once", () => {
+  it("reports everything that is missing at once", () => {
     expect(read("cloudvm").missing.map((m) => m.split(" ")[0])).toEqual([
       "CLOUDVM_SERVICE_ACCOUNT_JSON",
       "CLOUDVM_PROJECT",
@@ -159,7 +159,7 @@ describe("cloudvm", () => {
     expect(said).not.toContain("topsecret");
   });
 
-  it("refuses pasted JSON that was cut, without quoting it", () => {
+  it("refuses pasted JSON that was truncated, without quoting it", () => {
     const said = refusal("cloudvm", env(KEY.slice(0, -1)));
     expect(said).toContain("CLOUDVM_SERVICE_ACCOUNT_JSON is not valid JSON");
     expect(said).not.toContain("BEGIN");
@@ -167,7 +167,7 @@ describe("cloudvm", () => {
 });
 
 describe("notebook", () => {
-  it("wants host and port", () => {
+  it("requires host and port", () => {
     expect(read("notebook").missing.map((m) => m.split(" ")[0])).toEqual(["NOTEBOOK_HOST", "NOTEBOOK_PORT"]);
     expect(read("notebook", { NOTEBOOK_HOST: "h.example" }).missing).toHaveLength(1);
     store({ providers: { notebook: { host: "h.example", port: 17042, ssh_user: "root" } } });
@@ -190,7 +190,7 @@ describe("notebook", () => {
 describe("the store", () => {
   const good = { providers: { podhost: { api_key: "k" } } };
 
-  it("is made the owner's alone before it is used", () => {
+  it("is made private to its owner before it is used", () => {
     store(good);
     chmodSync(file(), 0o644);
     expect(read("podhost").credential?.secret).toBe("k");
@@ -237,7 +237,7 @@ describe("the store", () => {
     expect(read("podhost").missing).toHaveLength(1);
   });
 
-  it("is not read through a link: what it points at keeps its mode", () => {
+  it("is not read through a symlink: the symlink's target keeps its mode", () => {
     const target = join(home, "elsewhere.json");
     writeFileSync(target, JSON.stringify(good), { mode: 0o644 });
     symlinkSync(target, file());
@@ -262,7 +262,7 @@ describe("the store", () => {
     expect(refusal("podhost")).toContain("not valid JSON");
   });
 
-  it("does not reach what objects inherit", () => {
+  it("does not read inherited members of objects", () => {
     store('{"providers": {"__proto__": {"api_key": "x"}}}');
     expect(read("podhost").credential).toBeNull();
   });
@@ -323,7 +323,7 @@ describe("a base address", () => {
 });
 
 describe("an address of a notebook in the environment", () => {
-  it("is not mixed with what the store says of another one", () => {
+  it("is not combined with the store's settings for another one", () => {
     store({
       providers: { notebook: { host: "old", port: 1, host_key: "old key", endpoint: "old:1", ssh_user: "me" } },
     });

@@ -18,7 +18,7 @@ function newHome(store: unknown): string {
   return home;
 }
 
-it("Credentials of the environment and of the store are known, with the passwords and members that they hold", () => {
+it("Credentials of the environment and of the store are known, with the passwords and members in them", () => {
   const home = newHome({
     providers: {
       podhost: { api_key: "pod-key-1234" },
@@ -34,7 +34,7 @@ it("Credentials of the environment and of the store are known, with the password
   expect(known.redactText("no secret at all, proxy.example:3128")).toBe("no secret at all, proxy.example:3128");
 });
 
-it("A credential that changes is known from then on, and what a run was given stays known", () => {
+it("A changed credential is known from then on, and a run's secrets stay known", () => {
   const home = newHome({ hub: { token: "first-token-1" } });
   const known = new KnownSecrets({ home, env: {} });
   known.remember(["of-a-run-1234", "short"]);

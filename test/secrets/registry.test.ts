@@ -45,7 +45,7 @@ const at = (env: NodeJS.ProcessEnv = {}) => ({ home, env });
 const code = (code: string) => expect.objectContaining({ code }) as Error;
 
 describe("a reference of the registry", () => {
-  it("env:// is the caller's where the caller gave it: kept sealed, over restarts, whatever this environment says", () => {
+  it("env:// is the caller's value if the caller has one: kept sealed, over restarts, whatever this environment is", () => {
     configure(only("env://MY_KEY", { "credentials.pod": "callers-secret-key" }), { MY_KEY: "mine" });
     expect(readCredential("podhost", at({ MY_KEY: "mine", PODHOST_API_KEY: "other" }))).toMatchObject({
       credential: { secret: "callers-secret-key" },
@@ -80,7 +80,7 @@ describe("a reference of the registry", () => {
     expect(() => configure(only("file:///dev/zero"))).toThrow(/not a plain file/);
   });
 
-  it("store:// leads into the store", () => {
+  it("store:// reads the store", () => {
     writeFileSync(join(home, "credentials.json"), JSON.stringify({ providers: { podhost: { api_key: "stored" } } }));
     configure(only("store://providers/podhost/api_key"));
     expect(readCredential("podhost", at({ PODHOST_API_KEY: "env" }))).toMatchObject({
@@ -106,7 +106,7 @@ describe("a reference of the registry", () => {
 });
 
 describe("a credential in the registry", () => {
-  it("is used as a whole; what it does not name comes from the environment and the store", () => {
+  it("is used as a whole; environment and store serve only names outside of it", () => {
     writeFileSync(
       join(home, "credentials.json"),
       JSON.stringify({ providers: { podhost: { region: "eu" }, market: { api_key: "m" } } }),
@@ -132,7 +132,7 @@ describe("a credential in the registry", () => {
     });
   });
 
-  it("is one credential of a provider, chosen by use", () => {
+  it("is one credential per provider, chosen by use", () => {
     const two = { credentials: [pod("literal://one"), { ...pod("literal://two"), cred_id: "other" }] };
     configure({ registry: two, use: ["other"] });
     expect(readCredential("podhost", at()).credential?.secret).toBe("two");
@@ -188,7 +188,7 @@ describe("a credential in the registry", () => {
 });
 
 describe("while machines may cost money", () => {
-  it("their credential is kept when it is not named any more, and goes when they have ended", () => {
+  it("their credential is kept when the registry no longer names it, and is removed when they have ended", () => {
     configure(only("literal://the-key"));
     machines = { podhost: 1 };
     expect(configure({ registry: {} })).toMatchObject({ use: [], kept: ["pod"] });
@@ -199,7 +199,7 @@ describe("while machines may cost money", () => {
     expect(readCredential("podhost", at()).credential).toBeNull();
   });
 
-  it("it is not changed, wherever it came from, and the registry stays as it was", () => {
+  it("it is not changed, from any source, and the registry stays unchanged", () => {
     machines = { podhost: 2 };
     const env = { PODHOST_API_KEY: "of-the-machines" };
     expect(() => configure(only("literal://another"), env)).toThrowError(code("credential_in_use"));

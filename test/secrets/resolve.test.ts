@@ -66,7 +66,7 @@ describe("a reference", () => {
     );
   });
 
-  it("into no store at all is refused", () => {
+  it("is refused if it leads into no store at all", () => {
     rmSync(join(home, "credentials.json"));
     expect(() => resolve("store://hub/token")).toThrowError(
       expect.objectContaining({ code: "secret_not_found" }) as Error,

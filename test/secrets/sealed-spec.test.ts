@@ -16,7 +16,7 @@ const spec = RunSpec.parse({
   env: { API_KEY: "clear-secret", DB: "pg://u:clear-pw@h", REF: "env://X", N: "1", A_TOKEN: "sealed://AAAA" },
 });
 
-it("literal secrets are sealed and come back with the same key alone", () => {
+it("literal secrets are sealed and restored only with the same key", () => {
   const sealed = sealSpec(spec, key, none);
   expect(JSON.stringify(sealed)).not.toContain("clear-");
   expect(sealed.env).toMatchObject({
@@ -55,7 +55,7 @@ it("an unreadable key file is not replaced: that would lose everything it has se
   }
 });
 
-it("A spec with a known secret in any other place is masked where it lies, and comes back whole with the same key alone", () => {
+it("A spec with a known secret in any other place is masked there, and restored only with the same key", () => {
   const secret = "tk_0123456789";
   const given = RunSpec.parse({ ...spec, args: [`--token=${secret}`, "x"], image: `r/x:${secret}`, region: secret });
   const sealed = sealSpec(given, key, new Redactor([secret]));

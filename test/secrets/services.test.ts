@@ -14,7 +14,7 @@ const refused = (words: RegExp) =>
   expect.objectContaining({ code: "credential_missing", message: expect.stringMatching(words) as string }) as Error;
 
 describe("the tracker", () => {
-  it("is nothing where nothing is set", () => {
+  it("is absent if nothing is set", () => {
     expect(readTracker(at())).toEqual({
       apiKey: null,
       project: null,
@@ -44,13 +44,13 @@ describe("the hub", () => {
     expect(readHub(at({ HUB_TOKEN: "one", HUB_ACCESS_TOKEN: "two" })).token).toBe("one");
   });
 
-  it("takes a cache directory from where it was written", () => {
+  it("resolves a cache directory relative to where it was written", () => {
     store({ hub: { token: "t", cache_dir: "~/models" } });
     expect(readHub(at()).cacheDir).toBe("/home/me/models");
     expect(readHub(at({ HUB_HOME: "/data/hub" })).cacheDir).toBe("/data/hub");
   });
 
-  it("with a store that cannot be read is refused by the file's name, unless the environment has the token", () => {
+  it("with an unreadable store is refused by the file's name, unless the environment has the token", () => {
     store('{"hub": "sEcret');
     expect(() => readHub(at())).toThrowError(refused(/credentials\.json is not valid JSON/));
     expect(readHub(at({ HUB_TOKEN: "t" }))).toMatchObject({ token: "t", source: "env" });
@@ -80,7 +80,7 @@ describe("an object store", () => {
     });
   });
 
-  it("has both keys of one place", () => {
+  it("has both keys from one source", () => {
     store({ objstore_a: { access_key_id: "id", secret_access_key: "sk", region: "r", session_token: "st" } });
     expect(readObjstore("objstore_a", at())).toMatchObject({
       accessKeyId: "id",
@@ -102,7 +102,7 @@ describe("an object store", () => {
     expect(() => readObjstore("objstore_a", at())).toThrowError(refused(/without secret_access_key/));
   });
 
-  it("takes a key file as its text or its path", () => {
+  it("accepts a key file as its text or its path", () => {
     const key = JSON.stringify({ type: "service_account", client_email: "a@b" });
     writeFileSync(join(home, "key.json"), key);
     store({ objstore_b: { service_account_json: "key.json" } });
@@ -114,7 +114,7 @@ describe("an object store", () => {
 });
 
 describe("the variables of every run", () => {
-  it("is nothing where nothing is configured", () => {
+  it("are absent if nothing is configured", () => {
     expect(injectedVariables(at({ HUB_TOKEN: "", HUB_ACCESS_TOKEN: "  ", TRACKER_API_KEY: "" }))).toEqual({
       secrets: {},
       plain: {},
@@ -123,7 +123,7 @@ describe("the variables of every run", () => {
     expect(injectedVariables(at())).toEqual({ secrets: {}, plain: {} });
   });
 
-  it("is the hub's token and the tracker's key under every name that is read, from the environment or the store", () => {
+  it("contain the hub's token and the tracker's key under every name that is read, from the environment or the store", () => {
     store({ hub: { token: "hub", cache_dir: "/data/hub" }, tracker: { project: "p", entity: "e" } });
     expect(injectedVariables(at({ TRACKER_API_KEY: "track" }))).toEqual({
       secrets: {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { readPlainFile } from "../../src/secrets/store-file.ts";
 
-it("a file is read to its end, however little it was said to hold", () => {
+it("a file is read to its end, even if its reported size is smaller", () => {
   // The kernel says of these that they hold nothing.
   const file = "/proc/self/maps";
   const first = readFileSync(file, "utf8").split("\n")[0]!;

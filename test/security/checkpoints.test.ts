@@ -56,7 +56,7 @@ const put = (path: string, text = "weights") => writeFileSync(join(source, path)
 const names = (files: { path: string }[]) => files.map((f) => f.path).sort();
 
 describe("a checkpoint directory full of traps", () => {
-  it("brings the plain files home and names the rest", async () => {
+  it("downloads the plain files and reports the rest", async () => {
     put("good.pt");
     mkdirSync(join(source, "sub"));
     put("sub/good.pt");
@@ -80,7 +80,7 @@ describe("a checkpoint directory full of traps", () => {
     expect(skipped.every((s) => !/[\n\u001b]/.test(s.path))).toBe(true);
   });
 
-  it("is not kept from them by folders too deep for any path", async () => {
+  it("is downloaded in spite of folders too deep for any path", async () => {
     put("good.pt");
     const dig = `import os; os.chdir(${JSON.stringify(source)})\nfor i in range(24):\n    os.mkdir("n"*220); os.chdir("n"*220)\nopen("deep","w")`;
     expect(spawnSync("python3", ["-c", dig]).status).toBe(0);
@@ -114,7 +114,7 @@ describe("a checkpoint directory full of traps", () => {
     ]);
   });
 
-  it("says that there are more files than it takes", async () => {
+  it("reports more files than its limit", async () => {
     for (const name of ["a", "b", "c", "d"]) put(name);
     const listed = await listFiles(source, signal, { filesMax: 2 });
     expect(listed.map((f) => [f.path, f.refused ?? null])).toEqual([
@@ -133,7 +133,7 @@ describe("a file that is swapped between the listing and the copy", () => {
     "for a folder": (path) => mkdirSync(path),
     "for another file": (path) => writeFileSync(path, "another"),
   };
-  it.each(Object.entries(swaps))("%s is not taken, and the others are", async (_, swap) => {
+  it.each(Object.entries(swaps))("%s is not downloaded, and the others are", async (_, swap) => {
     writeFileSync(join(top, "secret"), "s3cr3t!");
     put("a.pt");
     put("b.pt");
@@ -150,7 +150,7 @@ describe("a file that is swapped between the listing and the copy", () => {
     expect(names(saved)).toContain("b.pt");
   });
 
-  it("does not leave through a folder that became a link", async () => {
+  it("does not leave through a folder that became a symlink", async () => {
     mkdirSync(join(source, "d"));
     put("d/a.pt");
     mkdirSync(join(top, "elsewhere"));
@@ -164,7 +164,7 @@ describe("a file that is swapped between the listing and the copy", () => {
 });
 
 describe("the downloaded files", () => {
-  it("is recorded by the next process when the first one died before it could", async () => {
+  it("are recorded by the next process when the first one died before it could", async () => {
     put("a.pt");
     const dying = new CheckpointCollector({ targetDir, now: () => 0 });
     const record = () => Promise.reject(new Error("killed"));
@@ -174,7 +174,7 @@ describe("the downloaded files", () => {
     expect([saved, recorded]).toEqual([[], ["a.pt"]]);
   });
 
-  it("is recorded although one file is too large for the disk", async () => {
+  it("are recorded although one file is too large for the disk", async () => {
     put("a.pt");
     put("m.pt", "larger than the others");
     put("z.pt");
@@ -186,14 +186,14 @@ describe("the downloaded files", () => {
     expect(recorded.sort()).toEqual(["a.pt", "z.pt"]);
   });
 
-  it("is not what a link in place of the checkpoint directory leads to", async () => {
+  it("do not include the target of a symlink in place of the checkpoint directory", async () => {
     rmSync(source, { recursive: true });
     symlinkSync("/etc", source);
     const { saved, skipped } = await scan(host());
     expect([saved, skipped.map((s) => s.why)]).toEqual([[], ["the checkpoint directory was replaced by a link"]]);
   });
 
-  it("is never written through a link that stands for the folder", async () => {
+  it("are never written through a symlink in place of the folder", async () => {
     put("a.pt");
     mkdirSync(join(top, "artifacts", "job"), { recursive: true });
     mkdirSync(join(top, "elsewhere"));

@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 const ROOT = join(import.meta.dirname, "../..");
 const rowsOf = (page: string): string[] => readFileSync(join(ROOT, page), "utf8").split("\n");
 
-it("every class of attack names tests that are there", () => {
+it("every class of attack names existing tests", () => {
   const rows = rowsOf("docs/quality/security-classes.md").filter((line) => /^\| [0-9]+ \|/.test(line));
   expect(rows.map((row) => Number(row.split("|")[1]))).toEqual(Array.from({ length: 34 }, (_, i) => i + 1));
   const wrong = rows.flatMap((row) => {
@@ -23,7 +23,7 @@ it("every class of attack names tests that are there", () => {
   expect(wrong).toEqual([]);
 });
 
-it("every promise of SECURITY.md names tests that are there", () => {
+it("every promise of SECURITY.md names existing tests", () => {
   const rows = rowsOf("SECURITY.md").filter((line) => line.startsWith("| ") && !/^\| (threat|---)/.test(line));
   expect(rows.length).toBeGreaterThan(25);
   const wrong = rows.flatMap((row) => {

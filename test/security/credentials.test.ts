@@ -19,7 +19,7 @@ async function send(served: Served, method: string, path: string, body: unknown)
   return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
 }
 
-it("no file or folder of the home is open to others, though the umask would leave all of it open", async () => {
+it("no file or folder of the home is open to others, even under an open umask", async () => {
   const served = await place.serve({ under: ["sh", "-c", 'umask 000; exec "$@"', "sh"] });
   await send(served, "PUT", "/v1/credentials/hub", { token: "hf_0123456789abcdef" });
   const tracking = { tracker: { secret_ref: "literal://tracker-key-0123", project: "p" } };

@@ -45,7 +45,7 @@ describe("the wire", () => {
     expect(await ask(`CONNECT 127.0.0.1:22 HTTP/1.1\r\n${own}\r\n`)).toEqual([]);
   });
 
-  it("asks the gate before it says 100 or 417", async () => {
+  it("asks the gate before it answers 100 or 417", async () => {
     const post = (host: string, expects: string) =>
       ask(
         `POST /jobs HTTP/1.1\r\n${host}Expect: ${expects}\r\n${JSON_TYPE}Content-Length: 2\r\nConnection: close\r\n\r\n{}`,
@@ -55,7 +55,7 @@ describe("the wire", () => {
     expect(await post(own, "100-continue")).toEqual([100, 400]);
   });
 
-  it("judges each request of a pipeline by itself", async () => {
+  it("judges each request of a pipeline separately", async () => {
     const get = (host: string, end = "") => `GET /v1/health HTTP/1.1\r\n${host}${end}\r\n`;
     expect(await ask(get(own) + get("Host: evil.example\r\n") + get(own, "Connection: close\r\n"))).toEqual([200, 403]);
   });

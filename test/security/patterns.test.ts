@@ -42,7 +42,7 @@ describe("every pattern ends on a stranger's text", () => {
     expect(ask("domain/gitignore.ts", "IgnoreRules", asked)).toEqual([null, true]);
   });
 
-  it("lines of a log in which errors are looked for", () => {
+  it("lines of a log, searched for errors", () => {
     const line = `"[rank0]: " + " ".repeat(16_000) + "x"`;
     const looked = `Array.from({ length: 3_000 }, () => errorLine(${line}, false)).filter((found) => found.bad).length`;
     expect(ask("api/log-search.ts", "errorLine", looked)).toBe(0);
@@ -59,7 +59,7 @@ describe("every pattern ends on a stranger's text", () => {
     expect(ask("providers/http.ts", "ProviderHttp", servedTo(answer, outcome))).toBe("none");
   });
 
-  it("errors of a provider, in which it is looked for that an API has ended", () => {
+  it("errors of a provider, searched for an API's retirement", () => {
     const answer = `JSON.stringify({ errors: [{ message: "graphql ".repeat(900_000) }] })`;
     const outcome = `await new PodhostProvider({ credential: () => ({ secret: "k", settings: {} }), baseUrl, now: Date.now, pause: async () => {} })
       .listOwned("svc-", new AbortController().signal).then(() => "listed", (error) => error.code)`;
@@ -78,7 +78,7 @@ describe("every pattern ends on a stranger's text", () => {
     expect(ask("hub/paths.ts", "firstObjection", many)).toBe("none");
   }, 150_000);
 
-  it("a machine's list of checkpoints, and what its script announced", () => {
+  it("a machine's list of checkpoints, and its script's announcements", () => {
     const scanned = (files: string, announced: string, final: boolean, answer: string) => `(async () => {
       const { mkdtempSync, rmSync } = process.getBuiltinModule("node:fs");
       const top = mkdtempSync(process.getBuiltinModule("node:os").tmpdir() + "/svc-listed-");

@@ -152,7 +152,7 @@ time.sleep(600)`;
 });
 
 describe("the log stream", () => {
-  it("takes no forged record, and keeps every name that a metric may have", async () => {
+  it("accepts no forged record, and keeps every possible name of a metric", async () => {
     const id = await run(
       "names",
       `
@@ -171,7 +171,7 @@ svc.log({"__proto__": 5.0, "constructor": 6.0, "toString": 7.0}, step=1)`,
     expect((await served.text(`/jobs/${id}/logs`)).includes("forged")).toBe(true);
   });
 
-  it("stores ten thousand names of metrics and says that there were more", async () => {
+  it("stores ten thousand names of metrics and reports that there were more", async () => {
     const id = await run(
       "flood",
       `import svc\nfor i in range(0, 12000, 4000): svc.log({"m%d" % j: 1.0 for j in range(i, i + 4000)}, step=i)\nsvc.log({"m1": 2.0}, step=99)`,
@@ -200,7 +200,7 @@ describe("secrets", () => {
       );
     });
 
-  it("are found in no file, answer, argument or message, however the script lets them out", async () => {
+  it("are found in no file, answer, argument or message, however the script prints them", async () => {
     place.file(".env", CANARY.referred);
     place.file(".npmrc", CANARY.referred);
     const id = await run(

@@ -46,7 +46,7 @@ print(json.dumps([c for c in range(0xd800) if c != 32 and plain("a" + chr(c) + "
   expect(JSON.parse(python.stdout)).toEqual(OBEYED);
 });
 
-it("the SDKs show none of them where they tell how a run stands", () => {
+it("the SDKs print none of them in a run's progress", () => {
   const text = OBEYED.map((code) => `a${String.fromCharCode(code)}b`).join("");
   expect(OBEYED.filter((code) => shown(plain(text), code) && code !== 0x20)).toEqual([]);
   const script = "import json, sys; from svc._progress import _plain; print(json.dumps(_plain(json.load(sys.stdin))))";
@@ -72,7 +72,7 @@ it.each([
   for (const safe of [safeField(sequence), terminalSafe(sequence)]) expect(safe).not.toMatch(/[\u001b\u009b\u0007]/);
 });
 
-it("passes on no such character of what a command's own control plane tells", async () => {
+it("passes on no such character from a command's own control plane", async () => {
   const home = mkdtempSync(join(tmpdir(), "svc-terminal-"));
   const said: string[] = [];
   const io = { home: () => home, env: {}, err: (text: string) => void said.push(text) } as unknown as Io;

@@ -71,7 +71,7 @@ function contents(root: string): Record<string, string> {
 }
 
 describe("the cache", () => {
-  it("is byte for byte what the library writes", async () => {
+  it("equals the library's byte for byte", async () => {
     p.settings.cacheDir = join(folder, "ours");
     await p.pull("ann/tiny");
     await library(`snapshot_download("ann/tiny", cache_dir=${JSON.stringify(join(folder, "theirs"))})`);
@@ -136,7 +136,7 @@ describe("a folder of its own", () => {
 });
 
 describe("the double", () => {
-  it("refuses what the hub refuses, as the library reads it", async () => {
+  it("refuses the same requests as the hub, as the library reads it", async () => {
     Object.assign(p.hub.repo("ann/gated"), { gated: true });
     p.hub.commit("ann/gated", FILES);
     const name = (id: string): Promise<string> =>

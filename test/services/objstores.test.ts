@@ -89,7 +89,7 @@ describe.each(SERVICES)("a sink of $kind at $packages.0", (service) => {
     return Buffer.from(await answer.arrayBuffer());
   };
 
-  it("holds just what was at home, small, empty and in parts, and the list of it", async () => {
+  it("contains exactly the local files, small, empty and in parts, and their list", async () => {
     const large = noise(21 * MIB);
     await w.submit({
       sinks: [{ kind: service.kind, url: service.url, what: ["checkpoints", "logs"], ...service.credentials }],
@@ -129,7 +129,7 @@ describe.each(SERVICES)("a sink of $kind at $packages.0", (service) => {
     expect((await read("checkpoints/large.bin")).toString()).toBe("now short");
   });
 
-  it("refuses a bucket that is not there before anything is made", async () => {
+  it("refuses a missing bucket before anything is made", async () => {
     const url = service.url.replace("bucket", "another-bucket");
     const sinks = [{ kind: service.kind, url, what: ["logs" as const], ...service.credentials }];
     await expect(w.submit({ sinks })).rejects.toMatchObject({

@@ -52,7 +52,7 @@ it("writes a run with the job's id offline, without a key", async () => {
   expect(written).toContain("svc_step");
 });
 
-it("sends every value to the tracker's address, finishes the run, and says where it is", async () => {
+it("sends every value to the tracker's address, finishes the run, and reports its page", async () => {
   const asked: { path: string; authorization: string; body: string }[] = [];
   const server = tracker(asked);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -234,7 +234,7 @@ describe("inserting", () => {
     expect(Date.parse(limit) - Date.now()).toBeGreaterThan(3_400_000);
   });
 
-  it("gives the same operation for the same requestId, and a conflict without it", async () => {
+  it("returns the same operation for the same requestId, and a conflict without it", async () => {
     const id = randomUUID();
     const first = await insert("svc-twice-1", {}, `?requestId=${id}`);
     const again = await insert("svc-twice-1", {}, `?requestId=${id}`);
@@ -259,7 +259,7 @@ describe("inserting", () => {
     expect(alive()).toEqual([]);
   });
 
-  it("tells of a quota at once and in the operation", async () => {
+  it("reports a quota at once and in the operation", async () => {
     sim.quota = { metric: "NVIDIA_L4_GPUS", limit: 0, how: "at once" };
     const atOnce = await insert("svc-quota-1");
     sim.quota = { metric: "GPUS_ALL_REGIONS", limit: 0, how: "in the operation" };
@@ -343,7 +343,7 @@ describe("the end of a machine", () => {
     await eventually(() => alive().length === 0);
   });
 
-  it("comes by itself at the time limit, by preemption, or for no reason; the operations tell which", async () => {
+  it("comes by itself at the time limit, by preemption, or for no reason; the operations show which", async () => {
     const quick = await testParts(scaledClock(200));
     const other = await CloudvmSim.start({ ...quick, project: sim.project });
     try {
@@ -389,7 +389,7 @@ describe("the end of a machine", () => {
     expect(types[0]).toBe("compute.instances.hostError by system");
   });
 
-  it("is not where the delete was ignored; keys are not taken where OS Login is on", async () => {
+  it("does not come if the delete was ignored; keys are ignored under OS Login", async () => {
     sim.instances.projectOsLogin = true;
     const operation = await insert("svc-stay-1", {
       metadata: { items: [{ key: "ssh-keys", value: `${user()}:${parts.publicKey}` }] },

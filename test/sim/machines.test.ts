@@ -98,7 +98,7 @@ describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
     await new Promise((resolve) => void api.close(resolve));
   });
 
-  test("a link of the same name that another fleet has made meanwhile is left alone", async () => {
+  test("a link of the same name from another fleet is left alone", async () => {
     const machine = await boot("m-1");
     const name = /svcsim[0-9]+/.exec((await links())[0] ?? "")?.[0] ?? "";
     // The first process of the machine ends, and with it its network.
@@ -168,7 +168,7 @@ describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
     expect((await ssh(way(machine), "true")).err).toContain("Permission denied");
   });
 
-  test("one that is destroyed while it boots leaves nothing, wherever in its boot that is", async () => {
+  test("a machine that is destroyed during its boot leaves nothing, at any stage", async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const booting = boot(`early-${round}`).catch(() => undefined);
       await new Promise((resolve) => void setTimeout(resolve, (round * 60) / ROUNDS));
@@ -235,7 +235,7 @@ describe("plain machines", () => {
     await fleet.close();
   });
 
-  test("come to an end when they are closed, where nothing else keeps the process alive", async () => {
+  test("end when they are closed, if nothing else keeps the process alive", async () => {
     const script = `
       const { makeFleet } = await import(${JSON.stringify(fileURLToPath(new URL("machines/fleet.ts", import.meta.url)))});
       const fleet = await makeFleet({ dir: ${JSON.stringify(parts.dir)}, kind: "plain" });

@@ -47,7 +47,7 @@ const running = (id: unknown): Promise<Record<string, unknown>> =>
 const alive = (): string[] => parts.ledger.alive().map(({ name }) => name);
 
 describe("searching", () => {
-  it("gives at most 64 offers, cheapest first when so asked, and the rest above the last price", async () => {
+  it("returns at most 64 offers, cheapest first on request, and the rest above the last price", async () => {
     const first = await search({ gpu_name: { eq: "RTX 4090" }, num_gpus: { eq: 1 }, limit: 1000 });
     expect(first).toHaveLength(64);
     const prices = first.map((offer) => Number(offer["dph_total"]));
@@ -56,7 +56,7 @@ describe("searching", () => {
     expect(more.length).toBeGreaterThan(10);
   });
 
-  it("prices the disk that is asked for", async () => {
+  it("prices the requested disk", async () => {
     const [small] = await search({ gpu_name: { eq: "L4" }, num_gpus: { eq: 1 }, allocated_storage: 0 });
     const [large] = await search({
       gpu_name: { eq: "L4" },
@@ -68,7 +68,7 @@ describe("searching", () => {
     expect(await search({ id: { eq: small?.["id"] } })).toEqual([]);
   });
 
-  it("has traps below every honest price: what a filter does not name comes through", async () => {
+  it("has traps below every honest price: offers that the filters do not exclude", async () => {
     const naive = await api("POST", "/api/v0/bundles/", { gpu_name: { eq: "H200" }, order: [["dph_total", "asc"]] });
     const [cheapest] = naive.json["offers"] as Record<string, unknown>[];
     const [honest] = await search({
@@ -92,13 +92,13 @@ describe("searching", () => {
     expect((await api("POST", "/api/v0/bundles/", query)).status).toBe(400);
   });
 
-  it("knows the underscored names of the command line for none of its GPUs", async () => {
+  it("knows the command line's underscored names for none of its GPUs", async () => {
     expect(await search({ gpu_name: { in: ["RTX_4090"] } })).toEqual([]);
     const { json } = await call("GET", `${sim.url}/api/v0/gpu_names/unique/`);
     expect(json["gpu_names"]).toContain("RTX 4090");
   });
 
-  it("spoils prices on demand", async () => {
+  it("returns malformed prices on demand", async () => {
     parts.faults.set("price_nan");
     expect((await search({}))[0]?.["dph_total"]).toBe(Infinity);
     parts.faults.clear();
@@ -111,7 +111,7 @@ describe("searching", () => {
 });
 
 describe("keys and doors", () => {
-  it("answers a wrong key as 401 and as 404, with the same word", async () => {
+  it("answers a wrong key as 401 and as 404, with the same message", async () => {
     const answers = [
       await api("GET", "/api/v0/users/current/", undefined, "x"),
       await api("GET", "/api/v0/users/current/", undefined, "x"),
@@ -130,7 +130,7 @@ describe("keys and doors", () => {
     });
   });
 
-  it("holds the least time between calls of one kind when told to, in three wordings", async () => {
+  it("enforces the minimum time between calls of one kind on request, in three wordings", async () => {
     sim.intervals = true;
     try {
       const answers: Answer[] = [];
@@ -196,7 +196,7 @@ describe("renting", () => {
     expect((await api("DELETE", `/api/v0/instances/${id}/`, {})).json).toMatchObject({ error: "no_such_instance" });
   });
 
-  it("says in four ways that an offer is gone", async () => {
+  it("reports a taken offer in four ways", async () => {
     const seen = new Set<string>();
     parts.faults.set("offer_taken", 4);
     for (let i = 0; i < 4; i += 1) {
@@ -225,7 +225,7 @@ describe("renting", () => {
     expect((await rent({ price: 0.001, cancel_unavail: true })).json["new_contract"]).toBeUndefined();
   });
 
-  it("loses answers, fails late and early, hides what is new, and ends only when it says so", async () => {
+  it("loses answers, fails late and early, hides new machines, and ends only when it says so", async () => {
     parts.faults.set("lost_after_create");
     await expect(rent({ label: "svc-t-lost" })).rejects.toThrow("fetch failed");
     parts.faults.set("error_after_create");
@@ -280,14 +280,14 @@ describe("the life of a machine", () => {
     expect(alive()).toEqual(["svc-t-1"]);
   });
 
-  it("moves both ways in, and shows where to", async () => {
+  it("moves both endpoints, and lists the new ones", async () => {
     const id = (await rent()).json["new_contract"];
     const before = await running(id);
     parts.faults.set("port_swap", 0);
     await eventually(async () => (await get(id))?.["ssh_port"] !== before["ssh_port"]);
   });
 
-  it("ends without a word", async () => {
+  it("ends silently", async () => {
     const id = (await rent()).json["new_contract"];
     await running(id);
     parts.faults.set("vanishes", 0);
@@ -296,7 +296,7 @@ describe("the life of a machine", () => {
     expect(parts.fleet.machines()).toEqual([]);
   });
 
-  it("never comes up, or breaks with a word about it", async () => {
+  it("never comes up, or breaks with a message", async () => {
     parts.faults.set("boot_never");
     const never = (await rent({ label: "svc-t-never" })).json["new_contract"];
     await eventually(async () => (await get(never))?.["actual_status"] === "loading");

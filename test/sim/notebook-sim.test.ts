@@ -36,14 +36,14 @@ describe("the tunnel", () => {
     });
   });
 
-  it("closes without a word, as a rate limit does", async () => {
+  it("closes silently, as a rate limit does", async () => {
     sim.tunnel.closeAfterAccept(true);
     const refused = await ssh(way(), "true");
     expect(refused.code).toBe(255);
     expect(refused.err).toMatch(/kex_exchange_identification|Connection closed|reset/);
   });
 
-  it("holds everything, those that are open as well, until it is let go", async () => {
+  it("holds everything, open connections as well, until it is released", async () => {
     await login(way());
     // Only a connection that is logged in may wait for longer than the client's ConnectTimeout.
     let seen = "";
@@ -56,7 +56,7 @@ describe("the tunnel", () => {
     expect((await running).out).toBe("1\n2\n3\n4\n5\n6\n7\n8\n");
   });
 
-  it("drops everybody, and comes back at another port", async () => {
+  it("drops every connection, and comes back at another port", async () => {
     const running = ssh(way(), "sleep 30");
     await eventually(() => sim.tunnel.open > 0);
     const old = way();

@@ -67,7 +67,7 @@ const wayOf = ({ ip, publicPort }: { ip: string; publicPort: number }) => ({
 });
 
 describe("queries as text", () => {
-  test("aliases, literals, variables and nested selections are read; what is not in the type is refused", () => {
+  test("aliases, literals, variables and nested selections are read; unknown fields are refused", () => {
     const { kind, fields } = parseQuery(
       'query Q($n: Int!, $o: String) { a: pods(input: {x: [1, "two", E], n: $n, o: $o}) { id deep { v } } }',
       { n: 3 },
@@ -88,7 +88,7 @@ describe("queries as text", () => {
 });
 
 describe("a pod", () => {
-  test("lives from rented to gone, can be logged into, and is in the books from first to last", async () => {
+  test("exists from rented to gone, can be logged into, and is in the books throughout", async () => {
     await start();
     const pod = made(await ask(CREATE, order()));
     expect(pod).toMatchObject({ name: "svc-test-n0-1", desiredStatus: "RUNNING", costPerHr: 0.43, runtime: null });
@@ -209,7 +209,7 @@ describe("as strict as the real one", () => {
 });
 
 describe("faults", () => {
-  test("a lost, failed or late answer leaves a machine behind; one before does not", async () => {
+  test("a lost, failed or late answer leaves a machine behind; an early failure does not", async () => {
     await start();
     parts.faults.set("lost_after_create");
     await expect(ask(CREATE, order({ name: "svc-a-n0-1" }))).rejects.toThrow("fetch failed");
@@ -225,7 +225,7 @@ describe("faults", () => {
     expect(parts.ledger.mostAtOnce("svc-a-n0-")).toBe(3);
   });
 
-  test("listings that lag, pages, cut bodies, bombs, limits, prices that are none", async () => {
+  test("listings that lag, pages, cut bodies, bombs, limits, malformed prices", async () => {
     await start();
     const foreign = sim.pods.foreign("somebody-else");
     const names = async () => (await pods()).map(({ name }) => name);
@@ -267,7 +267,7 @@ describe("faults", () => {
     expect(parts.ledger.alive()).toEqual([]);
   });
 
-  test("dearer than quoted, never up, broken, outbid, moved", async () => {
+  test("more expensive than quoted, never up, broken, outbid, moved", async () => {
     await start();
     parts.faults.set("price_higher", 200);
     expect(made(await ask(CREATE, order({ name: "svc-b-n0-1" }))).costPerHr).toBe(0.86);

@@ -29,7 +29,7 @@ test("one seed is one history", async () => {
   expect(new Set(hashes).size).toBe(2);
 });
 
-test("a run without faults orders one machine a node, succeeds and pays for nothing more", async () => {
+test("a run without faults orders one machine per node, succeeds and pays for nothing more", async () => {
   const happy = await bench.run(idealPlan("happy", []));
   expect(happy).toMatchObject({ failures: [], outcomes: ["succeeded"], creates: 1, crashes: 0 });
   const cancelled = await bench.run(idealPlan("cancelled while running", []));
@@ -67,7 +67,7 @@ test(`nothing is stranded, doubled or lost in ${SEEDS} random seeds`, async () =
   expect(counts.crashes).toBeGreaterThan(SEEDS);
 }, 400_000);
 
-test("it notices each of the main defects when the engine has one", async () => {
+test("it detects each of the main defects in the engine", async () => {
   const main = MUTANTS.filter((mutant) => mutant.main);
   const scores = await score(main, { from: 1, count: 150 }, LANES);
   expect(main.length).toBeGreaterThanOrEqual(9);

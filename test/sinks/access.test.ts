@@ -82,7 +82,7 @@ describe("the fields of a sink", () => {
     });
   });
 
-  it("two sinks of one place are refused: their lists would be one", () => {
+  it("two sinks at one place are refused: their lists would collide", () => {
     const sinks = [
       { ...A, what: ["logs"] },
       { ...A, url: "s3://bucket/x/", what: ["checkpoints"] },
@@ -92,7 +92,7 @@ describe("the fields of a sink", () => {
 });
 
 describe("credentials", () => {
-  it("are the sink's own before the stored ones; a secret alone takes the stored key id", () => {
+  it("are the sink's own before the stored ones; a secret alone uses the stored key id", () => {
     store({ objstore_a: { access_key_id: "STORED", secret_access_key: "stored-secret", region: "eu-west-1" } });
     expect(access(A)).toMatchObject({
       keys: { accessKeyId: "STORED", secretAccessKey: "stored-secret" },

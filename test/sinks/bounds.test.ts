@@ -20,7 +20,7 @@ async function placeAt(listening: Server, scheme: "s3" | "gs") {
   return { url: `${scheme}://b`, bucket: "b", prefix: "", endpoint, region: "r", profile: null, keys, secrets: [] };
 }
 
-it.each([200, 403, 500])("an answer of S3 without end, with status %i, is cut", async (status) => {
+it.each([200, 403, 500])("an endless answer of S3, with status %i, is cut", async (status) => {
   let sent = 0;
   server = createServer((_, response) => {
     response.writeHead(status, { "content-type": "application/xml" });

@@ -126,7 +126,7 @@ describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
     expect(seen).not.toContain("AKIATEST");
   });
 
-  test("a store that is called by fetch, and the address of its tokens, are asked through tunnels", async () => {
+  test("a store that is called by fetch, and the address of its tokens, are reached through tunnels", async () => {
     // As the control plane does at its start.
     const restore = setGlobalProxyFromEnv({ ...proxyEnvOf(process.env) });
     onTestFinished(() => restore());

@@ -180,7 +180,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(store.text(key("checkpoints/a.bin"))).toBe("one");
   });
 
-  it("gives the reading back of a large file as long as its size may take", async () => {
+  it("gives the read-back of a large file as long as its size may take", async () => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
     // A minute is 2.4 s: less than the content takes to come back, and enough for every other request on a busy computer.
     const timeout = AbortSignal.timeout.bind(AbortSignal);
@@ -291,7 +291,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(w.h.reads.job(JOB)?.note).toBeNull();
   });
 
-  it("copies the others at once, where one file cannot be read", async () => {
+  it("copies the others at once, if one file cannot be read", async () => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
     store.fault = () => ({ do: "cut" });
     const others = Array.from({ length: 8 }, (_, i) => `b${i}.bin`);
@@ -332,7 +332,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(() => readFileSync(join(w.h.home, "sinks", `${JOB}.sealed`))).toThrow("ENOENT");
   });
 
-  it("refuses, before anything is made, a bucket that is not there and credentials that are wrong; not a store that is away", async () => {
+  it("refuses a missing bucket and wrong credentials before anything is made; not an unreachable store", async () => {
     const wrong = (change: object) => w.submit({ sinks: [{ ...sinks()![0]!, ...change }] });
     await expect(wrong({ url: `${kind.scheme}://another-bucket` })).rejects.toMatchObject({
       code: "sink_refused",
@@ -356,7 +356,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await done();
   });
 
-  it("writes no secret down in clear, and tells none", async () => {
+  it("stores and reports no secret in clear", async () => {
     await w.submit({ sinks: sinks() });
     const token = (): string => (store instanceof GcsDouble ? [...store.tokens].at(-1)! : SECRET);
     store.fault = (asked) =>

@@ -57,7 +57,7 @@ const ask = (client: AgentClient, op: string, args: Record<string, unknown> = {}
   client.call(op, args, Any, { signal: never, ...more });
 
 describe("the agent", () => {
-  it("comes to life in any login shell, tells what the machine is, and ends with its stdin", async () => {
+  it("starts in any login shell, describes the machine, and ends with its stdin", async () => {
     for (const shell of ["sh", "dash", "bash", "zsh", "fish", "csh"]) {
       if (spawnSync(shell, ["-c", "true"]).status !== 0) continue;
       const { client, child } = await realAgent([shell, "-c"]);
@@ -73,7 +73,7 @@ describe("the agent", () => {
     }
   });
 
-  it("waits for no pipe that a script put in place of a file of its run", async () => {
+  it("does not wait for a pipe that a script put in place of a file of its run", async () => {
     const { client } = await realAgent();
     const dir = mkdtempSync(join(folder, "piped-"));
     mkdirSync(join(dir, "spool"));
@@ -87,14 +87,14 @@ describe("the agent", () => {
     client.close();
   });
 
-  it("skips what the shell says before it, and keeps it", async () => {
+  it("skips the shell's output before it, and keeps it", async () => {
     const greeting = "echo 'Welcome to GPU 7!'; echo SVC-AGENT deadbeef; printf 'no line end'";
     const client = await open(channelOf(["sh", "-c", `${greeting}; ${AGENT_COMMAND}`]).channel);
     expect(client.greeting).toContain("Welcome to GPU 7!");
     expect((await ask(client, "status", { dir: join(folder, "none") })).value).toMatchObject({ status: null });
   });
 
-  it("says which Pythons were tried where there is none, and passes over what only bears the name", async () => {
+  it("lists the tried Pythons if there is none, and skips programs that only have the name", async () => {
     const bin = join(folder, "bin");
     mkdirSync(bin);
     symlinkSync("/bin/sh", join(bin, "sh"));
@@ -125,7 +125,7 @@ describe("the agent", () => {
     }
   });
 
-  it("says what the shell said where that ran nothing", async () => {
+  it("quotes the shell's output if that ran nothing", async () => {
     const { channel } = channelOf(["sh", "-c", 'echo "Please login as the user ubuntu"; exit 142']);
     await expect(open(channel)).rejects.toMatchObject({
       code: "machine_unfit",
@@ -137,7 +137,7 @@ describe("the agent", () => {
     await expect(open(mute.channel, 300)).rejects.toMatchObject({ code: "ssh_unreachable" });
   });
 
-  it("answers quick questions while others wait, and refuses in words", async () => {
+  it("answers quick questions while others wait, and explains its refusals", async () => {
     const { client } = await realAgent();
     const dir = join(folder, "quiet");
     let woke = false;
@@ -152,7 +152,7 @@ describe("the agent", () => {
     await waiting;
   });
 
-  it("says that it is at work only before it answers", async () => {
+  it("sends keepalives only before its answer", async () => {
     const dir = mkdtempSync(join(folder, "busy-"));
     mkdirSync(join(dir, "spool"));
     writeFileSync(join(dir, "spool", "000000000000"), Buffer.alloc(256 << 10, "x"));
@@ -209,7 +209,7 @@ describe("the agent", () => {
       });
   });
 
-  it("tells a file that cannot be read from what else may be wrong", () => {
+  it("distinguishes an unreadable file from other failures", () => {
     const run = join(folder, "unreadable");
     mkdirSync(join(run, "checkpoints"), { recursive: true });
     writeFileSync(join(run, "spec.json"), JSON.stringify({ checkpoint_dir: join(run, "checkpoints") }));
@@ -238,7 +238,7 @@ for number in (errno.EIO, errno.EACCES, errno.EMFILE):
     expect([stdout, stderr]).toEqual(["b'text'\nunreadable\nunreadable\nother\n", ""]);
   });
 
-  it("leaves a run's secrets where its start gave no answer: the launcher may be about to read them", () => {
+  it("leaves a run's secrets if its start got no answer: the launcher may be about to read them", () => {
     const slow = join(folder, ".svc-machine", ".runtime", "0".repeat(64));
     const run = join(folder, ".svc-machine", "slow", "run");
     mkdirSync(slow, { recursive: true });

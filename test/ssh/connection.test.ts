@@ -57,7 +57,7 @@ async function failure(promise: Promise<unknown>): Promise<SvcError> {
   return thrown as SvcError;
 }
 
-test("several commands at once, where sshd allows one on each connection", async () => {
+test("several commands run at once, even if sshd allows one on each connection", async () => {
   const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine], config: ["MaxSessions 1"] });
   try {
     const connection = connect({ endpoints: () => [own.endpoint] });
@@ -136,7 +136,7 @@ describe("a command", () => {
     expect(stderr.toString().endsWith("aend\n")).toBe(true);
   });
 
-  test("is given up at its deadline and at its signal, and the connection serves on", async () => {
+  test("is aborted at its deadline and at its signal, and the connection continues to serve", async () => {
     const connection = connect();
     await connection.ready(never);
     const late = await failure(connection.exec("sleep 100", { signal: never, timeoutMs: 300 }));
@@ -152,7 +152,7 @@ describe("a command", () => {
     await expect(connection.exec("true", { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
   });
 
-  test("waits for its turn where eight run, and leaves the queue when it is given up", async () => {
+  test("waits for its turn while eight run, and leaves the queue on an abort", async () => {
     const connection = connect();
     const long = await Promise.all(Array.from({ length: 8 }, () => connection.open("cat", never)));
     const abort = new AbortController();
@@ -168,7 +168,7 @@ describe("a command", () => {
 });
 
 describe("the host key", () => {
-  test("is pinned when the machine first lets us in, by the machine's name", async () => {
+  test("is pinned at the machine's first accepted login, by the machine's name", async () => {
     const connection = connect({ machine: "named" });
     expect(pins.check("named", keyOfLine(sshd.hostKeyLine) as Buffer)).toBe("new");
     await connection.ready(never);
@@ -262,7 +262,7 @@ describe("a machine that cannot be reached", () => {
     chats.close();
   });
 
-  test("may stay silent for so long and no longer", async () => {
+  test("may stay silent for a limited time", async () => {
     const silent = createServer(() => {}).listen(0, "127.0.0.1");
     await once(silent, "listening");
     const { port } = silent.address() as { port: number };
@@ -277,7 +277,7 @@ describe("a machine that cannot be reached", () => {
     silent.close();
   });
 
-  test("is tried on its next way in, which is tried first from then on", async () => {
+  test("is tried at its next endpoint, which is tried first from then on", async () => {
     const refusing = { ...sshd.endpoint, port: await freePort() };
     const connection = connect({ endpoints: () => [refusing, sshd.endpoint] });
     expect(connection.endpoint()).toEqual(refusing);
@@ -287,7 +287,7 @@ describe("a machine that cannot be reached", () => {
     expect(connection.endpoint()).toEqual(sshd.endpoint);
   });
 
-  test("remembers a failure for a moment only", async () => {
+  test("remembers a failure only for a moment", async () => {
     let asked = 0;
     const refusing = { ...sshd.endpoint, port: await freePort() };
     let endpoint = refusing;
@@ -305,7 +305,7 @@ describe("a machine that cannot be reached", () => {
     await connection.ready(never);
   });
 
-  test("never gets a host, port or user that is more than one", () => {
+  test("never gets a host, port or user with further text", () => {
     for (const host of ["-oProxyCommand=id", "a b", "a;id", "$(id)", "a/../b", "u@h", "%h", "", "::1%lo", "a\nb"]) {
       expect(endpointOf(host, 22, "root"), host).toBeNull();
     }
@@ -314,7 +314,7 @@ describe("a machine that cannot be reached", () => {
   });
 });
 
-describe("a connection that stood", () => {
+describe("an established connection", () => {
   test("fails its commands when it is cut, reports that, and is made again for the next call", async () => {
     const via = await relay({ host: sshd.address, port: sshd.port });
     const connection = connect({ endpoints: () => [{ ...sshd.endpoint, port: via.port }] });
@@ -345,7 +345,7 @@ describe("a connection that stood", () => {
     }
   });
 
-  test("to a machine that stands still: the call's own deadline first, then the keepalive", async () => {
+  test("to a frozen machine: the call's own deadline first, then the keepalive", async () => {
     const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine] });
     try {
       const patience = { readyMs: 10_000, keepaliveMs: 1_000 };
@@ -363,7 +363,7 @@ describe("a connection that stood", () => {
     }
   });
 
-  test("is closed here: what ran fails, and nothing is left of it", async () => {
+  test("is closed here: running commands fail, and no process of it is left", async () => {
     const connection = connect();
     const channel = await connection.open("exec sleep 1000", never);
     connection.close();

@@ -100,7 +100,7 @@ describe.each([
     writeFileSync(join(set, "large"), randomBytes(12 * 1024 * 1024));
   });
 
-  it("arrives whole, is compared there, and travels once", async () => {
+  it("arrives completely, is compared there, and is sent once", async () => {
     symlinkSync("deep/er/small", join(set, "link"));
     symlinkSync("deep", join(set, "folder"));
     const data = await add();
@@ -158,7 +158,7 @@ it("a large file continues where a lost connection left it", async () => {
   expect([files(), sha(there("large"))]).toEqual([["large"], data.files[0]![2]]);
 });
 
-it("is not sent again and again where it is another one here, though nothing shows it", async () => {
+it("is not sent again and again if the local file differs without a visible sign", async () => {
   writeFileSync(join(set, "a"), "1");
   const data = await add();
   data.files[0]![2] = "0".repeat(64);
@@ -169,7 +169,7 @@ it("is not sent again and again where it is another one here, though nothing sho
   expect(existsSync(there("a"))).toBe(false);
 });
 
-it("ends before anything is sent where the data has changed here, or does not fit there", async () => {
+it("ends before anything is sent if the data has changed here, or does not fit there", async () => {
   writeFileSync(join(set, "a"), "1");
   const data = await add();
   writeFileSync(join(set, "a"), "2");

@@ -89,7 +89,7 @@ test("an unreadable file is distinguished from an unusable machine", async () =>
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test("a size that no disk here has room for is not begun", async () => {
+test("a file larger than the local disk is not begun", async () => {
   let asked = 0;
   await expect(fetchWith(() => (asked += 1), { size: 2 ** 52 })).rejects.toMatchObject({ code: "disk_full" });
   expect([asked, readdirSync(folder)]).toEqual([0, []]);

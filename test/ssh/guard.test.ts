@@ -141,7 +141,7 @@ describe("the guard", { tags: "needs/root" }, () => {
     });
   }
 
-  it("asks a run that still lives to end, waits for it, and only then ends the machine", async () => {
+  it("asks an active run to end, waits for it, and only then ends the machine", async () => {
     const ending = join(folder, name);
     const runDir = join(folder, `${name}-run`);
     mkdirSync(runDir);
@@ -160,7 +160,7 @@ describe("the guard", { tags: "needs/root" }, () => {
     // A runner of another machine is left alone: it names another `keep`.
   });
 
-  it("forgives a keep that was unreadable for a moment", async () => {
+  it("tolerates a keep that was unreadable for a moment", async () => {
     const ending = join(folder, name);
     await boot(`echo ended >>${ending}`);
     for (let i = 0; i < 6; i++) {
@@ -186,7 +186,7 @@ describe("the guard", { tags: "needs/root" }, () => {
     expect(readFileSync(ending, "utf8")).not.toContain("first");
   });
 
-  it("tries again after an attempt that never returns, and where nothing can be logged", async () => {
+  it("tries again after an attempt that never returns, even if nothing can be logged", async () => {
     const ending = join(folder, name);
     await boot(`echo try >>${ending}; sleep 60`);
     mkdirSync(file("log"));
@@ -252,7 +252,7 @@ describe("the processes that move it forward", { tags: "needs/root" }, () => {
   const order = (idle_seconds: number) => ({ file: join(folder, name), grace_seconds: 6, idle_seconds });
   const kept = (): number => Number(readFileSync(join(folder, name), "utf8"));
 
-  it("the runner, while its run works, and not when it is idle or over", async () => {
+  it("the runner, while its run works, and not when it is idle or has ended", async () => {
     const machine = await started();
     const host = machine.host();
     writeFileSync(join(folder, name), "1\n");
@@ -280,7 +280,7 @@ describe("the processes that move it forward", { tags: "needs/root" }, () => {
     expect(kept()).toBe(last);
   });
 
-  it("the runner of a run that may be idle, for as long as it lives, and never backwards", async () => {
+  it("the runner of a run that may be idle, as long as it lives, and never backwards", async () => {
     const machine = await started();
     const host = machine.host();
     writeFileSync(join(folder, name), `${uptime() + 8}\n`);
@@ -292,7 +292,7 @@ describe("the processes that move it forward", { tags: "needs/root" }, () => {
     await host.stop(0, never);
   });
 
-  it("the runner mends a number that is none, and a file that cannot be written disturbs no run", async () => {
+  it("the runner repairs a malformed number, and an unwritable file disturbs no run", async () => {
     const machine = await started();
     writeFileSync(join(folder, name), "99999999999999999999999\n");
     const host = machine.host();

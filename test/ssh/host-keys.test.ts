@@ -39,7 +39,7 @@ test("a key is new, then the same; any other is changed, until it is forgotten",
   expect(pins.check("m-1", second)).toBe("new");
 });
 
-test("several keys that a provider published all count, and OpenSSH reads them by the machine's name", () => {
+test("several keys that a provider published all count, and OpenSSH finds them by the machine's name", () => {
   pins.pin("m-3", ...keys);
   expect(keys.map((key) => pins.check("m-3", key))).toEqual(["same", "same", "same"]);
   expect(pins.types("m-3")).toEqual(["ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa"]);
@@ -47,7 +47,7 @@ test("several keys that a provider published all count, and OpenSSH reads them b
   expect(found.match(/^m-3 /gm)?.length).toBe(3);
 });
 
-test("a pin that cannot be read lets nothing through", () => {
+test("an unreadable pin lets nothing through", () => {
   writeFileSync(pins.file("m-4"), "garbage\n");
   expect(pins.check("m-4", keys[0] as Buffer)).toBe("changed");
   writeFileSync(pins.file("m-4"), "");
@@ -60,7 +60,7 @@ test("names lead nowhere else", () => {
   }
 });
 
-test("a line is a key only if both its halves say the same", () => {
+test("a line is a key only if both its halves agree", () => {
   const line = readFileSync(join(home, "ed25519.pub"), "utf8");
   expect(keyType(keyOfLine(line) as Buffer)).toBe("ssh-ed25519");
   expect(keyOfLine(`host ${line}`)).not.toBeNull();

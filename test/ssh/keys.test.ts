@@ -74,7 +74,7 @@ async function works(path: string | null, socket = ""): Promise<void> {
 }
 
 describe("the key of this home", () => {
-  test("is made when it is first needed, is the owner's alone, and stays", async () => {
+  test("is created when it is first needed, is private to its owner, and stays", async () => {
     const key = await load(null);
     expect(key).toMatchObject({ path: join(home, "ssh", "id_ed25519"), agent: null });
     expect(statSync(key.path).mode & 0o777).toBe(0o600);
@@ -86,7 +86,7 @@ describe("the key of this home", () => {
     await works(null);
   });
 
-  test("is one, however many make it at the same time", async () => {
+  test("is one, however many processes create it at the same time", async () => {
     const other = join(dir, "race");
     const keys = await Promise.all(Array.from({ length: 12 }, () => loadSshKey({ path: null, home: other })));
     expect(new Set(keys.map((key) => key.publicKeyLine)).size).toBe(1);
@@ -100,7 +100,7 @@ describe("the key of this home", () => {
     await expect(loadSshKey({ path: null, home: other })).rejects.toThrow(`run chmod 600 ${path}`);
   });
 
-  test("cannot be made where the home cannot be written", async () => {
+  test("cannot be created if the home is not writable", async () => {
     writeFileSync(join(dir, "file"), "");
     await expect(loadSshKey({ path: null, home: join(dir, "file") })).rejects.toMatchObject({
       code: "ssh_key_unusable",

@@ -115,7 +115,7 @@ it("ends nothing of an active run, of another installation, or of another user",
   for (const name of others) expect(existsSync(machineDir(machine.home, name))).toBe(true);
 });
 
-it("has nothing to leave where nothing was put, and leaves what it reaches without a word", async () => {
+it("has nothing to leave if nothing was put there, and leaves a reached machine silently", async () => {
   expect(await leave(rent.cloud, named("svc-never-greeted"), never)).toBe(true);
   const { handle, pid, folder } = await started();
   expect(await rent.run(terminateStep)).toHaveProperty("done");

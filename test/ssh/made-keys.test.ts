@@ -17,7 +17,7 @@ it("makes keys that can be read, each of many", async () => {
   }
 });
 
-it("makes what OpenSSH takes, and names the same public key", { tags: "needs/ssh" }, async () => {
+it("makes keys that OpenSSH accepts, and names the same public key", { tags: "needs/ssh" }, async () => {
   const key = await loadSshKey({ path: null, home: folder });
   const said = spawnSync("ssh-keygen", ["-y", "-f", key.path], { encoding: "utf8" }).stdout.trim();
   expect(said.split(" ").slice(0, 2)).toEqual(key.publicKeyLine.split(" ").slice(0, 2));

@@ -57,7 +57,7 @@ function agentOn(name: string): string {
 }
 
 describe("access to a machine", () => {
-  it("greets it, and knows the places of its run from then on", async () => {
+  it("greets it, and knows the folders of its run from then on", async () => {
     const access = machines.access(handle());
     expect(access.inPlace).toBe(false);
     expect(() => access.layout()).toThrow(expect.objectContaining({ code: "ssh_unreachable" }));
@@ -87,7 +87,7 @@ describe("access to a machine", () => {
       ).toThrow("it was not greeted yet");
   });
 
-  it("refuses a machine that says that it is another one, and takes one that says what it should", async () => {
+  it("refuses a machine that claims to be another one, and accepts the right one", async () => {
     const wrong = pool(agentOn("svc-somebody-else"));
     await expect(wrong.access(handle()).greet(never)).rejects.toMatchObject({
       code: "machine_unfit",
@@ -99,7 +99,7 @@ describe("access to a machine", () => {
     right.close();
   });
 
-  it("finds facts unfit that no machine has", async () => {
+  it("refuses impossible facts", async () => {
     const path = join(folder, "liar.py");
     const text = readFileSync(agentPath, "utf8");
     for (const home of ["relative", "/a\\nb", "/", "x".repeat(3000)]) {
@@ -112,7 +112,7 @@ describe("access to a machine", () => {
     }
   });
 
-  it("leaves a machine that stays with its owner as it was", async () => {
+  it("leaves a machine that its owner keeps unchanged", async () => {
     const access = machines.access(handle());
     const facts = await access.greet(never);
     expect(facts.driver_pending).toBe(false);
@@ -137,7 +137,7 @@ describe("access to a machine", () => {
     await expect(machines.access(handle()).greet(never)).rejects.toMatchObject({ code: "host_key_changed" });
   });
 
-  it("brings a tree there", async () => {
+  it("sends a tree there", async () => {
     const access = machines.access(handle());
     await access.greet(never);
     const from = join(folder, "tree");
@@ -154,7 +154,7 @@ describe("access to a machine", () => {
     expect(readFileSync(join(to, "train.py"), "utf8")).toBe("print(1)\n");
   });
 
-  it("follows a machine to another port, and shares one connection among all who ask", async () => {
+  it("follows a machine to another port, and shares one connection among all callers", async () => {
     const one = machines.access(handle());
     await one.greet(never);
     const [a, b] = [machines.access(handle()).host("run"), one.host("install")];

@@ -43,7 +43,7 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 const checkpoints = (): string => join(machine.base, "checkpoints");
 
-it("A machine whose clock is hours off has its log and samples told by the clock of this computer", async () => {
+it("A machine whose clock is hours off has its log and samples in this computer's time", async () => {
   const wrong = (path: string): Buffer => {
     const shift = "import time\n_right = time.time_ns\ntime.time_ns = lambda: _right() + 3 * 3600 * 10**9\n";
     return Buffer.from(readFileSync(path, "utf8").replace("\n# ---- ", `\n${shift}# ---- `));
@@ -77,7 +77,7 @@ it("A machine whose clock is hours off has its log and samples told by the clock
 });
 
 describe("a run", () => {
-  it("starts, tells its log with times and its samples, and ends with its code", async () => {
+  it("starts, returns its log with times and its samples, and ends with its code", async () => {
     const host = machine.host();
     expect(await host.status(never)).toBeNull();
     const spec = machine.spec("echo one; sleep 0.5; echo two; sleep 1.2; exit 3", { sample_seconds: 0.5 });
@@ -113,7 +113,7 @@ describe("a run", () => {
     expect((await host.start(spec, {}, never)).phase).toBe("exited");
   });
 
-  it("hands secrets over in no command line, and gives the script what it was given", async () => {
+  it("passes secrets in no command line, and gives the script the right values", async () => {
     const host = machine.host();
     const spec = machine.spec('echo "$PLAIN $TOKEN ${SSH_CONNECTION-none} ${SVC_MACHINE-none}"; sleep 60', {
       env: { PLAIN: "plain" },
@@ -132,7 +132,7 @@ describe("a run", () => {
     expect(commands.filter((c) => c.includes("s3cret-value"))).toEqual([]);
   });
 
-  it("says what cannot be run, in the words of a local run", async () => {
+  it("reports an unrunnable script in the words of a local run", async () => {
     const missing = machine.spec(["./nothing"]);
     await expect(machine.host().start(missing, {}, never)).rejects.toMatchObject({
       code: "entrypoint_not_runnable",
@@ -187,7 +187,7 @@ describe("a run", () => {
     }
   });
 
-  it("answers a change within a moment, the end of the run too, and nothing until then", async () => {
+  it("reports a change within a moment, the end of the run too, and nothing until then", async () => {
     const host = machine.host();
     const waits = (file: string): string => `until [ -e ${file} ]; do sleep 0.02; done`;
     const spec = machine.spec(`${waits("go")}; echo now; ${waits("go-on")}; exit 0`);
@@ -204,7 +204,7 @@ describe("a run", () => {
     expect(await ended(host)).toMatchObject({ exit_code: 0 });
   });
 
-  it("says that it is the machine's disk that is full", async (ctx) => {
+  it("reports that the machine's disk is full", async (ctx) => {
     const base = join(machine.home, ".svc-machine");
     mkdirSync(base);
     if (spawnSync("mount", ["-t", "tmpfs", "-o", "size=64k,nr_inodes=100", "tmpfs", base]).status !== 0)
@@ -243,7 +243,7 @@ describe("a run", () => {
 });
 
 describe("a link that breaks", () => {
-  it("costs no byte of the log and doubles none", async () => {
+  it("loses and doubles no byte of the log", async () => {
     const host = machine.host();
     const lines = 200_000;
     // Fast enough that the cuts hit the middle of answers.
@@ -273,7 +273,7 @@ describe("a link that breaks", () => {
     );
   });
 
-  it("costs a fetched checkpoint only what was in flight", async () => {
+  it("costs a checkpoint download only the bytes in flight", async () => {
     const wire = await relay({ host: machine.sshd.address, port: machine.sshd.port });
     machine.endpoints = [{ ...machine.sshd.endpoint, host: "127.0.0.1", port: wire.port }];
     const host = machine.host();
@@ -369,7 +369,7 @@ describe("checkpoints", () => {
     expect(readFileSync(join(scratch, "up.pt"), "utf8")).toBe("1");
   });
 
-  it("with names that are not UTF-8, or hold control characters, are fetched by exactly those names", async () => {
+  it("with names that are not UTF-8, or contain control characters, are downloaded by exactly those names", async () => {
     mkdirSync(join(checkpoints(), "dir\u0001"), { recursive: true });
     const raw = (bytes: string): Buffer => Buffer.from(`${checkpoints()}/${bytes}`, "latin1");
     for (const name of ["bad\xff", "bad\xfe", "dir\u0001/line\nend"])
@@ -387,7 +387,7 @@ describe("checkpoints", () => {
     }
   });
 
-  it("with holes keep them: 100 GB of which some pages hold data take the room of those pages", async () => {
+  it("with holes keep them: 100 GB of which some pages hold data need the space of those pages", async () => {
     mkdirSync(checkpoints(), { recursive: true });
     const size = 100 * 1024 ** 3;
     const fd = openSync(join(checkpoints(), "sparse.bin"), "w");
@@ -432,7 +432,7 @@ describe("checkpoints", () => {
     expect(readFileSync(join(scratch, "x.pt"), "utf8")).toBe("x");
   });
 
-  it("are refused as a whole where a link took their folder's place", async () => {
+  it("are refused as a whole if a symlink replaced their folder", async () => {
     const files = listed();
     await files;
     rmSync(checkpoints(), { recursive: true });

@@ -47,13 +47,13 @@ const ssh = (
   return { code: done.status, out: done.stdout, err: done.stderr };
 };
 
-test("logs in, whatever is in the path of the home; no agent goes along", () => {
+test("logs in, with any text in the path of the home; no agent is forwarded", () => {
   const agent = "echo ${SSH_AUTH_SOCK-none}";
   expect(ssh({}, agent)).toMatchObject({ code: 0, out: "none\n" });
   expect(ssh({ interactive: true }, "exit 7").code).toBe(7);
 });
 
-test("takes the place of an option nowhere: the host comes last, after --", () => {
+test("never passes the host as an option: it comes last, after --", () => {
   const words = sshArguments(options());
   expect(words.slice(-2)).toEqual(["--", "machine"]);
   expect(words.slice(0, 2)).toEqual(["-F", "none"]);
@@ -61,7 +61,7 @@ test("takes the place of an option nowhere: the host comes last, after --", () =
   expect(words).toContain("StrictHostKeyChecking=yes");
 });
 
-test("refuses a machine that nothing is pinned of, and one whose key changed", () => {
+test("refuses a machine without a pin, and one whose key changed", () => {
   expect(ssh({ machine: "m-unknown" }, "echo in")).toMatchObject({ code: 255, out: "" });
   pins.pin("m-changed", keyOfLine(key.publicKeyLine) as Buffer);
   const changed = ssh({ machine: "m-changed" }, "echo in");
@@ -82,7 +82,7 @@ test("times out on an address without an answer", async () => {
   expect(ssh({ endpoint }, "true").err).toContain("Connection refused");
 });
 
-test("rsync takes the words apart as they were", async () => {
+test("rsync splits the words exactly", async () => {
   const shown = join(home, "show.sh");
   writeFileSync(shown, `#!/bin/sh\nprintf '%s\\n' "$@" >"$SHOWN"\nexit 1\n`, { mode: 0o755 });
   const bin = mkdtempSync(join(tmpdir(), "svc-bin-"));

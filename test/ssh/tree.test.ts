@@ -150,7 +150,7 @@ describe.each([
   ["rsync", "over an ssh of its own", "own"],
   ["tar", "over the connection that stands", null],
 ] as const)("by %s %s", (how, _, rsync) => {
-  test("brings every file under its own name, whatever the name holds", async () => {
+  test("sends every file under its own name, whatever the name contains", async () => {
     for (const [i, name] of HOSTILE.entries()) put(name, `content ${i}`);
     put("empty", "");
     put("block", "x".repeat(512));
@@ -169,7 +169,7 @@ describe.each([
     expect(statSync(join(to, "plain.py")).mode & 0o777).toBe(0o644);
   });
 
-  test("sends nothing twice, only what changed here or there, and takes away what went", async () => {
+  test("sends nothing twice, only files that changed here or there, and removes old ones", async () => {
     put("same", randomBytes(300_000));
     put("changed", randomBytes(300_000));
     put("gone/away/file", "g");
@@ -196,7 +196,7 @@ describe.each([
     expect((await push(rsync)).sent_bytes).toBeLessThan(2_000);
   });
 
-  test("removes nothing that it did not bring", async () => {
+  test("removes only its own files", async () => {
     mkdirSync(join(to, "data"), { recursive: true });
     writeFileSync(join(to, "data", "theirs"), "t");
     const outside = join(base, `outside ${count}`);
@@ -220,7 +220,7 @@ describe.each([
     expect([...filesIn(to).keys()]).toEqual(["data/theirs", "only"]);
   });
 
-  test("brings an empty tree, and takes a whole one away again", async () => {
+  test("sends an empty tree, and removes a whole one again", async () => {
     expect(await push(rsync)).toMatchObject({ files: 0, bytes: 0 });
     expect(existsSync(to)).toBe(true);
     put("a/b/c", "1");
@@ -242,7 +242,7 @@ describe.each([
     expect(filesIn(to)).toEqual(filesIn(from));
   });
 
-  test("fails where a file at home is missing, or leads out of the tree", async () => {
+  test("fails if a local file is missing, or leads out of the tree", async () => {
     put("there", "1");
     const missing = { path: "missing", size: 3, executable: false };
     expect(await failure(push(rsync, { files: [...listed(), missing] }))).toMatchObject({ code: "sync_failed" });
@@ -252,7 +252,7 @@ describe.each([
     }
   });
 
-  test("follows no link at home", async () => {
+  test("follows no local symlink", async () => {
     put("there", "1");
     symlinkSync("/etc/hostname", join(from, "secret"));
     const files = [...listed(), { path: "secret", size: statSync("/etc/hostname").size, executable: false }];
@@ -279,7 +279,7 @@ describe.each([
     expect(filesIn(to)).toEqual(filesIn(from));
   });
 
-  test("says that the machine's disk is full", async () => {
+  test("reports that the machine's disk is full", async () => {
     const small = join(base, "small");
     mkdirSync(small, { recursive: true });
     const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", small]).status === 0;
@@ -290,13 +290,13 @@ describe.each([
     expect([e.code, e.message]).toEqual(["machine_disk_full", expect.stringContaining("the project does not fit")]);
   });
 
-  test("says that the folder cannot be made", async () => {
+  test("reports that the folder cannot be created", async () => {
     writeFileSync(join(base, `occupied ${count}`), "");
     const e = await failure(push(rsync, { to: join(base, `occupied ${count}`, "project") }));
     expect([e.code, e.message]).toEqual(["sync_failed", expect.stringContaining("Not a directory")]);
   });
 
-  test("notices a connection that is cut, and can be repeated", async () => {
+  test("notices a cut connection, and can be repeated", async () => {
     const via = await relay({ host: sshd.address, port: sshd.port }, 20_000_000);
     const machine = `cut-${how}-${rsync}`;
     const endpoint = { ...sshd.endpoint, port: via.port };
@@ -312,7 +312,7 @@ describe.each([
 });
 
 describe("by rsync", () => {
-  test("sends nothing to a machine whose host key changed, or that knows our key no more", async () => {
+  test("sends nothing to a machine whose host key changed, or that refuses our key", async () => {
     const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine] });
     try {
       const link = reach(own, "swapped");
@@ -346,7 +346,7 @@ describe("by rsync", () => {
     ],
   ];
   const ways = UNFIT.flatMap((unfit) => (["standing", "own"] as const).map((rsync) => [...unfit, rsync] as const));
-  test.each(ways)("gives way to tar where there is %s", async (_, script, why, rsync) => {
+  test.each(ways)("falls back to tar if there is %s", async (_, script, why, rsync) => {
     const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine], config: [`ForceCommand ${script}`] });
     try {
       const machine = `unclean-${why.replace(/\W/g, "")}-${rsync}`;
@@ -388,7 +388,7 @@ describe("an archive", () => {
     expect(filesIn(to)).toEqual(filesIn(from));
   });
 
-  test("holds sizes beyond eight gigabytes", async () => {
+  test("allows sizes beyond eight gigabytes", async () => {
     spawnSync("truncate", ["-s", "9G", join(from, "huge")]);
     const huge = { path: "huge", size: 9 * 2 ** 30, executable: false };
     const first = await tarOf(from, [huge], () => {}).next();

@@ -41,7 +41,7 @@ const seen = (folder: string): [string, number, number, number][] =>
       return [path, mode, isFolder ? 0 : size, isFolder ? 0 : Math.floor(mtimeMs / 1000)];
     });
 
-test("a whole folder arrives as its files do one by one, and what went away goes", async () => {
+test("a whole folder arrives like its files one by one, and removed files are removed there", async () => {
   const link = machine.link();
   const files = (): TreePush["files"] =>
     seen(from)
@@ -82,7 +82,7 @@ function rsyncOf(folder: string): number {
   return found;
 }
 
-test("a machine that answers faster than rsync here takes it is waited for", async () => {
+test("a machine that answers faster than the local rsync reads is waited for", async () => {
   const many = mkdtempSync(join(tmpdir(), "svc-many-"));
   try {
     const files = Array.from({ length: 20_000 }, (_, i) => ({ path: `f${i}`, size: 1, executable: false }));

@@ -31,7 +31,7 @@ const look = (): Promise<unknown> => {
 };
 const cost = (): number => rent.h.reads.job("job1")?.cost_usd ?? Number.NaN;
 
-test("Until it runs its disk alone counts, and then its whole price, which is what the cap is held against", async () => {
+test("Only the disk counts until the machine runs, and then its whole price, which is compared with the cap", async () => {
   status = { phase: "starting", why: "loading its image" };
   await rent.h.clock.advance(HOUR);
   await look();
@@ -46,7 +46,7 @@ test("Until it runs its disk alone counts, and then its whole price, which is wh
   expect(cost()).toBeCloseTo(2.01, 4);
 });
 
-test("A machine that is ready at the first look is billed whole from then on", async () => {
+test("A machine that is ready at the first poll is billed completely from then on", async () => {
   await rent.h.clock.advance(HOUR);
   status = { phase: "ready", address: "10.0.0.1", priceMicro: null };
   await look();

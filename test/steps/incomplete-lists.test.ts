@@ -28,7 +28,7 @@ async function loseTheAnswer(): Promise<{ mend: () => void }> {
   return { mend: () => list.mockRestore() };
 }
 
-it("An incomplete list closes no row and sends no second order, however late it is", async () => {
+it("An incomplete list closes no row and sends no second order, even much later", async () => {
   const { mend } = await loseTheAnswer();
   for (let hour = 0; hour < 5; hour += 1) {
     await expect(rent.run(provisionStep)).rejects.toMatchObject({ code: "provider_error" });
@@ -41,7 +41,7 @@ it("An incomplete list closes no row and sends no second order, however late it 
   expect(creates()).toHaveLength(1);
 });
 
-it("A machine that an incomplete list shows is taken", async () => {
+it("A machine in an incomplete list is used", async () => {
   await loseTheAnswer();
   vi.spyOn(rent.cloud, "listOwned").mockImplementation(() =>
     Promise.reject(inPart(down(), [...rent.cloud.machines], "anywhere")),
@@ -61,7 +61,7 @@ it("An order that was refused stays open while no complete list confirms that no
   expect([rent.states(), creates().length]).toEqual([["1 unknown"], 1]);
 });
 
-it("Of two machines of one name the first that the provider lists is kept, and the other one is ended at once", async () => {
+it("Of two machines with one name the first in the provider's list is kept, and the other one is ended at once", async () => {
   const { mend } = await loseTheAnswer();
   mend();
   const twin = rent.cloud.add(rent.name(1));

@@ -25,7 +25,7 @@ const loseAnswer = (): void => {
 const creates = () => rent.cloud.calls.filter((c) => c.startsWith("create"));
 
 describe("an order", () => {
-  it("is written down before the request leaves, under a name fixed by then", async () => {
+  it("is recorded before the request leaves, under a fixed name", async () => {
     let written: unknown;
     rent.cloud.before = (call) => {
       if (call.startsWith("create")) written = rent.ledger.row(rent.name(1));
@@ -35,7 +35,7 @@ describe("an order", () => {
     expect([rent.states(), rent.cloud.names]).toEqual([["1 held"], [rent.name(1)]]);
   });
 
-  it("is not sent when it cannot be written down", async () => {
+  it("is not sent when it cannot be recorded", async () => {
     rent.h.onProbe = (point) => {
       if (point === "commit.before") throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
     };
@@ -59,7 +59,7 @@ describe("an order", () => {
     expect(leftAt).toBeGreaterThan(0);
   });
 
-  it("takes the cheapest offer, in whatever order they come", async () => {
+  it("uses the cheapest offer, in any order of offers", async () => {
     rent.cloud.offers = [
       { id: "dear", priceMicro: 9_000_000 },
       { id: "cheap", priceMicro: 10 },
@@ -83,7 +83,7 @@ describe("a run that finds no machine", () => {
     };
   };
 
-  it("tells at once, in the provider's own words, why each offer was refused", async () => {
+  it("reports at once, in the provider's own words, why each offer was refused", async () => {
     rent.cloud.offers = [1, 2, 3].map((n) => ({ id: `o${n}`, priceMicro: n * 1_000_000 }));
     refuse("There are no longer any instances available with the requested specifications.");
     await expect(provision()).rejects.toMatchObject({
@@ -100,7 +100,7 @@ describe("a run that finds no machine", () => {
     });
   });
 
-  it("keeps its message short, however many reasons there are and however long they are", async () => {
+  it("keeps its message short, for any number and length of reasons", async () => {
     rent.cloud.offers = withoutOthers(
       [],
       Array.from({ length: 10_000 }, (_, n) => `${n} ${"x".repeat(5_000)}`),
@@ -110,7 +110,7 @@ describe("a run that finds no machine", () => {
     expect((error as SvcError).message).toContain("and 9996 other reasons");
   });
 
-  it("is over about a minute after it was first told so", async () => {
+  it("ends about a minute after the first answer without a machine", async () => {
     rent.cloud.offers = [];
     // A step of its own for each attempt: nothing is kept in memory, so a restart in between changes nothing.
     const attempt = (): Promise<unknown> => provision().catch((e: unknown) => e);
@@ -128,7 +128,7 @@ describe("one node of several that finds no machine", () => {
     rent.cloud.offers = ids.map((id) => ({ id, priceMicro: 1_000_000 }));
   };
 
-  it("is tried again, and says that another is paid for", async () => {
+  it("is retried, and says that another node costs money", async () => {
     await rent.run(provisionStep, 1);
     room([]);
     await expect(provision()).rejects.toMatchObject({
@@ -142,7 +142,7 @@ describe("one node of several that finds no machine", () => {
     expect(await provision()).toMatchObject({ done: {} });
   });
 
-  it("ends the run once the others have been paid for during a minute", async () => {
+  it("ends the run once the other nodes have cost money for a minute", async () => {
     await rent.run(provisionStep, 1);
     await rent.run(provisionStep, 2);
     room([]);
@@ -154,7 +154,7 @@ describe("one node of several that finds no machine", () => {
     });
   });
 
-  it("may look for as long as any run while nothing is paid for", async () => {
+  it("may search as long as any run while nothing costs money", async () => {
     room([]);
     await rent.h.clock.advance(600_000);
     await expect(provision()).rejects.toMatchObject({
@@ -164,14 +164,14 @@ describe("one node of several that finds no machine", () => {
   });
 });
 
-describe("a machine that is there already", () => {
-  it("is taken, not ordered again", async () => {
+describe("an existing machine", () => {
+  it("is used, not ordered again", async () => {
     await provision();
     expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(1) } });
     expect(creates()).toHaveLength(1);
   });
 
-  it("is taken when only its answer was lost", async () => {
+  it("is used when only its answer was lost", async () => {
     loseAnswer();
     await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     expect(rent.states()).toEqual(["1 unknown"]);
@@ -180,7 +180,7 @@ describe("a machine that is there already", () => {
     expect([rent.states(), creates().length, rent.cloud.machines.length]).toEqual([["1 held"], 1, 1]);
   });
 
-  it("is taken when it turns up late in the listing", async () => {
+  it("is used when it appears late in the listing", async () => {
     loseAnswer();
     await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     rent.cloud.unlisted.add("pod-1");
@@ -191,7 +191,7 @@ describe("a machine that is there already", () => {
     expect(creates()).toHaveLength(1);
   });
 
-  it("is taken when the computer slept during the call, and it turns up as late as ever", async () => {
+  it("is used when the computer slept during the call, and it appears as late as possible", async () => {
     rent.cloud.before = (call) => {
       if (call.startsWith("create")) void rent.h.clock.jump(3_600_000);
     };
@@ -246,7 +246,7 @@ describe("an order that came to nothing", () => {
     expect(rent.ledger.row(rent.name(1))).toMatchObject({ state: "unknown", empty_looks: 1 });
   });
 
-  it("is not proven by a listing that was asked for too early, however late it answers", async () => {
+  it("is not proven by a listing that was requested too early, however late it answers", async () => {
     await vanish();
     const row = rent.ledger.row(rent.name(1));
     const certainAt = (row?.horizon_at ?? 0) + rent.cloud.certainty.listingLagMs;
@@ -290,7 +290,7 @@ describe("a refusal that made a machine anyway", () => {
     expect([rent.states(), rent.cloud.names]).toEqual([["1 released", "2 held"], [rent.name(2)]]);
   });
 
-  it("for want of room is ended, too, before the next offer is tried, though a listing shows it", async () => {
+  it("for lack of capacity is ended, too, before the next offer is tried, though a listing shows it", async () => {
     rent.cloud.offers = ["near", "far"].map((id) => ({ id, priceMicro: 1_000_000 }));
     refusesAfterMaking(new SvcError("offer_taken", { provider: "podhost", offer: "near", why: "no room" }));
     rent.cloud.lies = true;
@@ -302,7 +302,7 @@ describe("a refusal that made a machine anyway", () => {
     expect(rent.cloud.names).toEqual([rent.name(2)]);
   });
 
-  it("is not used either where the process ended before it was written down whose it is", async () => {
+  it("is not used either if the process ended before its owner was recorded", async () => {
     refusesAfterMaking();
     await expect(provision()).rejects.toMatchObject({ code: "outcome_unknown" });
     rent.h.store.db.exec("UPDATE machine SET handle = NULL, resource_id = NULL, held_at = NULL");
@@ -388,7 +388,7 @@ describe("a kill", () => {
     expect(rent.ledger.row(rent.name(1))?.proof).toMatch(/never sent/);
   });
 
-  it("while the machine is made does not lose it: its answer is written down", async () => {
+  it("during the creation does not lose the machine: its answer is recorded", async () => {
     const answer = Promise.withResolvers<void>();
     rent.cloud.answering = () => answer.promise;
     const running = provision().catch(() => {});
@@ -400,14 +400,14 @@ describe("a kill", () => {
   });
 });
 
-describe("an offer that is gone when it is asked for", () => {
+describe("an offer that turns out to be taken", () => {
   const taken = (offer: string) =>
     new SvcError("offer_taken", { provider: "podhost", offer, why: "rented by another" });
   beforeEach(() => {
     rent.cloud.offers = [1, 2, 3].map((n) => ({ id: `offer${n}`, priceMicro: n * 1_000_000 }));
   });
 
-  it("gives way to the next one, each under a name of its own", async () => {
+  it("is followed by the next one, each under a name of its own", async () => {
     rent.cloud.before = (call) => {
       if (call === "create offer1" || call === "create offer2") throw taken(call);
     };
@@ -417,7 +417,7 @@ describe("an offer that is gone when it is asked for", () => {
     expect(rent.cloud.names).toEqual([rent.name(3)]);
   });
 
-  it("never gives way to one above the cap", async () => {
+  it("is never followed by one above the cap", async () => {
     rent.want({ price_cap: 2 });
     rent.cloud.before = (call) => {
       if (call.startsWith("create")) throw taken(call);
@@ -434,7 +434,7 @@ describe("an offer that is gone when it is asked for", () => {
     expect([creates().length, rent.states()]).toEqual([1, ["1 held"]]);
   });
 
-  it("is an unknown outcome while no listing can be had", async () => {
+  it("is an unknown outcome while no listing is available", async () => {
     rent.cloud.before = (call) => {
       if (call.startsWith("create")) throw taken("offer1");
       if (call === "list") throw down();
@@ -452,7 +452,7 @@ describe("an offer that is gone when it is asked for", () => {
   });
 });
 
-it("refuses a machine whose price is unknown where there is a cap to hold", async () => {
+it("refuses a machine whose price is unknown if there is a cap to hold", async () => {
   rent.want({ price_cap: 2 });
   rent.cloud.priceMicro = null;
   await expect(provision()).rejects.toMatchObject({ code: "price_unknown", retry: "never" });
@@ -460,7 +460,7 @@ it("refuses a machine whose price is unknown where there is a cap to hold", asyn
   expect(await provision()).toMatchObject({ detail: { machine: rent.name(1) } });
 });
 
-it("counts the offer's price for the cost where the machine's own cannot be read, and holds no cap against it", async () => {
+it("counts the offer's price for the cost if the machine's own cannot be read, and holds no cap against it", async () => {
   const create = rent.cloud.create.bind(rent.cloud);
   vi.spyOn(rent.cloud, "create").mockImplementation(async (offer, order) => ({
     ...(await create(offer, order)),
@@ -482,7 +482,7 @@ it("counts the offer's price for the cost where the machine's own cannot be read
   expect(held().handle).not.toHaveProperty("priceOffered");
 });
 
-it("knows of a request that never left: nothing has to be looked up before the next one", async () => {
+it("recognises a request that never left: nothing has to be looked up before the next one", async () => {
   const http = new ProviderHttp({ provider: "podhost", baseUrl: "http://127.0.0.1:1", userAgent: "test" });
   rent.cloud.before = async (call) => {
     if (call.startsWith("create")) await http.call({ method: "POST", path: "/" });

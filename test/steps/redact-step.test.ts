@@ -45,7 +45,7 @@ it.each([
   expect(JSON.stringify(error.toJobError())).not.toContain(SECRET);
 });
 
-it("an error without one is the very same", async () => {
+it("an error without a secret stays the same object", async () => {
   const thrown = new SvcError("runner_failed", { why: "no room" });
   await expect(step(() => Promise.reject(thrown)).run(context)).rejects.toBe(thrown);
   await expect(step(() => Promise.reject(thrown), []).run(context)).rejects.toBe(thrown);

@@ -30,7 +30,7 @@ describe("the release of machines", () => {
     expect(rent.cloud.calls.slice(-3)).toEqual(["terminate pod-1", "inspect pod-1", "list"]);
   });
 
-  it("says that nothing more comes once no machine is left, and not before", async () => {
+  it("reports that no more data arrives once no machine is left, and not before", async () => {
     const silent: string[] = [];
     rent.ports.silent = (jobId, node) => Promise.resolve(void silent.push(`${jobId} ${node}`));
     await rent.run(provisionStep);
@@ -42,7 +42,7 @@ describe("the release of machines", () => {
     expect(silent).toEqual(["job1 0"]);
   });
 
-  it("is looked at soon at first, and less often where it stays", async () => {
+  it("is polled soon at first, and less often if the machine stays", async () => {
     await rent.run(provisionStep);
     rent.cloud.lies = true;
     const step = terminateStep(rent.ports);
@@ -55,7 +55,7 @@ describe("the release of machines", () => {
     expect(waits).toEqual(waits.toSorted((a, b) => a - b));
   });
 
-  it("may be asked for again when it is done", async () => {
+  it("may be requested again when it is done", async () => {
     await rent.run(provisionStep);
     await terminate();
     expect(await terminate()).toMatchObject({ done: {} });
@@ -87,7 +87,7 @@ describe("the release of machines", () => {
     },
   );
 
-  it("is not done by a provider's word alone: while it says that the machine exists, it is asked again", async () => {
+  it("is not done by a provider's acceptance alone: while it lists the machine, it is asked again", async () => {
     await rent.run(provisionStep);
     rent.cloud.lies = true;
     expect(await terminate()).toMatchObject({ later: { why: expect.stringContaining("yet to confirm") as string } });
@@ -135,7 +135,7 @@ describe("the release of machines", () => {
     },
   );
 
-  it("is done, the machine being gone, while a part of the provider does not answer; what the rest shows is ended first", async () => {
+  it("is done, with the machine gone, while a part of the provider is silent; listed machines are ended first", async () => {
     await rent.run(provisionStep);
     vi.spyOn(rent.cloud, "listOwned").mockImplementation((prefix) =>
       Promise.reject(
@@ -154,7 +154,7 @@ describe("the release of machines", () => {
     expect(rent.cloud.names).toEqual([`${nodePrefix(INSTALLATION, "job1", 1)}1`]);
   });
 
-  it("is not done by such a listing where the order's answer was lost", async () => {
+  it("is not done by such a listing if the order's answer was lost", async () => {
     rent.cloud.answering = () => {
       throw down();
     };
@@ -186,7 +186,7 @@ describe("the release of machines", () => {
   });
 });
 
-describe("one that resists", () => {
+describe("one machine that resists", () => {
   /** An order that was given up as absent, of which a machine came after all, and the next order's machine. */
   const two = async (): Promise<void> => {
     for (const ordinal of [1, 2]) {
@@ -221,7 +221,7 @@ describe("one that resists", () => {
 });
 
 describe("machines that were never reported", () => {
-  it("is found by listing and ended, too", async () => {
+  it("are found by listing and ended, too", async () => {
     await rent.run(provisionStep);
     rent.cloud.add(rent.name(1), "second");
     rent.cloud.add(rent.name(7), "third");

@@ -16,7 +16,7 @@ const offer = (id: string, usd: number, usdPerGb?: number): Offer => ({
   ...(usdPerGb === undefined ? {} : { trafficMicro: usdPerGb * 1e6 }),
 });
 
-test("Within one per cent the lower price for traffic goes first; an offer that does not tell it comes last", () => {
+test("Within one per cent the lower price for traffic goes first; an offer without one comes last", () => {
   const offers = [offer("untold", 0.5), offer("dear traffic", 0.501, 0.04), offer("cheap traffic", 0.504, 0.002)];
   expect(order(offers)).toEqual(["cheap traffic", "dear traffic", "untold"]);
 });
@@ -30,7 +30,7 @@ test("A chain of offers that are near to each other is cut by the first one's pr
   expect(order(chain)).toEqual(["1", "0", "3", "2"]);
 });
 
-test("An offer above the cap is not taken for its traffic, and offers without traffic prices stay as they were", () => {
+test("An offer above the cap is not chosen for its traffic, and offers without traffic prices stay unchanged", () => {
   expect(order([offer("a", 0.5, 0.5), offer("b", 0.503, 0)], { price_cap: 0.501 })).toEqual(["a"]);
   expect(order([offer("x", 0.5), offer("y", 0.5), offer("z", 0.501)])).toEqual(["x", "y", "z"]);
 });

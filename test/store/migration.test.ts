@@ -71,7 +71,7 @@ it("continues where an earlier start was killed while it made the file", async (
   expect(look(file, tables)).not.toContain("half");
 });
 
-it("makes no copy of a new store, and none where nothing is to migrate", async () => {
+it("makes no copy of a new store, and none if nothing is to migrate", async () => {
   (await opened()).db.close();
   const again = await opened();
   expect(again.epoch).toBe(2);
@@ -79,7 +79,7 @@ it("makes no copy of a new store, and none where nothing is to migrate", async (
   expect(readdirSync(join(home, "backups"))).toEqual([]);
 });
 
-it("copies the store before it migrates, for its owner alone", async () => {
+it("copies the store before it migrates, private to its owner", async () => {
   const old = await opened();
   old.db.prepare("INSERT INTO feed (job_id, at, type, data) VALUES (NULL, 1, 'kept', '{}')").run();
   old.db.close();
@@ -104,7 +104,7 @@ it("copies the store before it migrates, for its owner alone", async () => {
   await expect(opened()).rejects.toMatchObject({ code: "store_newer" });
 });
 
-it("a migration that fails leaves the store as it was, and the copy", async () => {
+it("a failed migration leaves the store unchanged, and the copy", async () => {
   const old = await opened();
   const before = tables(old.db);
   old.db.close();

@@ -3,7 +3,7 @@ import { CATALOGUE } from "../../src/errors/catalogue.ts";
 import { RELEASED } from "../../src/errors/runs.ts";
 import { errorOf } from "../../src/store/records.ts";
 
-it("The error of a local run says nothing of a rented machine, and that of a rented one keeps what it says", () => {
+it("The error of a local run does not mention a rented machine, and that of a rented one keeps its text", () => {
   const hints = Object.values(CATALOGUE).flatMap(({ hint }) => (typeof hint === "string" ? [hint] : []));
   const about = hints.filter((hint) => hint.includes(RELEASED));
   expect(about.length).toBeGreaterThan(5);

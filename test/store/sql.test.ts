@@ -145,7 +145,7 @@ afterAll(() => {
 });
 
 describe("src/store/tables.ts", () => {
-  test.each(Object.keys(TABLES))("The declared columns of the table %s are those of the store", (table) => {
+  test.each(Object.keys(TABLES))("The declared columns of the table %s match the store", (table) => {
     const rows = db.pragma(`table_info(${table})`) as { name: string; type: string; notnull: number; pk: number }[];
     const declared = TABLES[table] ?? {};
     expect(Object.keys(declared).toSorted()).toEqual(rows.map(({ name }) => name).toSorted());
@@ -175,7 +175,7 @@ describe("hand-written SQL", () => {
     expect(all.length).toBeGreaterThan(45);
   });
 
-  test.each(all.map((each) => [each.where, each] as const))("The statement at %s suits the schema", (_, each) => {
+  test.each(all.map((each) => [each.where, each] as const))("The statement at %s fits the schema", (_, each) => {
     const statement = db.prepare(each.sql);
     if (each.rows === null || !statement.reader) return;
     const shape = shapeOf(each.rows, each);
@@ -190,7 +190,7 @@ describe("hand-written SQL", () => {
     }
   });
 
-  test("Each condition that filters jobs suits the schema", () => {
+  test("Each condition that filters jobs fits the schema", () => {
     const text = source("open-reads.ts");
     const conditions = [...text.matchAll(/\bwhere\(\s*/g)].flatMap((call) => {
       const after = call.index + call[0].length;

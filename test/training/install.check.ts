@@ -93,7 +93,7 @@ const inside = (code: string): string =>
   execFileSync(at("environment", "bin", "python"), ["-c", code], { encoding: "utf8" }).trim();
 
 describe("requirements.txt", () => {
-  it("goes into an environment that keeps the image's torch; nothing is done twice; a change is", () => {
+  it("goes into an environment that keeps the image's torch; nothing is repeated without a change", () => {
     wheel("tiny", { "tiny.py": "X = 1\n" });
     wheel("small", { "small.py": "X = 2\n" });
     put("project/requirements.txt", "tiny\ntorch>=2.0\n");
@@ -148,7 +148,7 @@ describe("requirements.txt", () => {
   });
 });
 
-it("environment.yml without conda says what to do", () => {
+it("environment.yml without conda names the remedy", () => {
   put("project/environment.yml", "dependencies: []\n");
   const { code, log } = install(image(null), "environment.yml", { PATH: "/usr/bin:/bin" });
   if (existsSync("/opt/conda/bin/conda")) return;
@@ -181,7 +181,7 @@ it.skipIf(UV === undefined)("uv installs without pip, and leaves the image's tor
   expect([failed.code === 0, failingLine(failed.log)]).toEqual([false, expect.stringMatching(/tiny.*tiny==2\.0/)]);
 });
 
-it("uv.lock leaves out what the image has with its torch of the same release, and goes where the run finds it", () => {
+it("uv.lock omits packages that the image has with its torch of the same release, and goes where the run finds it", () => {
   put(
     "project/uv.lock",
     'name = "torch"\nversion = "2.6.0"\n\nname = "nvidia-nccl-cu12"\nversion = "2.21"\n\nname = "tqdm"\nversion = "4.0"\n',

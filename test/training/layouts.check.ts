@@ -236,7 +236,7 @@ describe("a project is installed and started", () => {
   );
 });
 
-it("a dependency that cannot be had ends the run with the reason, though the project itself could be built", async () => {
+it("an unavailable dependency ends the run with the reason, though the project itself could be built", async () => {
   const project = put({
     "pyproject.toml": `[project]\nname = "mine"\nversion = "1"\ndependencies = ["no-such-package-of-svc"]\n${SETUPTOOLS}`,
     "mine/__init__.py": "",
@@ -249,7 +249,7 @@ it("a dependency that cannot be had ends the run with the reason, though the pro
   ]);
 });
 
-it("a machine without a network says so, and not that there is no such package", async () => {
+it("a machine without a network reports that, and not a missing package", async () => {
   const project = put({ "requirements.txt": "peppercorn\n", "train.py": "" });
   const env = {
     PIP_INDEX_URL: "http://127.0.0.1:9/simple",

@@ -111,7 +111,7 @@ describe.skipIf(!able || !RAY)("Ray on two nodes", () => {
     args: [mode],
   });
 
-  it("has a worker on each of them; their records arrive, and nothing is left", async () => {
+  it("has a worker on each of them; their records arrive, and no process is left", async () => {
     const { job, log } = await plane.run(overRay("ok"));
     expect([job.status, job.exit_code, job.error], log).toEqual(["succeeded", 0, null]);
     expect(log).toContain("[node0] svc: Ray: 2 of 2 nodes are alive");

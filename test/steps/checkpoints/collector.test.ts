@@ -83,7 +83,7 @@ const collector = () => new CheckpointCollector({ targetDir, now: () => now });
 const paths = (files: { path: string }[]) => files.map((f) => f.path);
 
 describe("CheckpointCollector", () => {
-  it("does not fetch again what a broken link kept from being compared", async () => {
+  it("does not download again if a broken link prevented the comparison", async () => {
     for (const name of ["a", "b", "c"]) await put(name, name.repeat(1_000));
     const breaking = breakingBeforeCompared(2);
     const one = collector();
@@ -141,7 +141,7 @@ describe("CheckpointCollector", () => {
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
   });
 
-  it("puts in place every few seconds what has come, for a process may end", async () => {
+  it("moves finished downloads into place every few seconds, because a process may end", async () => {
     const names = Array.from({ length: 60 }, (_, i) => `f${i + 10}`);
     for (const name of names) await put(name, name);
     let home = 0;
@@ -154,7 +154,7 @@ describe("CheckpointCollector", () => {
     expect(home).toBeGreaterThan(15);
   });
 
-  it("asks for many small files at once, and for large ones one by one", async () => {
+  it("requests many small files at once, and large ones one by one", async () => {
     const small = Array.from({ length: 60 }, (_, i) => `small-${i + 10}`);
     for (const name of small) await put(name, name);
     for (const name of ["large-1", "large-2"]) await put(name, "x".repeat(1 << 20));
@@ -172,7 +172,7 @@ describe("CheckpointCollector", () => {
     expect(most).toEqual({ small: 48, large: 1 });
   });
 
-  it("fetches a file once it was the same for ten seconds, whole, private and with its time", async () => {
+  it("downloads a file once it was unchanged for ten seconds, complete, private and with its time", async () => {
     await put("epoch-1/model.pt", "weights");
     await utimes(join(source, "epoch-1/model.pt"), 1_764_000_000.123, 1_764_000_000.123);
     const c = collector();
@@ -216,7 +216,7 @@ describe("CheckpointCollector", () => {
     expect(paths((await scan()).saved)).toEqual(["a.pt"]);
   });
 
-  it("fetches what was announced at once, folders too, and takes the names out when they are done", async () => {
+  it("downloads announced files at once, folders too, and removes the names when they are done", async () => {
     await put("c-1/x", "1");
     await put("c-1/y.tmp", "2");
     await put("c-2/x", "3");
@@ -228,7 +228,7 @@ describe("CheckpointCollector", () => {
     expect([...announced]).toEqual(["./c-1/"]);
   });
 
-  it("does not fetch again what is at home, also in a new process, but what changed since", async () => {
+  it("does not download a local file again, also in a new process, but a changed one", async () => {
     await put("a", "1");
     await put("b", "1");
     const final = () => collector().scan(host, { final: true, announced: new Set(), signal });
@@ -240,7 +240,7 @@ describe("CheckpointCollector", () => {
     expect(await readFile(join(targetDir, "a"), "utf8")).toBe("2!");
   });
 
-  it("at the end takes everything complete and names what was not finished", async () => {
+  it("at the end downloads everything complete and reports unfinished files", async () => {
     for (const path of [
       "ok.pt",
       "a.tmp",
@@ -267,7 +267,7 @@ describe("CheckpointCollector", () => {
     ]);
   });
 
-  it("never lets a file into place that changed while it was copied", async () => {
+  it("never moves a file into place that changed while it was copied", async () => {
     await put("a", "old");
     await put("gone", "x");
     meanwhile = async (path) => (path === "gone" ? rm(join(source, "gone")) : put("a", `new ${fetched.length}`));
@@ -299,7 +299,7 @@ describe("CheckpointCollector", () => {
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
   });
 
-  it("names a file that is larger than the disk, with its size, and downloads all others", async () => {
+  it("reports a file that is larger than the disk, with its size, and downloads all others", async () => {
     await put("a.pt", "1");
     const { blocks, bsize } = await statfs(top);
     lies = [{ path: "huge.pt", size: 2 * blocks * bsize, mtimeMs: 1, inode: 1 }];
@@ -315,7 +315,7 @@ describe("CheckpointCollector", () => {
     expect(fetched).toEqual(["a.pt", "b.pt"]);
   });
 
-  it("keeps trying at the end where free space can still be made for a file, after all others", async () => {
+  it("keeps trying at the end if space can still become free for a file, after all others", async () => {
     await put("a.pt", "1");
     const { blocks, bsize } = await statfs(top);
     const real = await lstat(join(source, "a.pt"));
@@ -330,7 +330,7 @@ describe("CheckpointCollector", () => {
     expect(fetched).toEqual(["a.pt"]);
   });
 
-  it("counts only what a sparse file holds against the free space", async () => {
+  it("counts only the data of a sparse file against the free space", async () => {
     const { blocks, bsize } = await statfs(top);
     lies = [{ path: "sparse.bin", size: 2 * blocks * bsize, stored: 4096, mtimeMs: 1, inode: 1 }];
     await put("sparse.bin", "");
@@ -351,7 +351,7 @@ describe("CheckpointCollector", () => {
     expect(paths((await collector().scan(host, { ...all, final: true })).saved)).toEqual(["b"]);
   });
 
-  it("takes the others where one cannot be read, which is named, tried again, and at the end not forgotten", async () => {
+  it("downloads the others if one cannot be read, which is reported, retried, and at the end not forgotten", async () => {
     for (const [path, text] of [
       ["a", "1"],
       ["b", "22"],
@@ -398,7 +398,7 @@ describe("CheckpointCollector", () => {
     expect(await readCheckpoints(targetDir)).toEqual([]);
   });
 
-  it("brings a link home as a file of its own, without sending its content twice", async () => {
+  it("turns a symlink into a separate local file, without sending its content twice", async () => {
     await put("epoch=1.ckpt", "one");
     await put("epoch=2.ckpt", "two");
     await utimes(join(source, "epoch=1.ckpt"), 1, 1);
@@ -433,7 +433,7 @@ describe("CheckpointCollector", () => {
     ]);
   });
 
-  it("refuses numbers that are none", async () => {
+  it("refuses malformed numbers", async () => {
     lies = [
       { path: "a", size: -1, mtimeMs: 1, inode: 1 },
       { path: "b", size: 1, mtimeMs: NaN, inode: 1 },
@@ -446,7 +446,7 @@ describe("CheckpointCollector", () => {
     ]);
   });
 
-  it("follows no link at home: a link, or an older file, in the way of a folder is replaced", async () => {
+  it("follows no local symlink: a symlink, or an older file, in the way of a folder is replaced", async () => {
     await put("dir/a", "1");
     await put("file/b", "1");
     await mkdir(join(targetDir), { recursive: true });

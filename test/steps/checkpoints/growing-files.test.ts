@@ -80,7 +80,7 @@ const resumable = async () =>
   null;
 
 describe("a file that only grows", () => {
-  it("is downloaded by offset while it grows, and is complete once it rests", async () => {
+  it("is downloaded by offset as it grows, and is complete once it rests", async () => {
     put("runs/events.out.tfevents", "event 0\n");
     await scan();
     for (let i = 1; i < 6; i++) {
@@ -96,7 +96,7 @@ describe("a file that only grows", () => {
     expect(requests.filter((r) => r.startsWith("fetch"))).toEqual([]);
   });
 
-  it("is downloaded also while one large file takes long, and nothing is fetched twice", async () => {
+  it("is downloaded also during the long download of a large file, and nothing is downloaded twice", async () => {
     put("large.pt", "w".repeat(10_000));
     put("history.csv", "step,loss\n");
     made = new CheckpointCollector({ targetDir, now: () => now, followEveryMs: 5 });
@@ -130,7 +130,7 @@ describe("a file that only grows", () => {
     expect(recorded.get("history.csv")).not.toHaveProperty("in_progress");
   });
 
-  it("costs one request a scan, together with 99 others", async () => {
+  it("costs one request per scan, together with 99 others", async () => {
     const names = Array.from({ length: 100 }, (_, i) => `run${i}/history.csv`);
     for (const name of names) put(name, "step,loss\n");
     await scan();
@@ -195,8 +195,8 @@ describe("a file that only grows", () => {
   });
 });
 
-describe("a file that is written over again and again", () => {
-  it("is copied as it was at one moment, from time to time", async () => {
+describe("a file that is overwritten again and again", () => {
+  it("is copied as a consistent version, from time to time", async () => {
     put("state.json", JSON.stringify({ step: 0 }));
     await scan();
     let copies = 0;
@@ -211,7 +211,7 @@ describe("a file that is written over again and again", () => {
     expect(await resumable()).toBeNull();
   });
 
-  it("stays resumable as it was when it was complete, while torn copies of it come", async () => {
+  it("stays resumable in its last complete version, while torn copies of it arrive", async () => {
     // A format that cannot tell whether it is whole.
     put("last.pt", "complete".repeat(100));
     await scan();
@@ -235,7 +235,7 @@ describe("a file that is written over again and again", () => {
     expect(after?.files.map(({ root }) => root)).toEqual([targetDir]);
   });
 
-  it("is complete at once where its format proves that it is whole", async () => {
+  it("is complete at once if its format proves that", async () => {
     const zip = (text: string) =>
       Buffer.concat([Buffer.from("PK\x03\x04" + text), Buffer.from("PK\x05\x06" + "\0".repeat(18), "latin1")]);
     for (let i = 0; i < 4; i++) {
@@ -249,7 +249,7 @@ describe("a file that is written over again and again", () => {
   });
 });
 
-it("A file whose folder became a file, or the other way round, gives way to the newer one", async () => {
+it("A file whose folder became a file, or the other way round, is replaced by the newer one", async () => {
   put("model", "a file");
   put("other/part.bin", "in a folder");
   await scan();

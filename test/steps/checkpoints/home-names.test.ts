@@ -5,7 +5,7 @@ import { withHomeNames } from "../../../src/steps/checkpoints/home-names.ts";
 
 const file = (path: string): RemoteFile => ({ path, size: 1, mtimeMs: 1, inode: 1 });
 
-it("names of checkpoints lose their secrets, stay apart, and lead back to the file", async () => {
+it("names of checkpoints lose their secrets, stay distinct, and lead back to the file", async () => {
   const fetched: string[] = [];
   const listing = ["plain.bin", "run-s3cret-one/a", "run-s3cret-two/a", "run-***redacted***/a"].map(file);
   const host = {
@@ -25,7 +25,7 @@ it("names of checkpoints lose their secrets, stay apart, and lead back to the fi
   expect(fetched).toEqual(listing.map(({ path }) => path));
 });
 
-it("names that are not UTF-8 or hold control characters are escaped, stay apart, and lead back to the file", async () => {
+it("names that are not UTF-8 or contain control characters are escaped, stay distinct, and lead back to the file", async () => {
   const fetched: string[] = [];
   const listing = ["plain.bin", "a\udcff.pt", "a%FF.pt", "new\nline", "dir\u001b[31m/x", "ä😀\u202e.bin", "c:\\x"].map(
     file,

@@ -75,7 +75,7 @@ describe("the last complete checkpoint", () => {
     expect(await chosen({ "own/a.bin": "x", "own/b.bin": "y" }, ["own"])).toBe("own");
   });
 
-  it("is put together from all nodes", async () => {
+  it("is assembled from all nodes", async () => {
     put({ "dcp/__0_0.distcp": "0", "dcp/.metadata": "m", "node1/dcp/__1_0.distcp": "1", "node1/9.pt": ZIP });
     const found = await lastComplete({ job: "a", checkpoints: dir, announced: new Set(), nodes: 2 });
     expect(found?.name).toBe("dcp");
@@ -86,7 +86,7 @@ describe("the last complete checkpoint", () => {
     ]);
   });
 
-  it("is that of the job which the job was resumed from, where it has none of its own", async () => {
+  it("is that of the resumed job, if the job has none of its own", async () => {
     put({ "1.pt": ZIP }, join(dir, "first"));
     const jobs: Record<string, string | undefined> = { third: "second", second: "first", first: undefined };
     const look = (job: string) =>

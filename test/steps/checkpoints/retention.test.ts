@@ -165,7 +165,7 @@ it("Files that belong to no checkpoint stay, whatever the rule", async () => {
   expect(home()).toEqual(["checkpoint-3", "history.csv"]);
 });
 
-it("A file that a later save no longer has leaves the folder at home", async () => {
+it("A file that a later save no longer has is removed from the local folder", async () => {
   collect();
   save(1, { "shard-2.bin": "second" });
   await scan();

@@ -151,7 +151,7 @@ it("a set that no framework marks and that was downloaded in part does not count
   expect(await resumed()).toEqual({ "epoch.pt": "v1" });
 });
 
-it("saved again under its name it is the version before until the new one is whole, and then no file of the old one is left", async () => {
+it("a set that is saved again under its name stays in its earlier version until the new one is complete, and then has no file of the old one", async () => {
   save(shards("last", 1, 6));
   const one = collector();
   await scan(one, announce("last"));
@@ -170,7 +170,7 @@ it("saved again under its name it is the version before until the new one is who
   expect(readdirSync(join(dir, "home/.svc-sets"))).toHaveLength(2);
 });
 
-it("written over when the run ended it is what it was when it was complete; at home lies the newest of each file", async () => {
+it("a set that was half overwritten when the run ended counts in its last complete version; the local folder has the newest of each file", async () => {
   save(shards("last", 1, 3));
   const one = collector();
   await scan(one, announce("last"));
@@ -221,7 +221,7 @@ it("a set with a file that cannot be downloaded is incomplete", async () => {
   expect(await resumed()).toEqual(versions("step-1", 1, 2));
 });
 
-it("a folder that was called complete once, and gets ever more files, hides none that is newer", async () => {
+it("a folder that was announced once, and gets ever more files, hides no newer set", async () => {
   save({ "ckpts/e1.pt": 1 });
   const one = collector();
   await scan(one, announce("ckpts"));

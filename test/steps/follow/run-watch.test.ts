@@ -184,7 +184,7 @@ async function looks(watch: RunWatch, ...answers: MachineStatus[]): Promise<void
     });
 }
 
-test("a provider that does not answer holds up nothing, and is not asked again meanwhile", async () => {
+test("a provider that does not answer delays nothing, and is not asked again meanwhile", async () => {
   const watch = watchOf();
   let asked = 0;
   const answer = Promise.withResolvers<MachineStatus>();
@@ -221,7 +221,7 @@ test.each<[string, MachineStatus]>([
   await vi.waitFor(() => expect(() => watch.look()).toThrow(expect.objectContaining({ code })), DEADLINE_MS);
 });
 
-test("a listing that leaves out a machine which answers over SSH ends no run, nor does a provider that cannot be asked", async () => {
+test("a listing that omits a machine which answers over SSH ends no run, nor does an unreachable provider", async () => {
   const watch = watchOf();
   await looks(watch, { phase: "gone" }, { phase: "gone", preempted: true });
   let asked = 0;

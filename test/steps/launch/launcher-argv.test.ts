@@ -59,7 +59,7 @@ describe("auto", () => {
     ]);
   });
 
-  it("gives the nodes static ranks, the first of them where the first machine is", () => {
+  it("gives the nodes static ranks, the first of them on the first machine", () => {
     expect(argv({ gpus: "A100:8", nodes: 2 }, { node: 1 })).toEqual([
       ...shim("auto"),
       ...torchrun("--nnodes=2", "--node_rank=1", "--master_addr=10.0.0.1", "--master_port=29500"),
@@ -70,12 +70,12 @@ describe("auto", () => {
     ]);
   });
 
-  it("leaves shell scripts and programs to start their processes themselves", () => {
+  it("lets shell scripts and programs start their processes themselves", () => {
     expect(argv({ gpus: "A100:4" }, { entry: { kind: "sh", path: "run.sh" } })).toEqual([...shim("plain"), ...SH]);
     expect(launchMode(input({ nodes: 2 }, { entry: { kind: "exec", path: "go" } }))).toBe("plain");
   });
 
-  it("leaves out the options that the job gives as PET variables", () => {
+  it("omits options that the job sets as PET variables", () => {
     const given = argv({
       gpus: "A100:4",
       env: { PET_NPROC_PER_NODE: "2", PET_STANDALONE: "0", PET_MAX_RESTARTS: "3" },
@@ -84,7 +84,7 @@ describe("auto", () => {
   });
 });
 
-it("single starts one process, whatever the count", () => {
+it("single starts one process, for any count", () => {
   expect(argv({ gpus: "A100:8", launcher: "single" })).toEqual([...shim("plain"), PY, "-u", "train.py"]);
   expect(argv({ gpus: "cpu:8", launcher: "single" })).toEqual([PY, "-u", "train.py"]);
 });
@@ -98,7 +98,7 @@ it("torchrun is torchrun also for one process, and for programs other than Pytho
   expect(sh.slice(-7)).toEqual(["--max_restarts=0", "--no_python", ...SH]);
 });
 
-it("a Python script is torchrun's own, and a process of its own where its first line gives Python options", () => {
+it("torchrun starts a Python script itself, and as a process of its own if its first line has Python options", () => {
   const entry = { kind: "python", path: "train.py", words: ["-O"] } as const;
   expect(argv({ gpus: "A100:2" }, { entry }).slice(-5)).toEqual(["--no_python", PY, "-u", "-O", "train.py"]);
   expect(argv({ gpus: "cpu" }, { entry })).toEqual([PY, "-u", "-O", "train.py"]);
@@ -109,7 +109,7 @@ it("a script for an interpreter gets its arguments as the kernel would pass them
   expect(argv({ args: ["x"] }, { entry })).toEqual(["/usr/bin/perl", "-w -T", "./a.pl", "x"]);
 });
 
-it("ray is one script on the first node, and on this computer nothing but the script", () => {
+it("ray is one script on the first node, and on this computer only the script", () => {
   expect(argv({ launcher: "ray", nodes: 2 })).toEqual([...shim("ray"), PY, "-u", "train.py"]);
   expect(argv({ launcher: "ray" }, { inPlace: true })).toEqual([PY, "-u", "train.py"]);
 });
@@ -129,7 +129,7 @@ it.each<[Partial<RunSpecInput>, number]>([
   expect(stopGraceSeconds(input(spec).spec)).toBe(seconds);
 });
 
-describe("the launcher's last words", () => {
+describe("the launcher's last lines", () => {
   it("name the rank and the signal", () => {
     expect(failedRank("x\nsvc: rank 3 exited with code 7\n")).toEqual({ who: "rank 3", rank: 3, signal: null });
     expect(failedRank("svc: the script was ended by SIGKILL\n")).toEqual({ who: null, rank: null, signal: "SIGKILL" });
@@ -165,7 +165,7 @@ describe("the launcher's last words", () => {
     expect(raised(tail, rank)).toBe(said);
   });
 
-  it("have no control characters and an end", () => {
+  it("contain no control characters and end", () => {
     const tail = `Traceback (most recent call last):\n  a\nE: \x1b[31mred\t${"x".repeat(999)}`;
     expect(raised(tail, null)).toMatch(/^E: +\[31mred x{200,}…$/);
   });
@@ -218,7 +218,7 @@ describe("the launcher's last words", () => {
     ).toEqual(["It could not be built."]);
   });
 
-  it("name what is missing", () => {
+  it("name missing programs", () => {
     expect(missingLauncher("svc: launcher_missing: torchrun: torch is not installed for /p\n")).toEqual({
       launcher: "torchrun",
       why: "torch is not installed for /p",
@@ -227,7 +227,7 @@ describe("the launcher's last words", () => {
   });
 });
 
-it("the launcher's word that it starts one process where several were asked for is understood", () => {
+it("the launcher's report that it starts one process instead of several is understood", () => {
   const launcher = readFileSync(join(import.meta.dirname, "../../../python/svc/_launch.py"), "utf8");
   const said = /say\("(torch is not installed for %s: one plain process[^"]*)"/.exec(launcher)?.[1] ?? "";
   expect(startedAlone(`begin\nsvc: ${said.replace("%s", "/usr/bin/python3")}\nmore`)).toBe(true);

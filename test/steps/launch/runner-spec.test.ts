@@ -51,7 +51,7 @@ describe("the command", () => {
 });
 
 describe("the environment", () => {
-  it("is the job's own before this computer's, and ours before this computer's where we speak for the run", () => {
+  it("takes the job's own values before this computer's, and ours before this computer's where we speak for the run", () => {
     const given = { PYTHONUNBUFFERED: "0", MINE: "1" };
     expect(
       env({ env: given }, { inherited: { MINE: "0", SVC_JOB_ID: "another", SVC_DATA_DIR: "/elsewhere" } }),
@@ -76,7 +76,7 @@ describe("the environment", () => {
     expect(Object.keys(env({ env: { PATH: "env://MY_PATH" } }, { pythonEnv }))).not.toContain("PATH");
   });
 
-  it("does not take over options of the launcher from this computer, but does from the job", () => {
+  it("does not inherit launcher options from this computer, but takes them from the job", () => {
     expect(env({}, { inherited: { PET_NPROC: "8", PETS: "1" } })).toMatchObject({ PET_NPROC: null });
     expect(Object.keys(env({}, { inherited: { PETS: "1" } }))).not.toContain("PETS");
     expect(env({ env: { PET_NPROC: "2" } }, { inherited: { PET_NPROC: "8" } })["PET_NPROC"]).toBe("2");
@@ -125,7 +125,7 @@ describe("secrets", () => {
     expect(runner.env["WANDB_PROJECT"], "this computer's own is inherited").toBeUndefined();
   });
 
-  it("stay apart also as PYTHONPATH, and our package is still found", () => {
+  it("stay separate also as PYTHONPATH, and our package is still found", () => {
     const { runner, secretEnv } = plan({ env: { PYTHONPATH: "env://LIBS" } });
     expect(JSON.stringify(runner)).not.toContain("value of");
     expect(secretEnv["PYTHONPATH"]).toBe("value of env://LIBS:/pkg");

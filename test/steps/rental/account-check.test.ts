@@ -46,7 +46,7 @@ test("neither closes the row nor gives the run up, and the right key continues",
   expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
 });
 
-test("proves no lost order absent, however often it is looked for; none is made instead", async () => {
+test("proves no lost order absent, however often it is searched; none is made instead", async () => {
   rent.cloud.answering = () => {
     throw down();
   };
@@ -63,7 +63,7 @@ test("proves no lost order absent, however often it is looked for; none is made 
   expect(rent.states()).toEqual(["1 held"]);
 });
 
-test("counts for nothing, too, where the provider did not tell the account when the machine was ordered", async () => {
+test("proves nothing, too, if the provider did not report the account when the machine was ordered", async () => {
   Object.assign(rent.cloud, { accountId: () => Promise.reject(down()) });
   await rent.run(provisionStep);
   const handle = rent.ledger.open("job1", 0)[0]?.handle ?? null;
@@ -81,7 +81,7 @@ test("counts for nothing, too, where the provider did not tell the account when 
   expect(rent.states()).toEqual(["1 releasing"]);
 });
 
-test("a new key is not believed by a look at a machine that its account does not list", async () => {
+test("a new key is not trusted after a poll of a machine that its account does not list", async () => {
   account = "key:111111111111";
   await rent.run(provisionStep);
   useKeyOf("key:222222222222");
@@ -98,7 +98,7 @@ test("an unknown account prevents no termination", async () => {
   expect([rent.states(), rent.cloud.machines]).toEqual([["1 releasing"], []]);
 });
 
-test("a new key of the same account, known by its fingerprint alone, is believed once it shows the machine", async () => {
+test("a new key of the same account, known only by its fingerprint, is trusted once it shows the machine", async () => {
   account = "key:111111111111";
   await rent.run(provisionStep);
   account = "key:222222222222";
@@ -106,7 +106,7 @@ test("a new key of the same account, known by its fingerprint alone, is believed
   expect(rent.states()).toEqual(["1 released"]);
 });
 
-test("is asked while the machine is being ended: that the provider does not tell right afterwards undoes no proof", async () => {
+test("is asked during the machine's end: a later missing answer undoes no proof", async () => {
   await rent.run(provisionStep);
   let known: string | null = null;
   let gone = false;

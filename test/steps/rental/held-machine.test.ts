@@ -84,7 +84,7 @@ describe("a machine whose provider cannot be asked", () => {
     expect(await tries(minutes, times(1, turnedAway))).toBe("runtime_gone");
   });
 
-  test("may still be there where nothing answers, or where this computer slept", async () => {
+  test("may still exist if nothing answers, or if this computer slept", async () => {
     expect(await tries(minutes, times(30, unreachable))).toBe("ssh_unreachable");
     expect(await tries(60 * minutes, times(10, turnedAway))).toBe("ssh_unreachable");
     expect(await tries(minutes, [...times(4, turnedAway), unreachable, ...times(4, turnedAway)])).toBe(

@@ -54,12 +54,12 @@ afterAll(removeHomes);
 
 const look = () => rent.run(() => step);
 
-test("A machine that is what was ordered passes at its first greeting, without a further call", async () => {
+test("An ordered machine passes at its first greeting, without a further call", async () => {
   expect(await look()).toMatchObject({ done: {}, detail: { gpu_driver: "570.86.15" } });
   expect([greeted, notices]).toEqual([1, []]);
 });
 
-test("An RTX 3060 in place of an RTX 4090 ends the run at once, and the message tells both and the money", async () => {
+test("An RTX 3060 in place of an RTX 4090 ends the run at once, and the message names both and the money", async () => {
   facts = { ...FACTS, gpus: [{ name: "NVIDIA GeForce RTX 3060", memory_mib: 12_288 }] };
   await rent.h.clock.advance(60_000);
   await expect(look()).rejects.toMatchObject({
@@ -69,7 +69,7 @@ test("An RTX 3060 in place of an RTX 4090 ends the run at once, and the message 
   expect(greeted).toBe(1);
 });
 
-test("A driver tool that fails in two looks is a machine that does not work", async () => {
+test("A driver tool that fails in two polls means a broken machine", async () => {
   facts = { ...FACTS, gpus: null, gpu_fault: LOST };
   expect(await look()).toMatchObject({ later: { why: expect.stringContaining("GPU is lost") } });
   await expect(look()).rejects.toMatchObject({
@@ -101,14 +101,14 @@ test("A virtual machine that installs its driver after the first boot is waited 
   expect(await look()).toHaveProperty("done");
 });
 
-test("A machine that svc does not own gets a warning, for nothing was ordered there", async () => {
+test("A machine that svc does not own gets a warning, because nothing was ordered there", async () => {
   Object.assign(rent.cloud.info.capabilities, { owns_machine: false });
   facts = { ...FACTS, gpus: [{ name: "Tesla T4", memory_mib: 15_360 }] };
   expect(await look()).toHaveProperty("done");
   expect(notices).toEqual([expect.stringContaining("Tesla T4")]);
 });
 
-describe("The agent reads the tool of the driver", () => {
+describe("The agent runs the tool of the driver", () => {
   const folder = mkdtempSync(join(tmpdir(), "svc-smi-"));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   function ask(tool: "nvidia-smi" | "rocm-smi", script: string): unknown {

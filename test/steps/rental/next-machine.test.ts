@@ -77,13 +77,13 @@ test("While the provider still lists the first machine, no second one is ordered
   expect(rent.states()).toEqual(["1 released", "2 held"]);
 });
 
-test("After two machines that were given up, the third one's failure ends the run", async () => {
+test("After two abandoned machines, the third one's failure ends the run", async () => {
   says = { "pod-1": REFUSED, "pod-2": REFUSED, "pod-3": REFUSED, "pod-4": READY };
   await expect(untilDone()).rejects.toMatchObject({ code: "machine_broken", retry: "never" });
   expect(rent.states()).toEqual(["1 released", "2 released", "3 held"]);
 });
 
-test("A restart after each machine that was given up grants no further one", async () => {
+test("A restart after each abandoned machine grants no further one", async () => {
   says = { "pod-1": REFUSED, "pod-2": REFUSED, "pod-3": REFUSED, "pod-4": READY };
   const restarted = async (): Promise<void> => {
     for (let look = 0; look < 50; look++) {
