@@ -20,11 +20,19 @@ export function instantSteps({ begun = () => {}, exitOf = () => 0 }: InstantStep
     run({ jobId }) {
       begun(jobId, name);
       const exit_code = exitOf(jobId);
-      const done = name === "stream" ? { exit_code, error: null } : name === "collect" ? { exit_code } : {};
+      const done =
+        name === "place"
+          ? { candidate: 0 }
+          : name === "stream"
+            ? { exit_code, error: null }
+            : name === "collect"
+              ? { exit_code }
+              : {};
       return Promise.resolve({ done });
     },
   });
   return {
+    place: step("place"),
     provision: step("provision"),
     await_ssh: step("await_ssh"),
     sync: step("sync"),

@@ -13,6 +13,7 @@ import { installationPrefix } from "../domain/machine-names.ts";
 import { placedProgram, pythonProgram } from "../platform/python-program.ts";
 import { keepFilesPrivate } from "../platform/own-umask.ts";
 import { proxyEnvOf } from "../domain/proxy-env.ts";
+import { providersOf } from "../domain/candidates.ts";
 import { Redactor } from "../domain/redaction.ts";
 import { onTightened } from "../domain/tightened.ts";
 import { isReference } from "../domain/secret-names.ts";
@@ -59,6 +60,7 @@ import { leftOutOf } from "../files/listing/left-out.ts";
 import { IN_PLACE, measureProject } from "../files/listing/measured-project.ts";
 import { checkProjectDir } from "../files/listing/project-files.ts";
 import { installCommand } from "../steps/launch/install-command.ts";
+import { placeStep } from "../steps/place.ts";
 import { provisionStep } from "../steps/provision.ts";
 import type { RunServices } from "../steps/run-services.ts";
 import { collectStep } from "../steps/collect.ts";
@@ -182,10 +184,14 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       ...remoteProviders({ home, env, clock, machines }),
     ]);
     const key = installationKey(home);
-    const resumes = new Resumes(home, (jobId) => {
-      const row = engine.store.job(jobId);
-      return row ? unsealSpec(specOf(row), key) : null;
-    });
+    const resumes = new Resumes(
+      home,
+      (jobId) => {
+        const row = engine.store.job(jobId);
+        return row ? unsealSpec(specOf(row), key) : null;
+      },
+      (jobId) => Math.max(1, engine.placement(jobId).n),
+    );
     const sinks = sinksOf({ home, env, clock, engine, key, logBytes: (jobId) => reads.logBytes(jobId), report: log });
     const gone = (machine: string): void => machines.forget(machine);
     const manifests = manifestSeal(home, known);
@@ -243,7 +249,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
           const path = pathOf(spec, env);
           await checkInterpreter(projectDir, spec.entrypoint, entry, path);
           await localPython({ spec, projectDir, entry, env, otherwise: python });
-        } else await machines.key(spec.provider);
+        } else for (const name of providersOf(spec)) await machines.key(name);
       },
       checkCredential: (provider) => checkConnected(provider, { home, env }),
       measureProject: async (projectDir, inPlace) => {
@@ -361,6 +367,7 @@ function stepRegistry(services: RunServices, known: KnownSecrets): StepRegistry 
   /** For steps that talk to the machine. */
   const hidden = (step: StepDefinition) => withHiddenWords(step, (jobId) => services.secrecy(jobId).redactor);
   return {
+    place: quiet(placeStep(services)),
     provision: quiet(provisionStep(services)),
     await_ssh: hidden(awaitSshStep(services)),
     sync: hidden(syncStep(services)),

@@ -2,10 +2,12 @@
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { guardOf, nodeDir, placeOf, type PlaceParts } from "../steps/launch/run-paths.ts";
 import { RunSecrets } from "../steps/launch/run-secrets.ts";
 import { assert } from "../errors/assert.ts";
+import { candidateCount, candidateSpec } from "../domain/candidates.ts";
+import { pause } from "../domain/clock.ts";
+import type { RunSpec } from "../schemas/spec.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Resumes } from "../steps/checkpoints/resume-choices.ts";
 import type { DurableStorySink } from "../engine/run-log-writer.ts";
@@ -20,7 +22,7 @@ import { TunnelOutages } from "../steps/rental/tunnel-outage.ts";
 import { CheckpointCollector } from "../steps/checkpoints/collector.ts";
 import { nodeFolder, Undecided } from "../steps/follow/log-follower.ts";
 import { installCommand } from "../steps/launch/install-command.ts";
-import type { JobFacts } from "../steps/ports.ts";
+import type { JobFacts, Search } from "../steps/ports.ts";
 import { planRun } from "../steps/launch/runner-spec.ts";
 import type { KeepRules } from "../steps/checkpoints/retention.ts";
 import type { RunServices } from "../steps/run-services.ts";
@@ -52,18 +54,23 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     spec: (jobId) => facts(jobId).spec,
     ofSinks: (jobId, spec) => sinks.secretsOf(jobId, spec),
   });
-  const collectors = collectorsOf(home, resumes, (jobId, node) => {
-    const { keep_checkpoints: keep, nodes } = facts(jobId).spec;
-    if (keep === undefined) return undefined;
-    return {
-      keep,
-      announced: () => resumes.announced(jobId),
-      points: (metric) => parts.points(jobId, metric),
-      node,
-      nodes,
-      home: checkpointsOf(home, jobId),
-    };
-  });
+  const collectors = collectorsOf(
+    home,
+    resumes,
+    (jobId) => facts(jobId).placement,
+    (jobId, node) => {
+      const { keep_checkpoints: keep, nodes } = facts(jobId).spec;
+      if (keep === undefined) return undefined;
+      return {
+        keep,
+        announced: () => resumes.announced(jobId),
+        points: (metric) => parts.points(jobId, metric),
+        node,
+        nodes,
+        home: checkpointsOf(home, jobId),
+      };
+    },
+  );
   const undecided = new Undecided();
   return {
     installationId: engine.store.installationId,
@@ -94,15 +101,17 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     },
     plan: async (jobId, node, purpose) => {
       const { spec } = facts(jobId);
+      const { placement } = facts(jobId);
       const where = await placeOf(parts, facts(jobId), () => runs.code(jobId), node, purpose);
       const given = secrets.give(jobId, where.inPlace);
       const plan = planRun({
         jobId,
         node,
+        placement,
         spec,
         ...where,
         mark: secrets.mark(jobId),
-        nonce: secrets.nonce(jobId, node, purpose),
+        nonce: secrets.nonce(jobId, node, purpose, placement),
         secret: given.secret,
         injected: given.injected,
         rayToken: secrets.rayToken(jobId),
@@ -114,12 +123,23 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     data: (jobId) => pinnedData(home, jobId, facts(jobId).spec.data),
     dataDir: (jobId, node) => join(nodeDir(home, jobId, node), "data"),
     collector: collectors.of,
-    resume: (jobId) => resumes.of(jobId),
+    resume: async (jobId) => {
+      const chosen = await resumes.of(jobId);
+      const { placement } = facts(jobId);
+      if (chosen !== null) {
+        const text = JSON.stringify({ job: chosen.job, checkpoint: chosen.name });
+        await engine.commit((tx) => tx.store.resumedFrom(jobId, placement, text));
+      }
+      return chosen;
+    },
+    search: runs.search,
+    searches: (jobId) => engine.placement(jobId).searches,
+    checkpoint: async (jobId) => (engine.placement(jobId).mayGoOn ? resumes.newestOf(jobId) : null),
     announced: (jobId, node, names) => resumes.announce(jobId, node, names),
     undecided,
     silent: (jobId, node) => undecided.settle(jobId, node),
     ...(env["SVC_GATE_INDEX"] ? { gateIndex: env["SVC_GATE_INDEX"] } : {}),
-    pause: (ms) => pause(ms),
+    pause: (ms, signal) => pause(engine.clock, ms, signal),
     forget: (jobId) => {
       runs.forget(jobId);
       collectors.forget(jobId);
@@ -131,17 +151,37 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
 
 /** The store's facts about a run, read once. */
 function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "engine" | "key" | "manifests">) {
-  const known = new Map<string, JobFacts>();
+  const known = new Map<string, { facts: JobFacts; index: number }>();
+  const specOfJob = (jobId: string): RunSpec => {
+    const row = engine.store.job(jobId);
+    assert(row, `job ${jobId} has no row`);
+    return unsealSpec(specOf(row), key);
+  };
   return {
     facts: (jobId: string): JobFacts => {
-      let facts = known.get(jobId);
-      if (!facts) {
-        const row = engine.store.job(jobId);
-        assert(row, `job ${jobId} has no row`);
-        const spec = unsealSpec(specOf(row), key);
-        known.set(jobId, (facts = { id: jobId, spec, projectDir: spec.project_dir ?? home }));
-      }
+      const { n, candidate, on_demand } = engine.placement(jobId);
+      const before = known.get(jobId);
+      const placement = Math.max(1, n);
+      const index = candidate ?? 0;
+      if (before?.facts.placement === placement && before.index === index) return before.facts;
+      const spec = candidateSpec(specOfJob(jobId), index, on_demand);
+      const facts = { id: jobId, spec, projectDir: spec.project_dir ?? home, placement };
+      known.set(jobId, { facts, index });
       return facts;
+    },
+    search: (jobId: string): Search => {
+      const spec = specOfJob(jobId);
+      const { searching_since, refusals, on_demand } = engine.placement(jobId);
+      return {
+        candidates: Array.from({ length: candidateCount(spec) }, (_, index) => ({
+          index,
+          spec: candidateSpec(spec, index, on_demand),
+        })),
+        choose: spec.choose ?? "in_order",
+        since: searching_since ?? engine.clock.now(),
+        waitMs: (spec.wait_for_capacity_minutes ?? 0) * 60_000,
+        refusals,
+      };
     },
     code: (jobId: string): { codeDir: string; id: string; manifests: ManifestSeal } => {
       const id = engine.store.job(jobId)?.code_snapshot;
@@ -155,11 +195,17 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
 const checkpointsOf = (home: string, jobId: string): string => join(home, "artifacts", jobId, "checkpoints");
 
 /** One collector per node: it remembers which files it has downloaded. */
-function collectorsOf(home: string, resumes: Resumes, keepOf: (jobId: string, node: number) => KeepRules | undefined) {
+function collectorsOf(
+  home: string,
+  resumes: Resumes,
+  placementOf: (jobId: string) => number,
+  keepOf: (jobId: string, node: number) => KeepRules | undefined,
+) {
   const made = new Map<string, CheckpointCollector>();
   return {
     of: (jobId: string, node: number): CheckpointCollector => {
-      const name = `${jobId} ${node}`;
+      // What it has seen is of one machine.
+      const name = `${jobId} ${node} ${placementOf(jobId)}`;
       let collector = made.get(name);
       if (!collector) {
         const targetDir = join(checkpointsOf(home, jobId), nodeFolder(node));

@@ -14,7 +14,7 @@ const STOP_PATIENCE_MS = 5_000;
 /** The result of one attempt. */
 export type EffectVerdict =
   | { kind: "done"; output: Record<string, unknown>; detail: Record<string, unknown> | undefined }
-  | { kind: "later"; afterMs: number; why: string }
+  | { kind: "later"; afterMs: number; why: string; detail?: Record<string, unknown> }
   | { kind: "error"; error: SvcError; detail: Record<string, unknown> | undefined };
 
 interface Running {

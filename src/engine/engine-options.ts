@@ -1,7 +1,7 @@
 // The parts and parameters of an engine.
 
 import type { Clock } from "../domain/clock.ts";
-import type { JobEvent, JobInput } from "../machines/job-context.ts";
+import type { JobContext, JobEvent, JobInput } from "../machines/job-context.ts";
 import type { StoredSnapshot } from "../machines/versions.ts";
 import type { FeedEvent } from "../schemas/job.ts";
 import type { StepRegistry } from "../steps/step.ts";
@@ -37,6 +37,16 @@ export interface NewJob {
 /** An event without its instant: the engine stamps it. */
 export type EventBody = JobEvent extends infer E ? (E extends JobEvent ? Omit<E, "at"> : never) : never;
 export type SendResult = { accepted: boolean; state: string };
+
+/** Where a job is in its list of placements. */
+export type PlacementNow = Pick<JobContext, "candidate" | "on_demand" | "searching_since" | "refusals"> & {
+  /** Number of the placement that is open, or was the last; 0 before the first. */
+  n: number;
+  /** Whether candidates are searched for a machine in `waiting`. */
+  searches: boolean;
+  /** Whether another placement may follow the one that is ending. */
+  mayGoOn: boolean;
+};
 
 /** The journal entry of a snapshot that did not come from an event. */
 export interface Rebased {

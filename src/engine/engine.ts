@@ -9,22 +9,25 @@
 
 import { asSvcError, describeError, SvcError } from "../errors/index.ts";
 import type { Clock } from "../domain/clock.ts";
-import { JOB_MACHINE_VERSION, jobMachine, type SetTimer, type StartSteps } from "../machines/job-machine.ts";
+import type { ClosePlacement, OpenPlacement, SetTimer, StartSteps } from "../machines/effects.ts";
+import { JOB_MACHINE_VERSION, jobMachine } from "../machines/job-machine.ts";
 import type { JobContext, JobEvent, JobInput } from "../machines/job-context.ts";
 import { loadStored, type StoredSnapshot } from "../machines/versions.ts";
-import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import type { StepName } from "../schemas/job.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 import { createdEvent, errorOf } from "../store/records.ts";
 import type { EffectRow, JobRow } from "../store/tables.ts";
 import { TimerQueue } from "./timer-queue.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
-import type { EngineOptions, EventBody, NewJob, Rebased, SendResult } from "./engine-options.ts";
+import type { EngineOptions, EventBody, NewJob, PlacementNow, Rebased, SendResult } from "./engine-options.ts";
+import { failureOfStep } from "../domain/failure.ts";
 import { firstFold, fold, type Folded, type Snapshot } from "./fold.ts";
-import { fingerprint, timerEvent, withLastSeen } from "./journal.ts";
+import { fingerprint, withLastSeen } from "./journal.ts";
+import { setTimer } from "./set-timer.ts";
 import { surely } from "./commit-with-retry.ts";
+import { closePlacement, openPlacement, placementNow } from "./placements.ts";
+import { writeTransition } from "./write-transition.ts";
 import { Committer, type Transaction } from "./transaction.ts";
-import { specOf } from "../schemas/stored-spec.ts";
 
 /** Even a wait of years is checked again after this long: clocks jump and laptops sleep. */
 const TICK_MS = 30_000;
@@ -179,35 +182,7 @@ export class Engine {
     { snapshot, actions }: Folded,
   ): void {
     const { id, state: from } = before;
-    const seq = before.seq + 1;
-    const { text, hash } = fingerprint(snapshot);
-    const to = snapshot.value as string;
-    const context: JobContext = snapshot.context;
-    const status = to === "terminal" ? (context.outcome ?? "failed") : to;
-    tx.store.insertJournal({
-      job_id: id,
-      seq,
-      at: tx.at,
-      epoch: tx.store.epoch,
-      type: event.type,
-      event: JSON.stringify(event),
-      from_state: from,
-      to_state: to,
-      hash,
-    });
-    tx.store.updateJob({
-      id,
-      seq,
-      version: JOB_MACHINE_VERSION,
-      state: to,
-      status,
-      snapshot: text,
-      hash,
-      exit_code: context.exit_code,
-      error: context.error === null ? null : JSON.stringify(context.error),
-      started_at: context.started_at,
-      ended_at: context.ended_at,
-    });
+    const { seq, to, status } = writeTransition(tx, before, event, snapshot);
     const live = this.#remember(tx, { id, seq, snapshot });
     if (to !== from) {
       for (const effect of tx.store.openEffectsOf(id)) this.#cancel(tx, effect);
@@ -228,21 +203,32 @@ export class Engine {
         const { step } = action.params as { step: StepName };
         for (const effect of tx.store.openEffectsOf(jobId)) if (effect.step === step) this.#cancel(tx, effect);
       } else if (action.type === "setTimer") {
-        const { timer, after_ms, at_most } = action.params as SetTimer;
-        if (after_ms <= 0) continue;
-        const waitMs = timer === "collect" ? after_ms + extraGraceMs(specOf(tx.store.job(jobId)!)) : after_ms;
-        const due = tx.at + waitMs;
-        const standing = at_most === true ? tx.store.timer(jobId, timer) : undefined;
-        if (standing !== undefined && standing.due <= due) continue;
-        tx.store.setTimer({
-          job_id: jobId,
-          name: timer,
-          due,
-          event: JSON.stringify(timerEvent(timer, waitMs, snapshot.value)),
-        });
-        tx.after(() => this.#awaitTimer(jobId, timer, due));
+        const wanted = action.params as SetTimer;
+        const due = setTimer(tx, jobId, wanted, snapshot.value);
+        if (due !== null) tx.after(() => this.#awaitTimer(jobId, wanted.timer, due));
+      } else if (action.type === "openPlacement") {
+        openPlacement(tx, jobId, seq, action.params as OpenPlacement);
+      } else if (action.type === "closePlacement") {
+        closePlacement(tx, jobId, action.params as ClosePlacement);
       }
     }
+  }
+
+  /** A job that no event has reached in this process; undefined where it is over, or cannot be loaded. */
+  #committed(jobId: string): Live | undefined {
+    const row = this.store.job(jobId);
+    if (row === undefined || row.state === "terminal" || row.parked !== null) return undefined;
+    const loaded = loadStored(row.version, row.snapshot);
+    if (!loaded.ok) return undefined;
+    const live = { id: row.id, seq: row.seq, snapshot: jobMachine.resolveState(loaded.snapshot) };
+    // Within a transaction the row may be one that is rolled back.
+    if (!loaded.migrated && !this.store.db.inTransaction) this.#live.set(jobId, live);
+    return live;
+  }
+
+  /** Where the job stands in its list of placements. */
+  placement(jobId: string): PlacementNow {
+    return placementNow(this.store, jobId, (this.#live.get(jobId) ?? this.#committed(jobId))?.snapshot.context);
   }
 
   /** The first attempt counts as begun with the commit that requests it: one fsync per step, not two. */
@@ -305,7 +291,8 @@ export class Engine {
     if (verdict.kind === "later") {
       const nextAt = tx.at + Math.max(0, Math.round(verdict.afterMs));
       if (!close("retrying", nextAt)) return; // E2: too late, or reported twice
-      tx.store.detailAttempt(effect.id, effect.attempt, JSON.stringify({ waiting_for: verdict.why }));
+      const told = JSON.stringify({ waiting_for: verdict.why, ...verdict.detail });
+      tx.store.detailAttempt(effect.id, effect.attempt, told);
       tx.after(() => this.#awaitRetry({ ...effect, state: "retrying", next_at: nextAt }, "same attempt"));
       return;
     }
@@ -336,7 +323,8 @@ export class Engine {
       if (!close("failed", null)) return;
       tx.store.endAttempt(failed);
       tx.feed(effect.job_id, "step.failed", { ...about, error });
-      this.apply(tx, effect.job_id, { type: "step.failed", step, node: effect.node, error });
+      const failure = failureOfStep(step, verdict.error);
+      this.apply(tx, effect.job_id, { type: "step.failed", step, node: effect.node, error, failure });
     }
   }
 
@@ -473,7 +461,9 @@ export class Engine {
   /** A kill of a parked job: a fresh machine replaces it and goes straight to releasing the ledger's machines. */
   #rescue(tx: Transaction, row: JobRow, body: EventBody): SendResult {
     const fresh = firstFold({ job_id: row.id, nodes: row.nodes, max_runtime_ms: null, at: tx.at }).snapshot;
-    const context: JobContext = { ...fresh.context, occupied: true };
+    const last = tx.store.lastPlacement(row.id);
+    const placed = last === undefined ? {} : { placement: last.n, candidate: last.candidate };
+    const context: JobContext = { ...fresh.context, ...placed, occupied: true };
     tx.store.park(row.id, null);
     const based = this.#rebase(tx, row, { value: "provisioning", context });
     return this.apply(tx, based.id, body);

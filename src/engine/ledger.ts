@@ -16,6 +16,7 @@ export function entryOf(row: MachineRow): LedgerEntry {
     jobId: row.job_id,
     node: row.node,
     ordinal: row.ordinal,
+    provider: row.provider,
     state: row.state,
     // Written by `held` below, from a handle.
     handle: row.handle === null ? null : (JSON.parse(row.handle) as MachineHandle),
@@ -53,8 +54,8 @@ export class DurableLedger implements Ledger {
     return this.#rows.lastOrdinal(jobId, node) + 1;
   }
 
-  givenBack(jobId: string, node: number): number {
-    return this.#rows.givenBack(jobId, node);
+  ordered(jobId: string, node: number, provider: string): number {
+    return this.#rows.ordered(jobId, node, provider);
   }
 
   intend(order: Intent): Promise<void> {
@@ -66,6 +67,8 @@ export class DurableLedger implements Ledger {
         ordinal: order.ordinal,
         horizon_at: order.horizonAt,
         account: order.account ?? null,
+        placement: this.#engine.placement(order.jobId).n,
+        spot: order.spot === true ? 1 : 0,
       });
       this.#tell(tx, order.name);
     });
@@ -211,5 +214,7 @@ function blank(name: string, provider: string, at: number): MachineRow {
     released_at: null,
     proof: null,
     note: null,
+    placement: 1,
+    spot: 0,
   };
 }

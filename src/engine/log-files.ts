@@ -43,6 +43,19 @@ export class LogFiles {
     }
   }
 
+  /** The byte at `offset` of the job's log; undefined beyond its end. */
+  async byteAt(jobId: string, offset: number): Promise<number | undefined> {
+    const file = this.#take(jobId);
+    try {
+      const handle = await file.handle;
+      const { bytesRead, buffer } = await handle.read(Buffer.alloc(1), 0, 1, offset);
+      return bytesRead === 0 ? undefined : buffer[0];
+    } finally {
+      file.writers--;
+      await settle(file);
+    }
+  }
+
   /** Call it once nothing more will be written for this job. */
   async close(jobId: string): Promise<void> {
     const file = this.#open.get(jobId);

@@ -42,6 +42,9 @@ export interface StorySinkOptions {
   hint: (hint: FeedHint) => void;
 }
 
+/** Each placement reads another machine's log, from its beginning. */
+const streamOf = (stream: string, placement: number): string => (placement <= 1 ? stream : `${stream}@${placement}`);
+
 type Part = Parameters<RunLogWriter["append"]>[0];
 
 export class DurableStorySink implements RunLogWriter {
@@ -56,9 +59,13 @@ export class DurableStorySink implements RunLogWriter {
     this.#files = new LogFiles(options.home);
   }
 
-  cursor(jobId: string, node: number, stream: "run" | "install"): LogCursor {
-    const row = this.#rows.cursor(jobId, node, stream);
+  cursor(jobId: string, node: number, stream: Part["stream"]): LogCursor {
+    const row = this.#rows.cursor(jobId, node, this.#streamOf(jobId, stream));
     return { sourceOffset: row?.source_offset ?? 0, samplesOffset: row?.samples_offset ?? 0 };
+  }
+
+  #streamOf(jobId: string, stream: string): string {
+    return streamOf(stream, this.#o.engine.placement(jobId).n);
   }
 
   append(part: Part): Promise<void> {
@@ -77,6 +84,22 @@ export class DurableStorySink implements RunLogWriter {
     await this.append({ jobId, node: 0, stream: "install", text, records: [], samples: [], from: at, to: at, times });
   }
 
+  async seam(jobId: string, text: string): Promise<void> {
+    const from = this.cursor(jobId, 0, "seam");
+    // A step that is repeated has written it.
+    if (from.sourceOffset > 0) return;
+    const to = { ...from, sourceOffset: 1 };
+    const times = [{ offset: 0, atMs: this.#o.engine.clock.now() }];
+    const stored = this.#rows.stored(jobId);
+    const isWhole = stored === 0 || (await this.#files.byteAt(jobId, stored - 1)) === 0x0a;
+    const line = Buffer.from(`${isWhole ? "" : "\n"}${text}\n`);
+    await this.append({ jobId, node: 0, stream: "seam", text: line, records: [], samples: [], from, to, times }).catch(
+      (e: unknown) => {
+        if (!(e instanceof SvcError && e.code === "log_moved_on")) throw e;
+      },
+    );
+  }
+
   async #write(log: OpenLog, part: Part): Promise<void> {
     const { jobId, text } = part;
     this.#checkTurn(part);
@@ -85,7 +108,7 @@ export class DurableStorySink implements RunLogWriter {
       if (text.length > 0) await this.#files.write(jobId, start, text);
       const { engine } = this.#o;
       const count = (tx: Transaction): void => {
-        const at = { job_id: jobId, node: part.node, stream: part.stream };
+        const at = { job_id: jobId, node: part.node, stream: this.#streamOf(jobId, part.stream) };
         const from = { source_offset: part.from.sourceOffset, samples_offset: part.from.samplesOffset };
         const to = { source_offset: part.to.sourceOffset, samples_offset: part.to.samplesOffset };
         if (!this.#rows.moveCursor(at, from, to)) throw movedOn(jobId);

@@ -2,6 +2,8 @@
 
 import { resolve } from "node:path";
 import { pause } from "../domain/clock.ts";
+import { withFirstCandidate } from "../domain/candidates.ts";
+import { placementRules } from "../machines/placement-rules.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
@@ -14,7 +16,6 @@ import type { Provider } from "../providers/provider.ts";
 import type { Reads } from "../store/reads.ts";
 import type { DiskReserve } from "../store/disk-reserve.ts";
 import type { ControlPlane, CredentialsOf, ModelsOfHub, SubmitOptions } from "./control-plane.ts";
-import { checkSpec } from "./check-spec.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./cost-preview.ts";
@@ -23,6 +24,7 @@ import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import { untilOver } from "./graceful-shutdown.ts";
 import { namingField } from "./naming-field.ts";
 import { Removals } from "./removals.ts";
+import { checkCandidates } from "./check-candidates.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 import { specOf, storedSpec } from "../schemas/stored-spec.ts";
 
@@ -117,7 +119,7 @@ const BRINGS_HOME = new Set(["job.created", "job.transition", "checkpoint.saved"
 /** The spec with its project directory made absolute. */
 const placed = (body: SubmitBody, defaultProjectDir: string, defaults: Partial<RunSpec>): RunSpec => ({
   ...defaults,
-  ...body.spec,
+  ...withFirstCandidate(body.spec),
   project_dir: resolve(defaultProjectDir, body.spec.project_dir ?? "."),
 });
 
@@ -244,7 +246,7 @@ export class Service implements ControlPlane {
     if (this.#closing) throw new SvcError("shutting_down", {});
     if (!reserve.restore()) throw new SvcError("disk_full", { path: this.home });
     refuseMasked(body);
-    this.#checkSpec(spec);
+    checkCandidates(this.#o, spec);
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
     await this.#checkProject(spec, projectDir);
     this.#o.checkSecrets(spec);
@@ -279,6 +281,7 @@ export class Service implements ControlPlane {
             nodes: spec.nodes,
             // Rounded up: the smallest limit must not become no limit.
             max_runtime_ms: spec.max_runtime_minutes ? Math.ceil(spec.max_runtime_minutes * 60_000) : null,
+            rules: placementRules(spec, this.#o.providers.get(spec.provider)?.info.capabilities.bills === true),
           },
           row: {
             label: body.label ? secrets.redactText(body.label) : null,
@@ -312,7 +315,7 @@ export class Service implements ControlPlane {
     const plan = await planRun(spec, {
       checks: [
         () => refuseMasked(body),
-        () => this.#checkSpec(spec),
+        () => checkCandidates(this.#o, spec),
         () => this.#checkProject(spec, projectDir),
         () => this.#o.checkSecrets(spec),
         () => this.#checkResume(spec),
@@ -368,11 +371,6 @@ export class Service implements ControlPlane {
     if (!row) return undefined;
     if (row.idem_hash !== hash) throw new SvcError("idempotency_conflict", { job_id: row.id });
     return { record: this.#record(row.id), created: false };
-  }
-
-  #checkSpec(spec: RunSpec): void {
-    const { providers, describeProviders, checkCredential } = this.#o;
-    checkSpec(spec, { provider: providers.get(spec.provider), describeProviders, checkCredential });
   }
 
   #record(id: string): JobRecord {

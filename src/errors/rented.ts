@@ -61,16 +61,29 @@ export const RENTED = {
       `${d.provider} does not say what the machine costs, so svc cannot enforce the cap of ${hourly(d.cap)}. svc releases it.`,
     hint: "Try again, leave price_cap out, or choose another provider.",
   }),
-  /** `held`: machines of the run's other nodes, which are paid for while this node has none. */
-  no_offer: entry<{ provider: string; gpus: string; node?: number; held?: number; why?: string }>({
+  /**
+   * `held`: machines of the run's other nodes, which are paid for while this node has none. `tried`: each candidate with its reason, where
+   * several were looked at for the time `waited`.
+   */
+  no_offer: entry<{
+    provider: string;
+    gpus: string;
+    node?: number;
+    held?: number;
+    why?: string;
+    tried?: string;
+    waited?: string;
+  }>({
     status: 409,
     exit: 1,
     retry: "backoff",
     message: (d) =>
-      d.held
-        ? `${d.provider} has no machine with ${d.gpus} for node ${d.node} right now${because(d.why)}; ${paidFor(d.held)} meanwhile.`
-        : `${d.provider} has no machine with ${d.gpus} right now${because(d.why)}. ${BY_THIS_ORDER}`,
-    hint: "A run retries for about a minute before it gives up. Another GPU, region or provider may be available sooner; `svc gpus` lists the known names.",
+      d.tried !== undefined
+        ? `No candidate had a machine within ${d.waited}: ${d.tried}. Nothing is rented now.`
+        : d.held
+          ? `${d.provider} has no machine with ${d.gpus} for node ${d.node} right now${because(d.why)}; ${paidFor(d.held)} meanwhile.`
+          : `${d.provider} has no machine with ${d.gpus} right now${because(d.why)}. ${BY_THIS_ORDER}`,
+    hint: "A run retries for about a minute before it gives up, or for wait_for_capacity_minutes. Another GPU, region or provider may be available sooner; `svc gpus` lists the known names.",
   }),
   gang_incomplete: entry<{ provider: string; gpus: string; node: number; nodes: number; held: number; why?: string }>({
     status: 409,

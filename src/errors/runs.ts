@@ -130,6 +130,15 @@ export const RUNS = {
     message: (d) => `The run was idle for ${d.minutes} minutes (${d.why}) and was ended; checkpoints were collected.`,
     hint: `${RELEASED} Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.`,
   }),
+  /** `why`: the message of the failure that came back. */
+  no_progress: entry<{ why: string }>({
+    status: 500,
+    exit: 1,
+    retry: "never",
+    message: (d) =>
+      `The run failed again in the same way without a new complete checkpoint, so svc did not use another machine. ${d.why}`,
+    hint: `Correct the cause, or save checkpoints more often; resume_from continues from the last complete checkpoint. ${RELEASED}`,
+  }),
   cancelled_by_user: entry({
     status: 200,
     exit: 1,

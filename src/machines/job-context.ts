@@ -1,6 +1,7 @@
 // The context of a job machine. Plain JSON: it must equal its own JSON round trip, because the stored text is the
 // truth.
 
+import type { Failure } from "../domain/failure.ts";
 import type { JobError, Outcome, StepName } from "../schemas/job.ts";
 
 export type NodePhase =
@@ -12,18 +13,80 @@ export interface NodeContext {
   exit_code: number | null;
 }
 
+/** The rules by which another placement follows; from the spec, and fixed when the job is made. */
+export interface PlacementRules {
+  /** Whether candidates are searched for a machine in `waiting`. False: one candidate, and no waiting. */
+  searches: boolean;
+  /** Further placements after failures that `retry_on` names, preemptions apart. */
+  retry_max: number;
+  retry_on: readonly string[];
+  /** Whether `machine_lost` and `preempted` count as named in `retry_on` once a complete checkpoint is at home. */
+  recovers: boolean;
+  max_preemptions: number;
+  /** Whether machines are rented on demand once `max_preemptions` is reached; else the job ends. */
+  falls_back: boolean;
+}
+
+/** One placement, whatever becomes of it. */
+export const NO_FURTHER_PLACEMENTS: PlacementRules = {
+  searches: false,
+  retry_max: 0,
+  retry_on: [],
+  recovers: false,
+  max_preemptions: 0,
+  falls_back: false,
+};
+
 export interface JobInput {
   job_id: string;
   nodes: number;
-  /** Milliseconds from launch after which the run is ended; null for no limit. */
+  /** Milliseconds of running, over all placements, after which the run is ended; null for no limit. */
   max_runtime_ms: number | null;
+  /** Absent in journals of machine versions before 3. */
+  rules?: PlacementRules;
   /** Instant of the event that created the job, milliseconds since the epoch. */
   at: number;
+}
+
+/** How a placement ended without success. `step` is the one that failed or ran out of time. */
+export interface PlacementFailure {
+  kind: Failure;
+  step: StepName;
+}
+
+/** A candidate that had no machine, and in whose words. */
+export interface Refusal {
+  candidate: number;
+  at: number;
+  code: string;
+  message: string;
 }
 
 export interface JobContext {
   job_id: string;
   max_runtime_ms: number | null;
+  rules: PlacementRules;
+  /** Number of the placement that is open or was the last; 0 before the first. */
+  placement: number;
+  /** Index of the candidate of this placement, or of the next one while waiting; null while one is searched for. */
+  candidate: number | null;
+  /** Whether spot machines are no longer used. */
+  on_demand: boolean;
+  /** Start of the current search for a machine; null while the job holds one. */
+  searching_since: number | null;
+  /** The candidates that had no machine in this search, each with its last error. */
+  refusals: Refusal[];
+  failure: PlacementFailure | null;
+  /** The newest complete checkpoint at home, told while the machine was released. */
+  checkpoint: string | null;
+  /** Placements that followed a failure; preemptions are counted apart. */
+  retries: number;
+  preemptions: number;
+  /** By `<failure> <step>` of earlier placements: the newest complete checkpoint there was then. */
+  seen: Record<string, string | null>;
+  /** Milliseconds in `running` of earlier placements, and since when it runs now. */
+  ran_ms: number;
+  running_since: number | null;
   nodes: NodeContext[];
   /**
    * True once anything was started on the machine: from then on there may be something to stop, and a log and
@@ -46,16 +109,19 @@ interface NodeDone extends Base {
 }
 
 export type JobEvent =
+  /** A candidate with an offer was found. */
+  | ({ type: "place.done"; candidate: number } & NodeDone)
   | ({ type: "provision.done" } & NodeDone)
   | ({ type: "await_ssh.done" } & NodeDone)
   | ({ type: "sync.done" } & NodeDone)
   | ({ type: "install.done" } & NodeDone)
   | ({ type: "launch.done" } & NodeDone)
   /** `exit_code`: null if the end of the run was not observed. */
-  | ({ type: "stream.done"; exit_code: number | null; error: JobError | null } & NodeDone)
+  | ({ type: "stream.done"; exit_code: number | null; error: JobError | null; failure?: Failure } & NodeDone)
   | ({ type: "collect.done"; exit_code: number | null } & NodeDone)
-  | ({ type: "terminate.done" } & NodeDone)
-  | ({ type: "step.failed"; step: StepName; node: number; error: JobError } & Base)
+  /** `checkpoint`: what a next placement would start from; null for nothing. Only node 0 tells it. */
+  | ({ type: "terminate.done"; checkpoint?: string | null } & NodeDone)
+  | ({ type: "step.failed"; step: StepName; node: number; error: JobError; failure?: Failure } & Base)
   | ({ type: "job.kill"; error: JobError } & Base)
   | ({ type: "control.end"; error: JobError } & Base)
   | ({ type: "watchdog.idle"; node: number; error: JobError } & Base)

@@ -1,17 +1,30 @@
 // The life of a job. Pure: the engine folds events through `transition`, commits the result, and only then acts.
 //
-// M1. The seven states are the contract's. If a state waits for several nodes, the nodes are in the context.
+// M1. Seven states are the contract's; in `waiting` nothing is billed. If a state waits for several nodes, the nodes are in the context.
 // M2. A step or a timer belongs to the state that requested it: leaving the state cancels it.
 // M3. From every state tagged `billable` the only way to `terminal` leads through `terminating`.
 // M4. `terminating` ends only by proof (`terminate.done` of every node). Nothing else leaves it: no kill, no failure, no timer.
 // M5. The outcome is decided once, on the way into `terminating`, and only a collection that failed or was given up can spoil a success after that.
+// M6. Another placement begins only where `terminating` ends (ADR 0027). A kill, or the end of the control plane, that comes before then
+//     decides the outcome of a failed placement: no other follows.
 
-import { assign, setup } from "xstate";
+import { and, assign, setup } from "xstate";
 import type { JobError, Outcome, StepName } from "../schemas/job.ts";
-import type { JobContext, JobEvent, JobInput, NodePhase, TimerName } from "./job-context.ts";
+import {
+  NO_FURTHER_PLACEMENTS,
+  type JobContext,
+  type JobEvent,
+  type JobInput,
+  type NodePhase,
+  type PlacementFailure,
+} from "./job-context.ts";
+import { closing, type ClosePlacement, type OpenPlacement, type SetTimer, type StartSteps } from "./effects.ts";
+import { forNext, mayGoOn, nextPlacement, type Next } from "./next-placement.ts";
+import { failureOfStep } from "../domain/failure.ts";
+import { describeError } from "../errors/index.ts";
 
 /** Raise this with every change of states, events, context or effects, and add a migration (src/machines/versions.ts). */
-export const JOB_MACHINE_VERSION = 2;
+export const JOB_MACHINE_VERSION = 3;
 
 const MINUTE_MS = 60_000;
 
@@ -25,17 +38,6 @@ export const PHASE_LIMIT_MS = {
 
 /** Limits for downloading log and checkpoints after the end: short if a user waits for a kill. */
 export const COLLECT_LIMIT_MS = { asked: 10 * MINUTE_MS, ended: 2 * 60 * MINUTE_MS } as const;
-
-export interface StartSteps {
-  step: StepName;
-  nodes: number[];
-}
-export interface SetTimer {
-  timer: TimerName;
-  after_ms: number;
-  /** If the timer is already set, the earlier instant counts. */
-  at_most?: true;
-}
 
 const SOON: SetTimer = { timer: "collect", after_ms: COLLECT_LIMIT_MS.asked, at_most: true };
 
@@ -51,6 +53,28 @@ const isCollecting = ({ nodes }: JobContext): boolean =>
 /** Whether a user or a shutdown waits for the end. */
 const isAsked = ({ outcome }: JobContext): boolean => outcome === "cancelled" || outcome === "interrupted";
 
+/** Remaining run time of the job, in milliseconds; 0 requests no timer. */
+const runtimeLeftMs = ({ max_runtime_ms, ran_ms }: JobContext): number =>
+  max_runtime_ms === null || max_runtime_ms <= 0 ? 0 : Math.max(1, max_runtime_ms - ran_ms);
+
+const checkpointOf = (event: JobEvent): string | null =>
+  event.type === "terminate.done" ? (event.checkpoint ?? null) : null;
+
+/** The decision at the last `terminate.done`, with the checkpoint that node 0 reported. */
+const decided = (context: JobContext, event: JobEvent) =>
+  nextPlacement(context, context.checkpoint ?? checkpointOf(event));
+
+const goesOn = (context: JobContext, event: JobEvent): Next | null => {
+  const decision = decided(context, event);
+  return decision === "no_progress" ? null : decision;
+};
+
+function failureOf(event: JobEvent, step: StepName | undefined): PlacementFailure | null {
+  if (event.type === "step.failed") return { kind: event.failure ?? "other", step: event.step };
+  if (event.type === "stream.done") return { kind: event.failure ?? "other", step: "stream" };
+  return step === undefined ? null : { kind: failureOfStep(step, { code: "step_timed_out" }), step };
+}
+
 const isNode = (event: JobEvent): event is Extract<JobEvent, { node: number }> => "node" in event;
 
 export const jobMachine = setup({
@@ -62,6 +86,10 @@ export const jobMachine = setup({
     failedStep: ({ event }, { step }: { step: StepName }) => event.type === "step.failed" && event.step === step,
     collecting: ({ context }) => isCollecting(context),
     collectingAtLeisure: ({ context }) => context.occupied && !isAsked(context) && isCollecting(context),
+    isReleasedAndGoesOn: ({ context, event }) =>
+      isNode(event) && othersAt(context, event.node, "released") && goesOn(context, event) !== null,
+    mayGoOn: ({ context }) => mayGoOn(context),
+    isPlaced: ({ context }) => context.candidate !== null,
     hasMaxRuntime: ({ context }) => context.max_runtime_ms !== null,
   },
   actions: {
@@ -69,6 +97,33 @@ export const jobMachine = setup({
     startSteps: (_, _params: StartSteps) => {},
     cancelSteps: (_, _params: { step: StepName }) => {},
     setTimer: (_, _params: SetTimer) => {},
+    openPlacement: (_, _params: OpenPlacement) => {},
+    closePlacement: (_, _params: ClosePlacement) => {},
+
+    /** The words of a search begin with it. */
+    beginSearch: assign({
+      searching_since: ({ context, event }) => context.searching_since ?? event.at,
+    }),
+    endSearch: assign({ searching_since: null, refusals: [] }),
+    markCandidate: assign({
+      candidate: ({ context, event }) => (event.type === "place.done" ? event.candidate : context.candidate),
+    }),
+    countPlacement: assign({ placement: ({ context }) => context.placement + 1 }),
+    markCheckpoint: assign({ checkpoint: ({ context, event }) => context.checkpoint ?? checkpointOf(event) }),
+    beginNext: assign(({ context, event }) => {
+      const next = goesOn(context, event);
+      return next === null ? context : forNext(context, next, context.checkpoint, event.at);
+    }),
+    overrule: assign({
+      outcome: (_, { outcome }: { outcome: Outcome }) => outcome,
+      error: ({ context, event }) => ("error" in event ? event.error : context.error),
+    }),
+    markRunning: assign({ running_since: ({ event }) => event.at }),
+    markRan: assign({
+      ran_ms: ({ context, event }) =>
+        context.ran_ms + (context.running_since === null ? 0 : Math.max(0, event.at - context.running_since)),
+      running_since: null,
+    }),
 
     markNode: assign({
       nodes: ({ context, event }, { phase }: { phase: NodePhase }) =>
@@ -91,9 +146,12 @@ export const jobMachine = setup({
       nodes: ({ context }) =>
         context.nodes.map((n) => (n.phase === "released" ? n : { ...n, phase: "collected" as const })),
     }),
+    /** `step`: of the state that ran out of time. */
     decide: assign({
-      outcome: ({ context }, { outcome }: { outcome: Outcome }) => context.outcome ?? outcome,
+      outcome: ({ context }, { outcome }: { outcome: Outcome; step?: StepName }) => context.outcome ?? outcome,
       error: ({ context, event }) => context.error ?? ("error" in event ? event.error : null),
+      failure: ({ context, event }, { outcome, step }: { outcome: Outcome; step?: StepName }) =>
+        context.outcome === null && outcome === "failed" ? failureOf(event, step) : context.failure,
     }),
     spoilSuccess: assign({
       outcome: ({ context }) => (context.outcome === "succeeded" ? ("failed" as const) : context.outcome),
@@ -105,6 +163,13 @@ export const jobMachine = setup({
         context.exit_code ??
         (event.type === "collect.done" && context.error?.code !== "run_lost" ? event.exit_code : null),
     }),
+    /** If the same failure has come back without a new checkpoint, the error says so. */
+    nameStandstill: assign({
+      error: ({ context, event }) =>
+        context.error !== null && decided(context, event) === "no_progress"
+          ? describeError("no_progress", { why: context.error.message })
+          : context.error,
+    }),
     markEnded: assign({ ended_at: ({ event }) => event.at }),
   },
 }).createMachine({
@@ -113,6 +178,19 @@ export const jobMachine = setup({
   context: ({ input }) => ({
     job_id: input.job_id,
     max_runtime_ms: input.max_runtime_ms,
+    rules: input.rules ?? NO_FURTHER_PLACEMENTS,
+    placement: 0,
+    candidate: input.rules?.searches === true ? null : 0,
+    on_demand: false,
+    searching_since: input.at,
+    refusals: [],
+    failure: null,
+    checkpoint: null,
+    retries: 0,
+    preemptions: 0,
+    seen: {},
+    ran_ms: 0,
+    running_since: null,
     nodes: Array.from({ length: input.nodes }, (_, node) => ({ node, phase: "waiting" as const, exit_code: null })),
     occupied: false,
     started_at: null,
@@ -121,19 +199,54 @@ export const jobMachine = setup({
     exit_code: null,
     error: null,
   }),
-  initial: "provisioning",
+  initial: "waiting",
   // The exits that every state before `terminating` has.
   on: {
     "job.kill": { target: ".terminating", actions: { type: "decide", params: { outcome: "cancelled" } } },
     "control.end": { target: ".terminating", actions: { type: "decide", params: { outcome: "interrupted" } } },
     "step.failed": { target: ".terminating", actions: { type: "decide", params: { outcome: "failed" } } },
-    "timer.phase": { target: ".terminating", actions: { type: "decide", params: { outcome: "failed" } } },
   },
   states: {
+    waiting: {
+      description: "No machine exists and nothing is billed; looking for a candidate that has one.",
+      entry: [
+        "beginSearch",
+        {
+          type: "startSteps",
+          params: ({ context }) => ({ step: "place", nodes: context.candidate === null ? [0] : [] }),
+        },
+      ],
+      // A candidate that is known needs no search.
+      always: { guard: "isPlaced", target: "provisioning" },
+      on: {
+        "place.done": { target: "provisioning", actions: "markCandidate" },
+        "step.failed": {
+          target: "terminal",
+          actions: [{ type: "decide", params: { outcome: "failed" } }, "markEnded"],
+        },
+        "job.kill": {
+          target: "terminal",
+          actions: [{ type: "decide", params: { outcome: "cancelled" } }, "markEnded"],
+        },
+        "control.end": {
+          target: "terminal",
+          actions: [{ type: "decide", params: { outcome: "interrupted" } }, "markEnded"],
+        },
+      },
+    },
     provisioning: {
       description: "Asking the provider for a machine. From here on we may be paying.",
       tags: ["billable"],
       entry: [
+        "countPlacement",
+        {
+          type: "openPlacement",
+          params: ({ context }) => ({
+            placement: context.placement,
+            candidate: context.candidate ?? 0,
+            on_demand: context.on_demand,
+          }),
+        },
         { type: "startSteps", params: ({ context }) => ({ step: "provision", nodes: allNodes(context) }) },
         { type: "setTimer", params: { timer: "phase", after_ms: PHASE_LIMIT_MS.provisioning } },
       ],
@@ -142,10 +255,14 @@ export const jobMachine = setup({
           {
             guard: { type: "lastNodeAt", params: { phase: "provisioned" } },
             target: "awaiting_ssh",
-            actions: { type: "markNode", params: { phase: "provisioned" } },
+            actions: [{ type: "markNode", params: { phase: "provisioned" } }, "endSearch"],
           },
           { actions: { type: "markNode", params: { phase: "provisioned" } } },
         ],
+        "timer.phase": {
+          target: "terminating",
+          actions: { type: "decide", params: { outcome: "failed", step: "provision" } },
+        },
       },
     },
     awaiting_ssh: {
@@ -164,6 +281,10 @@ export const jobMachine = setup({
           },
           { actions: { type: "markNode", params: { phase: "reachable" } } },
         ],
+        "timer.phase": {
+          target: "terminating",
+          actions: { type: "decide", params: { outcome: "failed", step: "await_ssh" } },
+        },
       },
     },
     syncing: {
@@ -182,6 +303,10 @@ export const jobMachine = setup({
           },
           { actions: { type: "markNode", params: { phase: "synced" } } },
         ],
+        "timer.phase": {
+          target: "terminating",
+          actions: { type: "decide", params: { outcome: "failed", step: "sync" } },
+        },
       },
     },
     installing: {
@@ -201,17 +326,23 @@ export const jobMachine = setup({
           },
           { actions: { type: "markNode", params: { phase: "installed" } } },
         ],
+        "timer.phase": {
+          target: "terminating",
+          actions: { type: "decide", params: { outcome: "failed", step: "install" } },
+        },
       },
     },
     running: {
       description: "The script runs; log and metrics come home.",
       tags: ["billable"],
+      exit: "markRan",
       entry: [
+        "markRunning",
         { type: "startSteps", params: ({ context }) => ({ step: "launch", nodes: allNodes(context) }) },
         {
           // A limit of 0 ms requests no timer: the engine skips it.
           type: "setTimer",
-          params: ({ context }) => ({ timer: "max_runtime", after_ms: context.max_runtime_ms ?? 0 }),
+          params: ({ context }) => ({ timer: "max_runtime", after_ms: runtimeLeftMs(context) }),
         },
       ],
       on: {
@@ -299,15 +430,54 @@ export const jobMachine = setup({
         ],
         "terminate.done": [
           {
+            guard: "isReleasedAndGoesOn",
+            target: "waiting",
+            actions: [
+              { type: "markNode", params: { phase: "released" } },
+              "markCheckpoint",
+              { type: "closePlacement", params: ({ context }) => closing(context, true) },
+              "beginNext",
+            ],
+          },
+          {
             guard: { type: "lastNodeAt", params: { phase: "released" } },
             target: "terminal",
-            actions: [{ type: "markNode", params: { phase: "released" } }, { type: "markEnded" }],
+            actions: [
+              { type: "markNode", params: { phase: "released" } },
+              "markCheckpoint",
+              { type: "closePlacement", params: ({ context }) => closing(context, false) },
+              "nameStandstill",
+              "markEnded",
+            ],
           },
-          { actions: { type: "markNode", params: { phase: "released" } } },
+          { actions: [{ type: "markNode", params: { phase: "released" } }, "markCheckpoint"] },
         ],
-        // The outcome is decided (M4, M5): only the waiting time for the rest of the downloads may change.
-        "job.kill": [{ guard: "collectingAtLeisure", actions: { type: "setTimer", params: SOON } }, {}],
-        "control.end": [{ guard: "collectingAtLeisure", actions: { type: "setTimer", params: SOON } }, {}],
+        // The outcome is decided (M4, M5). Two things may change: whether another placement follows (M6), and the waiting time for the
+        // rest of the downloads.
+        "job.kill": [
+          {
+            guard: and(["mayGoOn", "collectingAtLeisure"]),
+            actions: [
+              { type: "overrule", params: { outcome: "cancelled" } },
+              { type: "setTimer", params: SOON },
+            ],
+          },
+          { guard: "mayGoOn", actions: { type: "overrule", params: { outcome: "cancelled" } } },
+          { guard: "collectingAtLeisure", actions: { type: "setTimer", params: SOON } },
+          {},
+        ],
+        "control.end": [
+          {
+            guard: and(["mayGoOn", "collectingAtLeisure"]),
+            actions: [
+              { type: "overrule", params: { outcome: "interrupted" } },
+              { type: "setTimer", params: SOON },
+            ],
+          },
+          { guard: "mayGoOn", actions: { type: "overrule", params: { outcome: "interrupted" } } },
+          { guard: "collectingAtLeisure", actions: { type: "setTimer", params: SOON } },
+          {},
+        ],
         "timer.phase": {},
       },
     },

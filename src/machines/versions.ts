@@ -7,7 +7,7 @@
 
 import { initialTransition } from "xstate";
 import { messageOf } from "../errors/index.ts";
-import type { JobContext } from "./job-context.ts";
+import { NO_FURTHER_PLACEMENTS, type JobContext } from "./job-context.ts";
 import { JOB_MACHINE_VERSION, jobMachine } from "./job-machine.ts";
 
 /** The stored part: only values that cannot be derived. */
@@ -25,11 +25,37 @@ type Migration = (old: { value: unknown; context: Record<string, unknown> }) => 
 const migrations: Readonly<Record<number, Migration>> = {
   // Since 2, a kill shortens the time for collecting: the stored form is the same.
   1: (old) => old,
+  // Since 3, a job is a list of placements. One of before has a single placement, and no rules for another.
+  2: (old) => ({
+    ...old,
+    context: old?.context && {
+      ...old.context,
+      rules: NO_FURTHER_PLACEMENTS,
+      placement: 1,
+      candidate: 0,
+      on_demand: false,
+      searching_since: null,
+      refusals: [],
+      failure: null,
+      checkpoint: null,
+      retries: 0,
+      preemptions: 0,
+      seen: {},
+      ran_ms: 0,
+      running_since: old.value === "running" ? old.context["started_at"] : null,
+    },
+  }),
 };
 
 const STATES = new Set(Object.keys(jobMachine.states));
 const CONTEXT_KEYS = Object.keys(
-  initialTransition(jobMachine, { job_id: "probe", nodes: 1, max_runtime_ms: null, at: 0 })[0].context,
+  initialTransition(jobMachine, {
+    job_id: "probe",
+    nodes: 1,
+    max_runtime_ms: null,
+    rules: NO_FURTHER_PLACEMENTS,
+    at: 0,
+  })[0].context,
 )
   .toSorted()
   .join();

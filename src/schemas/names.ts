@@ -2,6 +2,7 @@
 // dashboard can list the names without loading the schemas; `job.ts` builds its schemas from it.
 
 export const ACTIVE_STATUSES = [
+  "waiting",
   "provisioning",
   "awaiting_ssh",
   "syncing",
@@ -20,6 +21,7 @@ export const hasEnded = (status: Status): boolean => (OUTCOMES as readonly Statu
 
 /** In the order in which a run goes through them. */
 export const STEP_NAMES = [
+  "place",
   "provision",
   "await_ssh",
   "sync",
@@ -31,6 +33,18 @@ export const STEP_NAMES = [
 ] as const;
 
 export const MACHINE_STATES = ["intended", "unknown", "held", "releasing", "released"] as const;
+
+/** Why a placement ended without success. `exit:<code>` stands beside these for the script's own exit code. */
+export const FAILURES = [
+  "no_machine",
+  "machine_unfit",
+  "boot_failed",
+  "machine_lost",
+  "preempted",
+  "install_failed",
+  "oom",
+  "other",
+] as const;
 
 /** The failures after which `retry.on` may ask for another placement. */
 export const RETRYABLE = [

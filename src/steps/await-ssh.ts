@@ -6,7 +6,6 @@ import { CANNOT_ASK, type MachineStatus } from "../providers/provider.ts";
 import { heldMachine, holdMachine, lookAtMachine } from "./rental/held-machine.ts";
 import { endLeftovers } from "./rental/release-borrowed.ts";
 import { costSoFar, judgeMachine, type Faults } from "./rental/machine-fit.ts";
-import { NextMachine } from "./rental/next-machine.ts";
 import { Pace } from "./poll-backoff.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
@@ -24,19 +23,13 @@ export function awaitSshStep(services: RunServices): StepDefinition {
   /** By effect: when the machine first refused our key. */
   const refused = new Map<number, number>();
   const faults: Faults = new Map();
-  const next = new NextMachine(services);
   return {
     name: "await_ssh",
     retry: { attemptsMax: 60, delayMsMin: 500, delayMsMax: 20_000 },
-    // It may include a create call, whose answer must not be missed.
-    attemptMs: 20 * MINUTE_MS,
+    attemptMs: 5 * MINUTE_MS,
     async run(context) {
       const { effectId } = context;
-      const before = await next.pending(context);
-      if (before !== null) return before;
-      const result = await look(services, context, { refused, faults }, pace.next(effectId)).catch((e: unknown) =>
-        next.giveUp(context, e),
-      );
+      const result = await look(services, context, { refused, faults }, pace.next(effectId));
       if ("done" in result) {
         pace.over(effectId);
         refused.delete(effectId);

@@ -10,8 +10,29 @@ import type { LogRecord } from "../domain/log-stream.ts";
 
 export interface JobFacts {
   id: string;
+  /** The spec of the open placement: the job's own, with its candidate's fields over it. */
   spec: RunSpec;
   projectDir: string;
+  /** Number of the placement, from 1. */
+  placement: number;
+}
+
+/** A candidate with the spec that a placement of it would have. */
+export interface PlacedCandidate {
+  index: number;
+  spec: RunSpec;
+}
+
+/** The candidates of a job that waits for a machine, and the results so far. */
+export interface Search {
+  candidates: readonly PlacedCandidate[];
+  choose: "in_order" | "cheapest";
+  /** When this search began, in milliseconds since the epoch. */
+  since: number;
+  /** How long the user wants to wait. */
+  waitMs: number;
+  /** Orders that were refused in this search, the last one of each candidate. */
+  refusals: readonly { candidate: number; at: number; message: string }[];
 }
 
 /** One order of a machine, from the intent to the proof that it is gone. */
@@ -20,6 +41,7 @@ export interface LedgerEntry {
   jobId: string | null;
   node: number;
   ordinal: number;
+  provider: string;
   state: MachineState;
   handle: MachineHandle | null;
   createdAt: number;
@@ -32,9 +54,10 @@ export interface LedgerEntry {
 }
 
 /** The record of an order before its request leaves. */
-export type Intent = Pick<LedgerEntry, "name" | "node" | "ordinal" | "horizonAt"> & {
+export type Intent = Pick<LedgerEntry, "name" | "node" | "ordinal" | "provider" | "horizonAt"> & {
   jobId: string;
-  provider: string;
+  /** Whether the provider may take the machine back. */
+  spot?: boolean;
   account?: string | null;
 };
 
@@ -44,8 +67,8 @@ export interface Ledger {
   open(jobId: string, node: number): LedgerEntry[];
   /** Ordinal for the next order of the node. */
   nextOrdinal(jobId: string, node: number): number;
-  /** Machines of the node that existed and are proven released. */
-  givenBack(jobId: string, node: number): number;
+  /** How many orders of the node this provider was ever sent. */
+  ordered(jobId: string, node: number, provider: string): number;
   /** Must resolve before the create request leaves. */
   intend(order: Intent): Promise<void>;
   /** The request has not left yet and the intent has grown old: move its horizon. */
@@ -79,7 +102,7 @@ export interface RunLogWriter {
   append(part: {
     jobId: string;
     node: number;
-    stream: "run" | "install";
+    stream: "run" | "install" | "seam";
     text: Buffer;
     records: LogRecord[];
     samples: RunnerSample[];
@@ -91,18 +114,31 @@ export interface RunLogWriter {
   checkpoints(jobId: string, files: CheckpointFile[], removed?: readonly string[]): Promise<void>;
   /** Writes svc's own lines before the run's first output; does nothing if the log has begun. */
   preface(jobId: string, lines: readonly string[]): Promise<void>;
+  /** A line of svc's own between two placements, once for each placement. */
+  seam(jobId: string, text: string): Promise<void>;
   notice(jobId: string, level: "info" | "warning", message: string): Promise<void>;
   /** Sends the idle watchdog's verdict to the machine. */
   idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void>;
 }
 
 /** The ports for releasing a machine: no job, only the ledger. */
-export type OrphanPorts = Omit<StepPorts, "facts" | "provider" | "ways" | "silent">;
+export type OrphanPorts = Omit<
+  StepPorts,
+  "facts" | "provider" | "ways" | "silent" | "search" | "searches" | "checkpoint" | "pause"
+>;
 
 export interface StepPorts {
   installationId: string;
   now: () => number;
+  /** Also of a job without an open placement: then its spec is that of the last one, or of its first candidate. */
   facts(jobId: string): JobFacts;
+  search(jobId: string): Search;
+  /** Whether an order that finds no machine leaves other candidates, or time to wait. */
+  searches(jobId: string): boolean;
+  /** The checkpoint from which another placement would start, by a unique name; null if none would follow or no checkpoint exists. */
+  checkpoint?: (jobId: string) => Promise<string | null>;
+  /** By the clock of the control plane; rejects with the signal's reason where that comes first. */
+  pause(ms: number, signal?: AbortSignal): Promise<void>;
   provider(name: string): Provider;
   ledger: Ledger;
   /** Tracks outages of machines whose provider cannot be asked. */

@@ -8,7 +8,7 @@
 //     it.
 // R5. While other nodes' machines already cost money, the search for this node's machine lasts a minute at most.
 // R6. A run that asked for no waiting ends about a minute after it first found no machine, even if svc is restarted in
-//     that minute.
+//     that minute. A run with other candidates, or with time to wait, ends its order at once: `place` looks further.
 // R7. A price counts three times: the offer's, the created machine's, and (in `stream`) the billed price while it runs.
 
 import { SvcError, type ErrorData } from "../errors/index.ts";
@@ -56,7 +56,7 @@ export function provisionStep(ports: StepPorts): StepDefinition {
       const { spec } = ports.facts(jobId);
       const provider = ports.provider(spec.provider);
       for (const entry of ports.ledger.open(jobId, node)) {
-        const found = await orAskLater(resolveOrder(ports, provider, entry, signal));
+        const found = await orAskLater(resolveOrder(ports, ports.provider(entry.provider), entry, signal));
         if (found.is === "held") return affordably(provider, spec, found.handle);
         if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
       }
@@ -66,7 +66,7 @@ export function provisionStep(ports: StepPorts): StepDefinition {
       } catch (e) {
         if (!isNoOffer(e)) throw e;
         const since = context.firstFailedAt("no_offer");
-        const last = since !== null && ports.now() - since >= CAPACITY_WAIT_MS;
+        const last = ports.searches(jobId) || (since !== null && ports.now() - since >= CAPACITY_WAIT_MS);
         throw noRoom(ports, context, spec, e, last);
       }
     },
@@ -253,7 +253,9 @@ async function order(
   // The request may leave this long after the stamp, and the provider counts from when it left.
   const horizon = () => ports.now() + INTENT_FRESH_MS + provider.certainty.horizonMs;
   let stampedAt = ports.now();
-  await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon(), account });
+  const spot = offer.spot === true;
+  const intent = { name, jobId, node, ordinal, provider: provider.name, account, spot };
+  await ports.ledger.intend({ ...intent, horizonAt: horizon() });
   while (ports.now() - stampedAt > INTENT_FRESH_MS) {
     stampedAt = ports.now();
     await ports.ledger.renew(name, horizon());

@@ -44,5 +44,4 @@ export interface RunServices extends StepPorts {
   undecided: Undecided;
   /** The package index that machines test their download with: an address, `off`, or the machine's own where absent. */
   gateIndex?: string;
-  pause(ms: number): Promise<void>;
 }

@@ -38,7 +38,12 @@ export interface StepDone {
  * failure.
  */
 export interface StepLater {
-  later: { afterMs: number; why: string };
+  later: {
+    afterMs: number;
+    why: string;
+    /** Shown in the timeline together with `why`. */
+    detail?: Record<string, unknown>;
+  };
 }
 
 export interface StepDefinition {

@@ -2,6 +2,7 @@
 //
 // Safe to run twice: the log continues at the committed cursor (follow/log-follower.ts).
 
+import type { Failure } from "../domain/failure.ts";
 import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
 import { THE_SCRIPT } from "../errors/script-ended.ts";
 import { lackedWords } from "../files/listing/left-out.ts";
@@ -65,11 +66,12 @@ function outcomeOf(
   const { exit_code } = status;
   if (status.phase === "failed" || exit_code === null) {
     const why = status.error ?? "the runner ended without a word";
-    return { exit_code: null, error: describeError("run_lost", { why }) };
+    return { exit_code: null, error: describeError("run_lost", { why }), failure: "machine_lost" satisfies Failure };
   }
   if (exit_code === 0 && !status.stopped) return { exit_code, error: null };
   const missing = missingLauncher(status.tail);
-  if (missing) return { exit_code, error: describeError("launcher_missing", missing) };
+  if (missing)
+    return { exit_code, error: describeError("launcher_missing", missing), failure: "other" satisfies Failure };
   const failed = failedRank(status.tail);
   const signal = status.oom ? OUT_OF_MEMORY : (failed?.signal ?? status.signal);
   // Python exits with 1 after an uncaught exception; with another code an earlier exception was not the end.
@@ -86,7 +88,9 @@ function outcomeOf(
     who: whoOf(failed, signal !== null, spec, node),
   };
   const disk_full = isFull(status);
-  return { exit_code, error: describeError("script_failed", { ...facts, disk_full }) };
+  const isOom = signal === OUT_OF_MEMORY || (why !== null && /OutOfMemoryError|out of memory/i.test(why));
+  const failure: Failure = isOom ? "oom" : `exit:${exit_code}`;
+  return { exit_code, error: describeError("script_failed", { ...facts, disk_full }), failure };
 }
 
 function whoOf(failed: FailedRank | null, killed: boolean, spec: Spec, node: number): string {

@@ -64,7 +64,13 @@ async function tellLeftOut(services: RunServices, { jobId, node }: StepContext, 
 }
 
 async function resume(services: RunServices, context: StepContext, access: MachineAccess, dir: string) {
-  const chosen = await services.resume(context.jobId);
+  const { jobId, node } = context;
+  const chosen = await services.resume(jobId);
+  const { placement, spec } = services.facts(jobId);
+  if (placement > 1 && node === 0) {
+    const from = chosen === null ? "from the beginning: no complete checkpoint was saved" : `from ${chosen.name}`;
+    await services.sink.seam(jobId, `svc: placement ${placement} on ${spec.provider} ${spec.gpus} continues ${from}`);
+  }
   if (chosen === null) return {};
   context.progress({ doing: "bringing the checkpoint that the run goes on from" });
   await placeResume(chosen, access, dir, context.signal);

@@ -30,9 +30,10 @@ export function terminateStep(ports: StepPorts): StepDefinition {
     retry: { attemptsMax: Infinity, delayMsMin: 1_000, delayMsMax: 20_000 },
     attemptMs: 3 * 60_000,
     async run({ jobId, node, effectId, signal }: StepContext): Promise<StepDone | StepLater> {
-      const provider = ports.provider(ports.facts(jobId).spec.provider);
       const entries = ports.ledger.open(jobId, node);
       const waits = await each(entries, async (entry) => {
+        // An order is proven closed where it was made, whatever the job uses by now.
+        const provider = ports.provider(entry.provider);
         const { owns_machine } = provider.info.capabilities;
         const isLeft = owns_machine || entry.handle === null || (await leave(provider, entry.handle, signal));
         return release(ports, provider, entry, signal, isLeft ? null : NOT_LEFT);
@@ -40,13 +41,15 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       const later = waits.filter((wait) => wait !== null).toSorted((a, b) => a.later.afterMs - b.later.afterMs)[0];
       if (later) return slower(effectId, later);
       // The ledger is clean. The provider decides: a create call may have made more machines than it reported.
+      const provider = ports.provider(ports.facts(jobId).spec.provider);
       const prefix = nodePrefix(ports.installationId, jobId, node);
       const left = await listed(ports, provider, { jobId, node, signal }, prefix);
       await each(left, (handle) => provider.terminate(handle, signal));
       if (left.length > 0) return slower(effectId, { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } });
       pace.over(effectId);
       await ports.silent?.(jobId, node);
-      return { done: {}, detail: { released: entries.map((e) => e.name) } };
+      const checkpoint = node === 0 ? await ports.checkpoint?.(jobId) : undefined;
+      return { done: { checkpoint: checkpoint ?? null }, detail: { released: entries.map((e) => e.name) } };
     },
   };
 }
@@ -79,7 +82,7 @@ async function listed(
     if (machines.length === 0 && gap === "anywhere") throw missing;
     return machines;
   } catch (e) {
-    if (e instanceof SvcError && !signal.aborted && ledger.nextOrdinal(jobId, node) === 1) return [];
+    if (e instanceof SvcError && !signal.aborted && ledger.ordered(jobId, node, provider.name) === 0) return [];
     throw e;
   }
 }

@@ -11,7 +11,7 @@ import type { StoredLeftOut } from "../schemas/job.ts";
 import type { OpenedStore, Sqlite } from "./database.ts";
 import { asStoreError } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
-import type { AttemptRow, EffectRow, JobRow, JournalRow, Tables, TimerRow } from "./tables.ts";
+import type { AttemptRow, EffectRow, JobRow, JournalRow, PlacementRow, Tables, TimerRow } from "./tables.ts";
 
 type JobChange = Pick<
   JobRow,
@@ -259,6 +259,36 @@ export class EngineStore {
       ),
       clearTimers: prepare(db, q.deleteFrom("timer").where("job_id", "=", p("job_id"))),
       timers: prepare<TimerRow>(db, q.selectFrom("timer").selectAll().orderBy("due").orderBy("job_id").orderBy("name")),
+      openPlacement: prepare(
+        db,
+        q
+          .insertInto("placement")
+          .values(
+            columns("job_id", "n", "candidate", "seq", "provider", "gpus", "region", "spot", "opened_at", "goes_on"),
+          ),
+      ),
+      placeJob: prepare(db, q.updateTable("job").set(columns("provider", "gpus")).where("id", "=", p("id"))),
+      closePlacement: prepare(
+        db,
+        q
+          .updateTable("placement")
+          .set(columns("closed_at", "outcome", "failure", "step", "error", "exit_code", "checkpoint", "goes_on"))
+          .where("job_id", "=", p("job_id"))
+          .where("n", "=", p("n")),
+      ),
+      resumedFrom: prepare(
+        db,
+        q
+          .updateTable("placement")
+          .set(columns("resumed_from"))
+          .where("job_id", "=", p("job_id"))
+          .where("n", "=", p("n")),
+      ),
+      lastPlacement: prepare<PlacementRow>(
+        db,
+        q.selectFrom("placement").selectAll().where("job_id", "=", p("job_id")).orderBy("n", "desc").limit(1),
+      ),
+
       insertFeed: prepare(db, q.insertInto("feed").values(columns("job_id", "at", "type", "data"))),
     };
   }
@@ -411,6 +441,33 @@ export class EngineStore {
   }
   timers(): TimerRow[] {
     return this.#s.timers.all({});
+  }
+
+  // Placements
+
+  /** The job's row shows what its open placement uses. */
+  openPlacement(
+    row: Pick<
+      PlacementRow,
+      "job_id" | "n" | "candidate" | "seq" | "provider" | "gpus" | "region" | "spot" | "opened_at"
+    >,
+  ): void {
+    this.#s.openPlacement.run({ ...row, goes_on: 0 });
+    this.#s.placeJob.run({ id: row.job_id, provider: row.provider, gpus: row.gpus });
+  }
+  closePlacement(
+    row: Pick<
+      PlacementRow,
+      "job_id" | "n" | "closed_at" | "outcome" | "failure" | "step" | "error" | "exit_code" | "checkpoint" | "goes_on"
+    >,
+  ): void {
+    this.#s.closePlacement.run(row);
+  }
+  resumedFrom(jobId: string, n: number, text: string): void {
+    this.#s.resumedFrom.run({ job_id: jobId, n, resumed_from: text });
+  }
+  lastPlacement(jobId: string): PlacementRow | undefined {
+    return this.#s.lastPlacement.get({ job_id: jobId });
   }
 
   // Feed

@@ -23,15 +23,14 @@ export class LedgerStore {
         open.where("job_id", "=", p("job_id")).where("node", "=", p("node")).orderBy("ordinal"),
       ),
       open: prepare<MachineRow>(db, open.orderBy("created_at").orderBy("name")),
-      givenBack: prepare<{ n: number }>(
+      ordered: prepare<{ n: number }>(
         db,
         q
           .selectFrom("machine")
           .select((e) => e.fn.countAll<number>().as("n"))
           .where("job_id", "=", p("job_id"))
           .where("node", "=", p("node"))
-          .where("state", "=", "released")
-          .where("held_at", "is not", null),
+          .where("provider", "=", p("provider")),
       ),
       last: prepare<{ n: number | null }>(
         db,
@@ -68,6 +67,8 @@ export class LedgerStore {
               "proof",
               "note",
               "account",
+              "placement",
+              "spot",
             ),
           ),
       ),
@@ -98,8 +99,8 @@ export class LedgerStore {
   lastOrdinal(jobId: string, node: number): number {
     return this.#s.last.get({ job_id: jobId, node })?.n ?? 0;
   }
-  givenBack(jobId: string, node: number): number {
-    return this.#s.givenBack.get({ job_id: jobId, node })?.n ?? 0;
+  ordered(jobId: string, node: number, provider: string): number {
+    return this.#s.ordered.get({ job_id: jobId, node, provider })?.n ?? 0;
   }
   insert(row: MachineRow): void {
     this.#s.insert.run(row);

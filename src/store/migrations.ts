@@ -9,6 +9,7 @@ import { SCHEMA_0003 } from "./schema-0003.ts";
 import { SCHEMA_0004 } from "./schema-0004.ts";
 import { SCHEMA_0005 } from "./schema-0005.ts";
 import { SCHEMA_0006 } from "./schema-0006.ts";
+import { SCHEMA_0007 } from "./schema-0007.ts";
 
 const statements = (all: readonly string[]): Migration => ({
   async up(db: Kysely<unknown>) {
@@ -23,4 +24,5 @@ export const migrations: Record<string, Migration> = {
   "0004-accounts": statements(SCHEMA_0004),
   "0005-left-out": statements(SCHEMA_0005),
   "0006-removal": statements(SCHEMA_0006),
+  "0007-placements": statements(SCHEMA_0007),
 };

@@ -38,13 +38,14 @@ import { SCHEMA_0003 } from "./schema-0003.ts";
 import { SCHEMA_0004 } from "./schema-0004.ts";
 import { SCHEMA_0005 } from "./schema-0005.ts";
 import { SCHEMA_0006 } from "./schema-0006.ts";
+import { SCHEMA_0007 } from "./schema-0007.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 
 type Sqlite = Database.Database;
 
 /** The schema that these queries are written for; a constant, because the migrations would load the migrator. */
-const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004, SCHEMA_0005, SCHEMA_0006];
+const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004, SCHEMA_0005, SCHEMA_0006, SCHEMA_0007];
 
 /** Maximum of points of one series in memory to choose from. */
 const SERIES_READ_MAX = 2_000_000;

@@ -90,6 +90,36 @@ export interface Tables {
     note: string | null;
     /** The account of the order, by the provider's name; null if it was unknown. */
     account: string | null;
+    /** Number of the placement that ordered it. */
+    placement: number;
+    /** 1 where the provider may take it back. */
+    spot: number;
+  };
+  placement: {
+    job_id: string;
+    n: number;
+    candidate: number;
+    /** Of the journal entry that opened it. */
+    seq: number;
+    provider: string;
+    gpus: string;
+    region: string | null;
+    spot: "never" | "prefer" | "only";
+    opened_at: number;
+    /** When every machine of it was proven gone. */
+    closed_at: number | null;
+    outcome: string | null;
+    failure: string | null;
+    /** The step in which it failed. */
+    step: string | null;
+    error: string | null;
+    exit_code: number | null;
+    /** The newest complete checkpoint at home when it closed. */
+    checkpoint: string | null;
+    /** JSON of the checkpoint that its script was given, or null. */
+    resumed_from: string | null;
+    /** 1 where another placement followed. */
+    goes_on: number;
   };
   feed: { seq: Generated<number>; job_id: string | null; at: number; type: string; data: string };
   log: { job_id: string; stored_bytes: number };
@@ -159,6 +189,7 @@ export type EffectRow = Selectable<Tables["effect"]>;
 export type AttemptRow = Selectable<Tables["attempt"]>;
 export type TimerRow = Selectable<Tables["timer"]>;
 export type MachineRow = Selectable<Tables["machine"]>;
+export type PlacementRow = Selectable<Tables["placement"]>;
 export type CursorRow = Selectable<Tables["log_cursor"]>;
 export type SinkRow = Selectable<Tables["sink"]>;
 export type SinkCopyRow = Selectable<Tables["sink_copy"]>;

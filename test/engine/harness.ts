@@ -7,6 +7,7 @@ import type { Clock } from "../../src/domain/clock.ts";
 import { TimerQueue } from "../../src/engine/timer-queue.ts";
 import type { EngineOptions, EventBody } from "../../src/engine/engine-options.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import type { PlacementRules } from "../../src/machines/job-context.ts";
 import { refold } from "../../src/engine/journal.ts";
 import { assert } from "../../src/errors/assert.ts";
 import type { FeedEvent, StepName, TimelineStep } from "../../src/schemas/job.ts";
@@ -161,14 +162,24 @@ export class Harness {
 
   async create(
     id = "job1",
-    options: { nodes?: number; maxRuntimeMs?: number; key?: string; spec?: Partial<RunSpecInput> } = {},
+    options: {
+      nodes?: number;
+      maxRuntimeMs?: number;
+      key?: string;
+      spec?: Partial<RunSpecInput>;
+      rules?: PlacementRules;
+    } = {},
   ): Promise<void> {
     const nodes = options.nodes ?? 1;
     const spec = RunSpec.parse({ entrypoint: "train.py", nodes, ...options.spec });
     const key = options.key ?? null;
     await this.engine.create({
       id,
-      input: { nodes, max_runtime_ms: options.maxRuntimeMs ?? null },
+      input: {
+        nodes,
+        max_runtime_ms: options.maxRuntimeMs ?? null,
+        ...(options.rules === undefined ? {} : { rules: options.rules }),
+      },
       row: {
         label: null,
         provider: spec.provider,

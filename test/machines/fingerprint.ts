@@ -22,12 +22,13 @@ export function definitionText(): string {
   ];
   const describe = (
     where: string,
-    node: { type?: string; tags?: unknown; entry?: unknown; exit?: unknown; on?: object },
+    node: { type?: string; tags?: unknown; entry?: unknown; exit?: unknown; always?: unknown; on?: object },
   ): void => {
     lines.push(`${where}: ${[node.type ?? "normal", ...list(node.tags).map(String)].join(" ")}`);
     for (const action of list(node.entry)) lines.push(`${where} entry ${named(action)}`);
     for (const action of list(node.exit)) lines.push(`${where} exit ${named(action)}`);
-    for (const [event, transitions] of Object.entries(node.on ?? {})) {
+    const always = node.always === undefined ? {} : { always: node.always };
+    for (const [event, transitions] of Object.entries({ ...always, ...node.on })) {
       for (const transition of list(transitions) as { target?: string; guard?: unknown; actions?: unknown }[]) {
         const parts = [
           transition.guard === undefined ? "" : `if ${named(transition.guard)}`,
@@ -40,7 +41,11 @@ export function definitionText(): string {
   };
   describe("job", config as object);
   for (const [name, state] of Object.entries(config.states ?? {})) describe(name, state as object);
-  const effects = new Set(everything(input()).flatMap((visit) => visit.actions.map((action) => action.type)));
+  const effects = new Set(
+    [...everything(input()), ...everything(input(1, null, { searches: true }))].flatMap((visit) =>
+      visit.actions.map((action) => action.type),
+    ),
+  );
   lines.push(`effects: ${[...effects].toSorted().join(" ")}`);
   return `${lines.join("\n")}\n`;
 }

@@ -28,9 +28,11 @@ export interface CorpusEntry {
   }[];
 }
 
+const RULES = { retry_max: 2, retry_on: ["machine_unfit", "boot_failed"], recovers: true, max_preemptions: 10 };
+
 /** A job of two nodes on its way to the named state, with whatever a context can hold by then. */
 function entry(state: string): CorpusEntry {
-  const of = input(2, 3_600_000);
+  const of = input(2, 3_600_000, { ...RULES, searches: state === "waiting" });
   let snapshot = first(of);
   const journal: CorpusEntry["journal"] = [];
   const write = (type: string, event: object, from: string | null, at: number): void => {
@@ -48,7 +50,7 @@ function entry(state: string): CorpusEntry {
   write("job.created", { type: "job.created", input: of, version: JOB_MACHINE_VERSION }, null, AT);
   const badEnd: Body = { type: "stream.done", node: 1, exit_code: 137, error: errorOf("script_failed") };
   const walk = happyWalk(2).map((body) => (body.type === "stream.done" && body.node === 1 ? badEnd : body));
-  for (const [i, body] of walk.entries()) {
+  for (const [i, body] of state === "waiting" ? [] : walk.entries()) {
     const at = AT + (i + 1) * 1_000;
     const from = snapshot.value;
     [snapshot] = step(snapshot, body, at);

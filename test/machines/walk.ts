@@ -2,7 +2,13 @@
 
 import { initialTransition, transition, type SnapshotFrom } from "xstate";
 import { jobMachine } from "../../src/machines/job-machine.ts";
-import type { JobEvent, JobEventType, JobInput } from "../../src/machines/job-context.ts";
+import {
+  NO_FURTHER_PLACEMENTS,
+  type JobEvent,
+  type JobEventType,
+  type JobInput,
+  type PlacementRules,
+} from "../../src/machines/job-context.ts";
 import { ACTIVE_STATUSES, STEP_NAMES } from "../../src/schemas/names.ts";
 
 export type Snapshot = SnapshotFrom<typeof jobMachine>;
@@ -16,8 +22,13 @@ export type Body = Distribute<JobEvent>;
 
 export const errorOf = (code: string) => ({ code, message: `${code} happened`, hint: "nothing to do" });
 
-export function input(nodes = 1, maxRuntimeMs: number | null = null): JobInput {
-  return { job_id: "job1", nodes, max_runtime_ms: maxRuntimeMs, at: AT };
+export function input(
+  nodes = 1,
+  maxRuntimeMs: number | null = null,
+  rules: Partial<PlacementRules> | null = null,
+): JobInput {
+  const given = rules === null ? {} : { rules: { ...NO_FURTHER_PLACEMENTS, ...rules } };
+  return { job_id: "job1", nodes, max_runtime_ms: maxRuntimeMs, ...given, at: AT };
 }
 
 export function first(of: JobInput = input()): Snapshot {
@@ -36,6 +47,7 @@ export function after(from: Snapshot, ...bodies: Body[]): Snapshot {
 
 /** Each kind of event once; a kind that is missing here does not compile. */
 const KINDS: Record<JobEventType, (node: number) => Body[]> = {
+  "place.done": (node) => (node === 0 ? [{ type: "place.done", node, candidate: 1 }] : []),
   "provision.done": (node) => [{ type: "provision.done", node }],
   "await_ssh.done": (node) => [{ type: "await_ssh.done", node }],
   "sync.done": (node) => [{ type: "sync.done", node }],
@@ -51,9 +63,23 @@ const KINDS: Record<JobEventType, (node: number) => Body[]> = {
     { type: "collect.done", node, exit_code: null },
     { type: "collect.done", node, exit_code: 143 },
   ],
-  "terminate.done": (node) => [{ type: "terminate.done", node }],
-  "step.failed": (node) =>
-    STEP_NAMES.map((name) => ({ type: "step.failed", step: name, node, error: errorOf(`${name}_failed`) })),
+  "terminate.done": (node) => [
+    { type: "terminate.done", node },
+    ...(node === 0 ? [{ type: "terminate.done", node, checkpoint: "step_10@1" } as const] : []),
+  ],
+  "step.failed": (node) => [
+    ...STEP_NAMES.map((name): Body => ({
+      type: "step.failed",
+      step: name,
+      node,
+      error: errorOf(`${name}_failed`),
+      failure: "other",
+    })),
+    { type: "step.failed", step: "provision", node, error: errorOf("no_offer"), failure: "no_machine" },
+    { type: "step.failed", step: "await_ssh", node, error: errorOf("machine_unfit"), failure: "machine_unfit" },
+    { type: "step.failed", step: "stream", node, error: errorOf("machine_preempted"), failure: "preempted" },
+    { type: "step.failed", step: "stream", node, error: errorOf("machine_lost"), failure: "machine_lost" },
+  ],
   "job.kill": () => [{ type: "job.kill", error: errorOf("cancelled_by_user") }],
   "control.end": () => [{ type: "control.end", error: errorOf("control_plane_ended") }],
   "watchdog.idle": (node) => [{ type: "watchdog.idle", node, error: errorOf("run_idle") }],
@@ -77,6 +103,9 @@ export interface Visit {
   actions: Actions;
 }
 
+/** A search that is refused again and again ends by the clock of its step: the walk has to end before. */
+const PLACEMENTS_MAX = 1;
+
 const visited = new Map<string, Visit[]>();
 
 /** Everything that can happen to a job, each state of it looked at once. With several nodes, one event for each effect. */
@@ -90,6 +119,7 @@ export function everything(of: JobInput): Visit[] {
 /** Events that do what others do as well: left out where every combination counts. */
 const twin = (body: Body): boolean =>
   (body.type === "step.failed" && body.step !== "collect" && body.step !== "install") ||
+  (body.type === "terminate.done" && body.checkpoint !== undefined) ||
   (body.type === "stream.done" && body.exit_code === 0 && body.error !== null) ||
   (body.type === "collect.done" && body.exit_code === null) ||
   body.type === "control.end" ||
@@ -106,7 +136,7 @@ function* walk(of: JobInput): Generator<Visit> {
       yield { from, event, to, actions };
       const text = textOf(to);
       // The engine sends nothing to a job that is over.
-      if (seen.has(text) || to.value === "terminal") continue;
+      if (seen.has(text) || to.value === "terminal" || to.context.placement > PLACEMENTS_MAX) continue;
       seen.add(text);
       open.push(to);
     }
@@ -133,6 +163,7 @@ export type State = (typeof STATES)[number];
 
 /** A job in the named state, on the way of a run that goes well. */
 export function inState(state: State, nodes = 1, maxRuntimeMs: number | null = null): Snapshot {
+  if (state === "waiting") return first(input(nodes, maxRuntimeMs, { searches: true }));
   let snapshot = first(input(nodes, maxRuntimeMs));
   for (const body of happyWalk(nodes)) {
     if (snapshot.value === state) return snapshot;

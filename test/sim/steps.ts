@@ -2,6 +2,7 @@
 // what is under test, so sync, install, stream and collect are small ones against the simulated machine.
 
 import { describeError, SvcError } from "../../src/errors/index.ts";
+import { placeStep } from "../../src/steps/place.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
 import type { RunServices } from "../../src/steps/run-services.ts";
 import { awaitSshStep } from "../../src/steps/await-ssh.ts";
@@ -97,6 +98,7 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
     },
   };
   const all: StepRegistry = {
+    place: placeStep(w.services),
     provision: provisionStep(w.services),
     await_ssh: awaitSshStep(w.services),
     sync: small("sync", 5, 5_000),

@@ -1,11 +1,12 @@
 // The test world of the steps that rent and release: the real ledger, a cloud in memory, a virtual clock.
 
+import { pause } from "../../src/domain/clock.ts";
 import { nodePrefix } from "../../src/domain/machine-names.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import { TunnelOutages } from "../../src/steps/rental/tunnel-outage.ts";
-import type { StepPorts } from "../../src/steps/ports.ts";
+import type { Search, StepPorts } from "../../src/steps/ports.ts";
 import type { StepContext, StepDefinition } from "../../src/steps/step.ts";
 import { Harness, INSTALLATION } from "../engine/harness.ts";
 import { SmallCloud } from "../engine/small-cloud.ts";
@@ -16,6 +17,9 @@ export class Rent {
   readonly ledger: DurableLedger;
   readonly ports: StepPorts;
   spec: RunSpec = RunSpec.parse({ entrypoint: "train.py", provider: "podhost" });
+  /** What a job that waits looks among. */
+  search: Search = { candidates: [], choose: "in_order", since: 0, waitMs: 0, refusals: [] };
+  searches = false;
   controller = new AbortController();
   /** When each step first failed with each error, as the engine reads it from the attempts. */
   readonly #failed = new Map<string, number>();
@@ -26,7 +30,10 @@ export class Rent {
     this.ports = {
       installationId: INSTALLATION,
       now: h.clock.now,
-      facts: (id) => ({ id, spec: this.spec, projectDir: "/p" }),
+      facts: (id) => ({ id, spec: this.spec, projectDir: "/p", placement: 1 }),
+      search: () => this.search,
+      searches: () => this.searches,
+      pause: (ms, signal) => pause(h.clock, ms, signal),
       provider: () => this.cloud,
       ledger: this.ledger,
       ways: new TunnelOutages(h.clock.now),

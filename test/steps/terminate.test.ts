@@ -25,7 +25,7 @@ const note = () => {
 describe("the release of machines", () => {
   it("is done when the provider says that the machine is gone, and lists nothing more", async () => {
     await rent.run(provisionStep);
-    expect(await terminate()).toEqual({ done: {}, detail: { released: [rent.name(1)] } });
+    expect(await terminate()).toEqual({ done: { checkpoint: null }, detail: { released: [rent.name(1)] } });
     expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
     expect(rent.cloud.calls.slice(-3)).toEqual(["terminate pod-1", "inspect pod-1", "list"]);
   });

@@ -1,11 +1,12 @@
-// Chooses the checkpoint from which a job resumes, and keeps the choice in its run folder; also keeps the announcements
-// of scripts next to their files.
+// Chooses the checkpoint from which each placement resumes, and keeps the choice in the run folder of its job; also keeps the
+// announcements of scripts next to their files. The first placement resumes from the job that its spec names, a later one from what the
+// job itself has saved.
 
 import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { chooseResume, pinResume, readAnnounced, Resume, type Announced } from "./resume.ts";
+import { chooseResume, lastComplete, pinResume, readAnnounced, Resume, type Announced } from "./resume.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 
 /** More announcements add no information: this bounds how much a script can make svc store. */
@@ -14,40 +15,55 @@ const ANNOUNCED_BYTES_MAX = 4 * 1024 * 1024;
 export class Resumes {
   readonly #home: string;
   readonly #specOf: (jobId: string) => RunSpec | null;
-  readonly #chosen = new Map<string, Promise<Resume | null>>();
+  readonly #placementOf: (jobId: string) => number;
+  /** By job: the placement for which the choice was made. */
+  readonly #chosen = new Map<string, { placement: number; resume: Promise<Resume | null> }>();
 
-  /** @param specOf returns null for a job that this home does not have. */
-  constructor(home: string, specOf: (jobId: string) => RunSpec | null) {
+  /**
+   * @param specOf returns null for a job that this home does not have.
+   * @param placementOf the number of the job's placement, from 1.
+   */
+  constructor(home: string, specOf: (jobId: string) => RunSpec | null, placementOf: (jobId: string) => number) {
     this.#home = home;
     this.#specOf = specOf;
+    this.#placementOf = placementOf;
   }
 
-  /** The checkpoint from which the job resumes; null if it starts from the beginning. Throws `resume_unavailable`. */
+  /** The checkpoint from which the job's placement resumes; null if it starts from the beginning. Throws `resume_unavailable`. */
   of(jobId: string): Promise<Resume | null> {
-    let chosen = this.#chosen.get(jobId);
-    if (!chosen) {
-      this.#chosen.set(jobId, (chosen = this.#choose(jobId)));
-      chosen.catch(() => this.#chosen.delete(jobId));
-    }
-    return chosen;
+    const placement = this.#placementOf(jobId);
+    const before = this.#chosen.get(jobId);
+    if (before?.placement === placement) return before.resume;
+    const chosen = { placement, resume: this.#choose(jobId, placement) };
+    this.#chosen.set(jobId, chosen);
+    chosen.resume.catch(() => {
+      if (this.#chosen.get(jobId) === chosen) this.#chosen.delete(jobId);
+    });
+    return chosen.resume;
+  }
+
+  /**
+   * The newest complete checkpoint that the job itself has at home, by a name that changes when it is saved again; null for none. A fault of
+   * the disk counts as none: it must not keep a machine from being released.
+   */
+  async newestOf(jobId: string): Promise<string | null> {
+    const left = await this.#leavings(jobId);
+    const found = left === null ? null : await lastComplete(left).catch(() => null);
+    if (found === null) return null;
+    const savedAt = found.files.reduce((at, file) => Math.max(at, file.mtime_ms), 0);
+    return `${found.name}@${Math.round(savedAt)}`;
   }
 
   /** The files of an earlier choice. */
   given(jobId: string): Resume["files"] {
-    return this.#read(jobId)?.files ?? [];
+    return this.#read(jobId, this.#placementOf(jobId))?.files ?? [];
   }
 
   /** Throws `resume_unavailable` if there is no checkpoint to resume from. */
   async check(from: string): Promise<Resume> {
     if (this.#specOf(from) === null)
       throw new SvcError("resume_unavailable", { job: from, why: "there is no such job" });
-    const found = await chooseResume(from, async (job) => {
-      const spec = this.#specOf(job);
-      if (spec === null) return null;
-      const announced = new Set((await this.announcements(job)).keys());
-      const checkpoints = join(this.#home, "artifacts", job, "checkpoints");
-      return { job, checkpoints, announced, nodes: spec.nodes, resumedFrom: spec.resume_from };
-    });
+    const found = await chooseResume(from, (job) => this.#leavings(job));
     if (found === null)
       throw new SvcError("resume_unavailable", { job: from, why: "no complete checkpoint of it came home" });
     return found;
@@ -80,32 +96,51 @@ export class Resumes {
     this.#chosen.delete(jobId);
   }
 
-  async #choose(jobId: string): Promise<Resume | null> {
-    const from = this.#specOf(jobId)?.resume_from;
+  async #leavings(job: string) {
+    const spec = this.#specOf(job);
+    if (spec === null) return null;
+    const announced = new Set((await this.announcements(job)).keys());
+    const checkpoints = join(this.#home, "artifacts", job, "checkpoints");
+    return { job, checkpoints, announced, nodes: spec.nodes, resumedFrom: spec.resume_from };
+  }
+
+  async #choose(jobId: string, placement: number): Promise<Resume | null> {
+    // A job that has saved nothing of its own stands for the one that it was resumed from.
+    const from = placement > 1 ? jobId : this.#specOf(jobId)?.resume_from;
     if (from === undefined) return null;
-    const before = this.#read(jobId);
+    const before = this.#read(jobId, placement);
     if (before) return before;
     mkdirSync(join(this.#home, "runs", jobId), { recursive: true, mode: 0o700 });
     const pin = async (): Promise<Resume> =>
-      pinResume(await this.check(from), join(this.#home, "runs", jobId, "resume"));
-    // The file may have been saved again between the choice and now: then the new one is the last checkpoint.
-    const chosen = await pin().catch((e: unknown) => {
-      if (e instanceof SvcError && e.code === "resume_unavailable") return pin();
+      pinResume(await this.check(from), join(this.#home, "runs", jobId, choiceName(placement)));
+    try {
+      // The file may have been saved again between the choice and now: then the new one is the last checkpoint.
+      const chosen = await pin().catch((e: unknown) => {
+        if (e instanceof SvcError && e.code === "resume_unavailable") return pin();
+        throw e;
+      });
+      replaceFile(this.#choiceFile(jobId, placement), JSON.stringify(chosen));
+      return chosen;
+    } catch (e) {
+      // A retry that asks for no checkpoint starts from the beginning if there is none.
+      if (placement > 1 && e instanceof SvcError && e.code === "resume_unavailable") return null;
       throw e;
-    });
-    replaceFile(this.#choiceFile(jobId), JSON.stringify(chosen));
-    return chosen;
+    }
   }
 
-  #read(jobId: string): Resume | null {
+  #read(jobId: string, placement: number): Resume | null {
     try {
-      const read = Resume.safeParse(JSON.parse(readFileSync(this.#choiceFile(jobId), "utf8")));
+      const read = Resume.safeParse(JSON.parse(readFileSync(this.#choiceFile(jobId, placement), "utf8")));
       return read.success ? read.data : null;
     } catch {
       return null;
     }
   }
 
-  readonly #choiceFile = (jobId: string): string => join(this.#home, "runs", jobId, "resume.json");
+  readonly #choiceFile = (jobId: string, placement: number): string =>
+    join(this.#home, "runs", jobId, `${choiceName(placement)}.json`);
   readonly #announcedFile = (jobId: string): string => join(this.#home, "artifacts", jobId, "announced.jsonl");
 }
+
+/** Name of the folder that holds a choice's files; the choice itself has the same name with `.json`. */
+const choiceName = (placement: number): string => (placement === 1 ? "resume" : `resume-p${placement}`);

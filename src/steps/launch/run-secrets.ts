@@ -36,8 +36,8 @@ export class RunSecrets {
   rayToken = (jobId: string): string => this.#derive("ray", jobId);
 
   /** Distinguishes one start of a runner from another. */
-  nonce = (jobId: string, node: number, purpose: "run" | "install"): string =>
-    this.#derive("nonce", jobId, String(node), purpose);
+  nonce = (jobId: string, node: number, purpose: "run" | "install", placement: number): string =>
+    this.#derive("nonce", jobId, String(node), purpose, ...(placement > 1 ? [String(placement)] : []));
 
   /**
    * For all output of the run: masks the secrets from its launch, the current values of the same names, and every

@@ -24,6 +24,8 @@ const isDropped = (name: string): boolean => name.startsWith("PET_") || OURS.has
 export interface PlanInput {
   jobId: string;
   node: number;
+  /** Number of the placement, from 1. */
+  placement: number;
   spec: RunSpec;
   entry: Entrypoint;
   python: string;
@@ -115,7 +117,8 @@ export function planRun(input: PlanInput): RunPlan {
     SVC_JOB_ID: input.jobId,
     SVC_CHECKPOINT_DIR: input.checkpointDir,
     SVC_DATA_DIR: input.dataDir,
-    SVC_ATTEMPT: "1",
+    SVC_ATTEMPT: String(input.placement),
+    SVC_PLACEMENT: String(input.placement),
     SVC_NODE_RANK: String(input.node),
     SVC_NUM_NODES: String(spec.nodes),
     SVC_NODE_IPS: input.addresses.join(","),
@@ -131,7 +134,7 @@ export function planRun(input: PlanInput): RunPlan {
     runner: {
       job_id: input.jobId,
       node: input.node,
-      attempt: 1,
+      attempt: input.placement,
       nonce: input.nonce,
       argv: launchArgv({ ...input, masterAddress: input.addresses[0] ?? "127.0.0.1" }),
       cwd: input.projectDir,

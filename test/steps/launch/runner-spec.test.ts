@@ -7,6 +7,7 @@ function plan(spec: Partial<RunSpecInput> = {}, more: Partial<PlanInput> = {}): 
   return planRun({
     jobId: "job1",
     node: 0,
+    placement: 1,
     spec: RunSpec.parse({ entrypoint: "train.py", ...spec }),
     entry: { kind: "python", path: "train.py" },
     python: "/usr/bin/python3",

@@ -1,0 +1,66 @@
+// What a submission refuses of the machines that a run may use, before anything is kept or rented.
+//
+// Every refusal names the field that has to change: the candidate's own where it has one, else the run's.
+
+import { candidateCount, candidateSpec } from "../domain/candidates.ts";
+import { SvcError } from "../errors/index.ts";
+import type { Provider } from "../providers/provider.ts";
+import type { Candidate, RunSpec } from "../schemas/spec.ts";
+import { checkSpec, type SpecChecks } from "./check-spec.ts";
+
+export interface CandidateChecks extends Omit<SpecChecks, "provider"> {
+  providers: ReadonlyMap<string, Provider>;
+}
+
+/** Throws the first refusal, naming its field. Asks nobody. */
+export function checkCandidates({ providers, ...checks }: CandidateChecks, spec: RunSpec): void {
+  checkFurtherMachines(providers, spec);
+  for (let index = 0; index < candidateCount(spec); index++) {
+    const placed = candidateSpec(spec, index);
+    const candidate = spec.candidates?.[index];
+    const provider = providers.get(placed.provider);
+    try {
+      checkSpec(placed, { ...checks, provider });
+      if (candidate !== undefined) checkCap(provider, candidate);
+    } catch (e) {
+      throw candidate === undefined ? e : ofCandidate(e, index, candidate);
+    }
+  }
+}
+
+const refusal = (field: string, what: string, why: string): SvcError => {
+  const error = new SvcError("feature_unavailable", { what, why });
+  return new SvcError(error.code, error.data, { errors: [{ field: `spec.${field}`, message: error.message }] });
+};
+
+/** Rules for further machines only mean something where machines are rented. */
+function checkFurtherMachines(providers: ReadonlyMap<string, Provider>, spec: RunSpec): void {
+  const names = spec.candidates?.map(({ provider }) => provider) ?? [spec.provider];
+  const fixed = names.findIndex((name) => providers.get(name)?.info.capabilities.bills === false);
+  if (fixed < 0) return;
+  const why = `${names[fixed]} rents no machines, so svc cannot use another one`;
+  if (spec.candidates !== undefined) throw refusal(`candidates.${fixed}.provider`, "A candidate of this provider", why);
+  if ((spec.retry?.max ?? 0) > 0) throw refusal("retry", "A retry on another machine", why);
+  if ((spec.wait_for_capacity_minutes ?? 0) > 0)
+    throw refusal("wait_for_capacity_minutes", "Waiting for capacity", why);
+}
+
+/** A cap that nobody can hold would look like one that is held. */
+function checkCap(provider: Provider | undefined, candidate: Candidate): void {
+  if (candidate.price_cap === undefined || provider?.info.capabilities.reports_price !== false) return;
+  throw refusal(
+    "price_cap",
+    "A price cap for this candidate",
+    `${candidate.provider} reports no price to compare with it`,
+  );
+}
+
+/** Names the candidate's field where it has that field. `nodes` and the like are the run's: then its provider contradicts them. */
+function ofCandidate(e: unknown, index: number, candidate: Candidate): unknown {
+  if (!(e instanceof SvcError) || e.errors === undefined) return e;
+  const errors = e.errors.map(({ field, message }) => {
+    const own = field.replace(/^spec\./, "");
+    return { field: `spec.candidates.${index}.${own in candidate ? own : "provider"}`, message };
+  });
+  return new SvcError(e.code, e.data, { cause: e, errors });
+}

@@ -1,0 +1,21 @@
+// A timer that the machine asks for, as a row.
+
+import type { SetTimer } from "../machines/effects.ts";
+import { specOf } from "../schemas/stored-spec.ts";
+import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
+import { timerEvent } from "./journal.ts";
+import type { Transaction } from "./transaction.ts";
+
+/** @returns when it is due, in milliseconds since the epoch; null where none is wanted, or an earlier one stands. */
+export function setTimer(tx: Transaction, jobId: string, wanted: SetTimer, state: string): number | null {
+  const { timer, after_ms, at_most } = wanted;
+  if (after_ms <= 0) return null;
+  const job = timer === "collect" ? tx.store.job(jobId) : undefined;
+  const waitMs = after_ms + (job === undefined ? 0 : extraGraceMs(specOf(job)));
+  const due = tx.at + waitMs;
+  const standing = at_most === true ? tx.store.timer(jobId, timer) : undefined;
+  if (standing !== undefined && standing.due <= due) return null;
+  const event = JSON.stringify(timerEvent(timer, waitMs, state));
+  tx.store.setTimer({ job_id: jobId, name: timer, due, event });
+  return due;
+}

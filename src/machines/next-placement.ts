@@ -1,0 +1,68 @@
+// Decides what follows when a placement has ended: another one, or the end of the job. Pure; see the table in ADR 0027.
+
+import type { Failure } from "../domain/failure.ts";
+import type { JobContext, PlacementFailure, Refusal } from "./job-context.ts";
+
+/** `search`: look for a machine among the candidates. `again`: the same candidate, at once. */
+export type Next = { go: "search" | "again"; because: "refused" | "retry" | "preempted" };
+export type Decision = Next | "no_progress" | null;
+
+/** The next machine is another one, so the same failure says nothing about it. */
+const OF_ITS_MACHINE: ReadonlySet<Failure> = new Set<Failure>(["machine_unfit", "boot_failed"]);
+const RECOVERED: ReadonlySet<Failure> = new Set<Failure>(["machine_lost", "preempted"]);
+
+export const seenKey = ({ kind, step }: PlacementFailure): string => `${kind} ${step}`;
+
+/** @param checkpoint the newest complete one at home, by a name that no other has; null for none. */
+export function nextPlacement(context: JobContext, checkpoint: string | null): Decision {
+  const { outcome, failure, rules, seen } = context;
+  if (outcome !== "failed" || failure === null) return null;
+  if (failure.kind === "no_machine") return rules.searches ? { go: "search", because: "refused" } : null;
+  const recovers = rules.recovers && RECOVERED.has(failure.kind) && checkpoint !== null;
+  if (!recovers && !rules.retry_on.includes(failure.kind)) return null;
+  const preempted = failure.kind === "preempted";
+  const left = preempted
+    ? context.preemptions < rules.max_preemptions || rules.falls_back
+    : context.retries < rules.retry_max;
+  if (!left) return null;
+  const key = seenKey(failure);
+  if (!OF_ITS_MACHINE.has(failure.kind) && key in seen && seen[key] === checkpoint) return "no_progress";
+  return { go: rules.searches ? "search" : "again", because: preempted ? "preempted" : "retry" };
+}
+
+/** Whether another placement may follow, before it is known what is at home: then a kill still has something to prevent. */
+export const mayGoOn = (context: JobContext): boolean => nextPlacement(context, "any") !== null;
+
+const WORDS_MAX = 400;
+
+/** The context of the next placement, before it has a machine. */
+export function forNext(context: JobContext, next: Next, checkpoint: string | null, at: number): JobContext {
+  const { failure, rules } = context;
+  const preemptions = context.preemptions + (next.because === "preempted" ? 1 : 0);
+  return {
+    ...context,
+    nodes: context.nodes.map(({ node }) => ({ node, phase: "waiting", exit_code: null })),
+    occupied: false,
+    outcome: null,
+    exit_code: null,
+    error: null,
+    failure: null,
+    checkpoint: null,
+    candidate: next.go === "search" ? null : context.candidate,
+    on_demand: context.on_demand || (rules.falls_back && preemptions >= rules.max_preemptions && preemptions > 0),
+    searching_since: context.searching_since ?? at,
+    refusals: next.because === "refused" ? withRefusal(context, at) : context.refusals,
+    retries: context.retries + (next.because === "retry" ? 1 : 0),
+    preemptions,
+    seen:
+      failure === null || next.because === "refused"
+        ? context.seen
+        : { ...context.seen, [seenKey(failure)]: checkpoint },
+  };
+}
+
+function withRefusal({ refusals, candidate, error }: JobContext, at: number): Refusal[] {
+  if (candidate === null || error === null) return refusals;
+  const last = { candidate, at, code: error.code, message: error.message.slice(0, WORDS_MAX) };
+  return [...refusals.filter((earlier) => earlier.candidate !== candidate), last];
+}

@@ -1,0 +1,182 @@
+// Looking for a candidate that has a machine to offer. It orders nothing, so nothing is billed while a job waits.
+//
+// W1. Every candidate is asked in every look, all at once. One that answers slowly holds up no other: after SLOW_MS whoever has an offer is
+//     taken, in the order of `choose`.
+// W2. A candidate whose order was refused a moment ago is passed over for REFUSED_MS: its offers are what they were.
+// W3. When the time is up the error names every candidate with its last reason.
+// W4. Jobs that wait for the same thing share one question to the provider.
+
+import { hourly, messageOf, SvcError } from "../errors/index.ts";
+import { longDuration } from "../domain/long-duration.ts";
+import type { Provider } from "../providers/provider.ts";
+import type { RunSpec } from "../schemas/spec.ts";
+import { usdOf } from "../domain/money.ts";
+import { affordable } from "./provision.ts";
+import type { PlacedCandidate, Search, StepPorts } from "./ports.ts";
+import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
+
+/** How long an answer is waited for while another candidate may be taken, and at most. */
+const SLOW_MS = 4_000;
+const ASK_MS = 20_000;
+/** A job that asked for no waiting is looked at for so long. */
+export const SEARCH_MS_MIN = 60_000;
+/** Between two looks: short at first, for stock comes and goes; then at most once a minute, for a wait may last a week. */
+const LOOK_MS_MIN = 5_000;
+const LOOK_MS_MAX = 60_000;
+const REFUSED_MS = 30_000;
+/** Jobs that look at the same offers within this time see the same answer. */
+const SHARED_MS = 5_000;
+/** Characters of each candidate's reason in the words for the timeline. */
+const WHY_MAX = 300;
+
+interface Look {
+  candidate: PlacedCandidate;
+  /** Micro-dollars an hour of the cheapest machine within the cap; null where the provider tells no price. */
+  offer: { priceMicro: number | null } | null;
+  why: string | null;
+}
+
+/** One candidate's part of a look, for the timeline and the record. */
+interface Tried {
+  candidate: number;
+  provider: string;
+  gpus: string;
+  why: string;
+}
+
+type Offers = Awaited<ReturnType<Provider["listOffers"]>>;
+
+/** Questions that are under way or were answered just now. */
+class SharedOffers {
+  readonly #now: () => number;
+  readonly #asked = new Map<string, { at: number; offers: Promise<Offers> }>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  of(provider: Provider, spec: RunSpec): Promise<Offers> {
+    const at = this.#now();
+    for (const [key, { at: then }] of this.#asked) if (at - then > SHARED_MS) this.#asked.delete(key);
+    const { gpus, region, min_vram_gb, disk_gb, nodes, image, spot, price_cap } = spec;
+    const key = JSON.stringify([spec.provider, gpus, region, min_vram_gb, disk_gb, nodes, image, spot, price_cap]);
+    let asked = this.#asked.get(key);
+    if (!asked) {
+      // Not the signal of one step: its end must not take the answer from the others.
+      asked = { at, offers: provider.listOffers(spec, AbortSignal.timeout(ASK_MS)) };
+      asked.offers.catch(() => undefined);
+      this.#asked.set(key, asked);
+    }
+    return asked.offers;
+  }
+}
+
+export function placeStep(ports: StepPorts): StepDefinition {
+  const shared = new SharedOffers(ports.now);
+  return {
+    name: "place",
+    // Its own end is the deadline of the search; what else fails is tried again.
+    retry: { attemptsMax: Number.MAX_SAFE_INTEGER, delayMsMin: 1_000, delayMsMax: 30_000 },
+    attemptMs: 2 * ASK_MS,
+    async run(context: StepContext): Promise<StepDone | StepLater> {
+      const search = ports.search(context.jobId);
+      const now = ports.now();
+      const until = search.since + Math.max(search.waitMs, SEARCH_MS_MIN);
+      const refused = new Map(search.refusals.map((refusal) => [refusal.candidate, refusal]));
+      const asked = search.candidates.filter(({ index }) => now - (refused.get(index)?.at ?? -Infinity) >= REFUSED_MS);
+      const looks = await lookAll(ports, shared, asked, search.choose, context.signal);
+      const best = chosen(looks, search.choose);
+      if (best !== null) {
+        const { index, spec } = best.candidate;
+        const price = best.offer?.priceMicro ?? null;
+        return {
+          done: { candidate: index },
+          detail: {
+            provider: spec.provider,
+            gpus: spec.gpus,
+            ...(price === null ? {} : { price: hourly(usdOf(price)) }),
+          },
+        };
+      }
+      const tried = search.candidates.map(({ index, spec }): Tried => {
+        const look = looks.find(({ candidate }) => candidate.index === index);
+        const why = look?.why ?? refused.get(index)?.message ?? "it did not answer in time";
+        return { candidate: index, provider: spec.provider, gpus: spec.gpus, why: why.slice(0, WHY_MAX) };
+      });
+      if (ports.now() >= until) throw timeIsUp(tried, until - search.since);
+      const afterMs = Math.min(waitMs(ports.now() - search.since), Math.max(0, until - ports.now()));
+      return { later: { afterMs, why: whyOf(tried), detail: { tried, until: new Date(until).toISOString() } } };
+    },
+  };
+}
+
+/** A tenth of the time that it has lasted, within limits. */
+const waitMs = (lastedMs: number): number => Math.round(Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, lastedMs / 10)));
+
+const whyOf = (tried: readonly Tried[]): string =>
+  tried.map(({ provider, gpus, why }) => `${provider} ${gpus}: ${why.replace(/[.\s]+$/, "")}`).join("; ");
+
+const timeIsUp = (tried: readonly Tried[], waitedMs: number): SvcError =>
+  new SvcError(
+    "no_offer",
+    {
+      provider: tried[0]?.provider ?? "",
+      gpus: tried[0]?.gpus ?? "",
+      tried: whyOf(tried),
+      waited: longDuration(Math.round(waitedMs / 1_000)),
+    },
+    { retry: "never" },
+  );
+
+/** The answers that count: those that decide, and where none does within SLOW_MS, those that have come. */
+async function lookAll(
+  ports: StepPorts,
+  shared: SharedOffers,
+  candidates: readonly PlacedCandidate[],
+  choose: Search["choose"],
+  signal: AbortSignal,
+): Promise<Look[]> {
+  const answered = new Map<number, Look>();
+  const answers = candidates.map(async (candidate) => {
+    answered.set(candidate.index, await lookAt(ports, shared, candidate));
+  });
+  const all = Promise.all(answers);
+  const until = (isEnough: () => boolean): Promise<unknown> =>
+    Promise.race([all, ...answers.map((answer) => answer.then(() => (isEnough() ? undefined : all)))]);
+  const hasOffer = (look: Look | undefined): boolean => look !== undefined && look.offer !== null;
+  /** In order, the first that has an offer is taken once those before it have said that they have none. */
+  const isDecided = (): boolean =>
+    choose === "in_order" &&
+    hasOffer(candidates.map(({ index }) => answered.get(index)).find((look) => look === undefined || hasOffer(look)));
+  await within(ports, until(isDecided), SLOW_MS, signal);
+  const isAny = (): boolean => [...answered.values()].some(hasOffer);
+  if (!isAny() && answered.size < candidates.length) await within(ports, until(isAny), ASK_MS - SLOW_MS, signal);
+  return [...answered.values()];
+}
+
+async function lookAt(ports: StepPorts, shared: SharedOffers, candidate: PlacedCandidate): Promise<Look> {
+  const { spec } = candidate;
+  try {
+    const provider = ports.provider(spec.provider);
+    const [best] = affordable(provider, spec, await shared.of(provider, spec));
+    return { candidate, offer: best === undefined ? null : { priceMicro: best.priceMicro }, why: null };
+  } catch (e) {
+    return { candidate, offer: null, why: messageOf(e) };
+  }
+}
+
+/** Resolves when `work` has settled, or after `ms`. Throws when the step is cancelled. */
+async function within(ports: StepPorts, work: Promise<unknown>, ms: number, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const over = new AbortController();
+  const stop = AbortSignal.any([signal, over.signal]);
+  await Promise.race([work, ports.pause(ms, stop)]).finally(() => over.abort());
+}
+
+/** The look that is taken; null where none has an offer. */
+function chosen(looks: readonly Look[], choose: Search["choose"]): Look | null {
+  const able = looks.filter(({ offer }) => offer !== null).toSorted((a, b) => a.candidate.index - b.candidate.index);
+  if (choose === "in_order") return able[0] ?? null;
+  const price = ({ offer }: Look): number => offer?.priceMicro ?? Infinity;
+  return able.toSorted((a, b) => price(a) - price(b) || 0)[0] ?? null;
+}

@@ -1,0 +1,114 @@
+// Placements in the real engine over a real store: rows, restarts, and what the record of the job shows meanwhile.
+
+import { afterAll, expect, it } from "vitest";
+import { SvcError } from "../../src/errors/index.ts";
+import type { PlacementRow } from "../../src/store/tables.ts";
+import { Harness, KILL, removeHomes } from "./harness.ts";
+
+afterAll(removeHomes);
+
+const RULES = {
+  searches: true,
+  retry_max: 2,
+  retry_on: ["machine_unfit", "boot_failed"],
+  recovers: true,
+  max_preemptions: 10,
+  falls_back: false,
+};
+const CANDIDATES = [
+  { provider: "podhost", gpus: "A100" },
+  { provider: "market", gpus: "H100:2", region: "EU" },
+] as const;
+
+async function begin(): Promise<Harness> {
+  const h = await Harness.open();
+  await h.create("job1", { rules: RULES, spec: { provider: "podhost", gpus: "A100", candidates: [...CANDIDATES] } });
+  return h;
+}
+const rows = (h: Harness): PlacementRow[] =>
+  h.store.db.prepare<[], PlacementRow>("SELECT * FROM placement ORDER BY n").all();
+const noMachine = () =>
+  new SvcError("no_offer", { provider: "podhost", gpus: "A100", why: "sold out" }, { retry: "never" });
+const lost = () => new SvcError("machine_lost", { provider: "market", machine: "m" });
+
+it("A job that searches waits without a placement, and its row says so", async () => {
+  const h = await begin();
+  expect(h.row()).toMatchObject({ state: "waiting", status: "waiting", provider: "podhost" });
+  expect([rows(h), h.attempts.map(({ step }) => step)]).toEqual([[], ["place"]]);
+});
+
+it("A refused candidate is one placement, and the next candidate's provider becomes the job's", async () => {
+  const h = await begin();
+  await h.attempt("place").done({ candidate: 0 });
+  await h.attempt("provision").fail(noMachine());
+  expect(h.row()).toMatchObject({ state: "terminating" });
+  await h.attempt("terminate").done({ checkpoint: null });
+  expect(h.row()).toMatchObject({ state: "waiting", error: null });
+  expect(h.engine.placement("job1").refusals).toMatchObject([{ candidate: 0, code: "no_offer" }]);
+  await h.attempt("place").done({ candidate: 1 });
+  expect(h.row()).toMatchObject({ state: "provisioning", provider: "market", gpus: "H100:2" });
+  expect(rows(h)).toMatchObject([
+    { n: 1, candidate: 0, provider: "podhost", failure: "no_machine", step: "provision", goes_on: 1 },
+    { n: 2, candidate: 1, provider: "market", region: "EU", closed_at: null, outcome: null },
+  ]);
+  expect(h.folds()).toBe(true);
+});
+
+it("A machine that is lost with a checkpoint at home is followed by another, under the same job", async () => {
+  const h = await begin();
+  await h.attempt("place").done({ candidate: 1 });
+  await h.upTo("stream");
+  await h.attempt("stream").fail(lost());
+  await h.attempt("collect").done({ exit_code: null });
+  await h.attempt("terminate").done({ checkpoint: "step_10@1" });
+  await h.attempt("place").done({ candidate: 1 });
+  await h.upTo("terminate");
+  await h.attempt("terminate").done({ checkpoint: null });
+  expect(h.row()).toMatchObject({ state: "terminal", status: "succeeded", error: null, exit_code: 0 });
+  expect(rows(h)).toMatchObject([
+    { n: 1, failure: "machine_lost", step: "stream", checkpoint: "step_10@1", goes_on: 1 },
+    { n: 2, failure: null, outcome: "succeeded", goes_on: 0 },
+  ]);
+  expect(h.folds()).toBe(true);
+});
+
+it("A restart between two placements goes on where the rows end", async () => {
+  let h = await begin();
+  await h.attempt("place").done({ candidate: 0 });
+  await h.attempt("provision").fail(noMachine());
+  h = await h.restart();
+  await h.engine.recover();
+  await h.attempt("terminate").done({ checkpoint: null });
+  h = await h.restart();
+  await h.engine.recover();
+  expect(h.row().state).toBe("waiting");
+  expect(h.engine.placement("job1")).toMatchObject({ n: 1, candidate: null, searches: true });
+  await h.attempt("place").done({ candidate: 1 });
+  expect(rows(h).map(({ n, provider }) => `${n} ${provider}`)).toEqual(["1 podhost", "2 market"]);
+});
+
+it("A kill while it waits ends the job at once; while a failed placement is released, no other follows", async () => {
+  const waiting = await begin();
+  await waiting.kill();
+  expect(waiting.row()).toMatchObject({ state: "terminal", status: "cancelled" });
+  const h = await begin();
+  await h.attempt("place").done({ candidate: 1 });
+  await h.upTo("stream");
+  await h.attempt("stream").fail(lost());
+  await h.engine.send("job1", KILL);
+  await h.attempt("collect").done({ exit_code: null });
+  await h.attempt("terminate").done({ checkpoint: "step_10@1" });
+  expect(h.row()).toMatchObject({ state: "terminal", status: "cancelled" });
+});
+
+it("A parked job is released with the provider of its last placement", async () => {
+  let h = await begin();
+  await h.attempt("place").done({ candidate: 1 });
+  h.store.db.prepare("UPDATE job SET snapshot = '{}' WHERE id = 'job1'").run();
+  h = await h.restart();
+  await h.engine.recover();
+  expect(h.row().parked).not.toBeNull();
+  await h.kill();
+  expect(h.engine.placement("job1")).toMatchObject({ n: 1, candidate: 1 });
+  expect(h.row().state).toBe("terminating");
+});

@@ -1,0 +1,183 @@
+// The rules of ADR 0027 in the pure machine: what follows a placement, and what never does.
+
+import { describe, expect, it } from "vitest";
+import type { Failure } from "../../src/domain/failure.ts";
+import type { PlacementRules } from "../../src/machines/job-context.ts";
+import type { ClosePlacement } from "../../src/machines/effects.ts";
+import type { StepName } from "../../src/schemas/job.ts";
+import { after, AT, errorOf, everything, first, happyWalk, input, step, type Body, type Snapshot } from "./walk.ts";
+
+const RENTED: Partial<PlacementRules> = {
+  retry_max: 2,
+  retry_on: ["machine_unfit", "boot_failed"],
+  recovers: true,
+  max_preemptions: 10,
+};
+const kill: Body = { type: "job.kill", error: errorOf("cancelled_by_user") };
+const failed = (name: StepName, failure: Failure, node = 0): Body => ({
+  type: "step.failed",
+  step: name,
+  node,
+  error: errorOf(failure),
+  failure,
+});
+const released = (checkpoint: string | null = null): Body => ({ type: "terminate.done", node: 0, checkpoint });
+const collected: Body = { type: "collect.done", node: 0, exit_code: null };
+const toRunning = (nodes = 1): Body[] => happyWalk(nodes).slice(0, nodes * 5);
+const begin = (rules: Partial<PlacementRules>, maxRuntimeMs: number | null = null): Snapshot =>
+  first(input(1, maxRuntimeMs, rules));
+const lostWhileRunning = (from: Snapshot, failure: Failure, checkpoint: string | null): Snapshot =>
+  after(from, ...toRunning(), failed("stream", failure), collected, released(checkpoint));
+
+describe("a job that searches", () => {
+  it("waits first, asks for a place and for no machine", () => {
+    const [snapshot, actions] = step(begin({ searches: true }), { type: "place.done", node: 0, candidate: 2 });
+    expect(begin({ searches: true }).value).toBe("waiting");
+    expect(snapshot.value).toBe("provisioning");
+    expect(snapshot.context).toMatchObject({ placement: 1, candidate: 2 });
+    expect(actions.find(({ type }) => type === "openPlacement")?.params).toEqual({
+      placement: 1,
+      candidate: 2,
+      on_demand: false,
+    });
+  });
+
+  it("ends at once where it is killed while it waits, for nothing exists", () => {
+    const over = after(begin({ searches: true }), kill);
+    expect([over.value, over.context.outcome, over.context.ended_at]).toEqual(["terminal", "cancelled", AT]);
+  });
+
+  it("looks further when a candidate has no machine, and remembers its words", () => {
+    const placed = after(begin({ searches: true }), { type: "place.done", node: 0, candidate: 1 });
+    const again = after(placed, failed("provision", "no_machine"), released());
+    expect(again.value).toBe("waiting");
+    expect(again.context).toMatchObject({
+      placement: 1,
+      candidate: null,
+      outcome: null,
+      error: null,
+      retries: 0,
+      searching_since: AT,
+      refusals: [{ candidate: 1, at: AT, code: "no_machine" }],
+    });
+  });
+
+  it("forgets what was refused once it has a machine", () => {
+    const placed = after(begin({ searches: true }), { type: "place.done", node: 0, candidate: 1 });
+    const again = after(placed, failed("provision", "no_machine"), released(), {
+      type: "place.done",
+      node: 0,
+      candidate: 0,
+    });
+    const held = after(again, { type: "provision.done", node: 0 });
+    expect(held.context).toMatchObject({ placement: 2, refusals: [], searching_since: null });
+  });
+});
+
+describe("a plain job", () => {
+  it("ends where there is no machine", () => {
+    const over = after(begin(RENTED), failed("provision", "no_machine"), released());
+    expect([over.value, over.context.outcome]).toEqual(["terminal", "failed"]);
+  });
+
+  it("goes on at once on another machine when the first was unfit, and ends after the third", () => {
+    let snapshot = begin(RENTED);
+    for (const placement of [1, 2, 3]) {
+      expect([snapshot.value, snapshot.context.placement]).toEqual(["provisioning", placement]);
+      snapshot = after(snapshot, { type: "provision.done", node: 0 }, failed("await_ssh", "machine_unfit"), released());
+    }
+    expect([snapshot.value, snapshot.context.outcome, snapshot.context.error?.code]).toEqual([
+      "terminal",
+      "failed",
+      "machine_unfit",
+    ]);
+  });
+
+  it.each<[Failure, string | null, string]>([
+    ["machine_lost", "step_10@1", "provisioning"],
+    ["machine_lost", null, "terminal"],
+    ["preempted", "step_10@1", "provisioning"],
+    ["preempted", null, "terminal"],
+    ["install_failed", "step_10@1", "terminal"],
+    ["exit:1", "step_10@1", "terminal"],
+    ["oom", "step_10@1", "terminal"],
+    ["other", "step_10@1", "terminal"],
+  ])("that ends by %s with the checkpoint %s at home goes to %s", (failure, checkpoint, state) => {
+    expect(lostWhileRunning(begin(RENTED), failure, checkpoint).value).toBe(state);
+  });
+
+  it("ends with no_progress when it is lost twice at the same step without a new checkpoint", () => {
+    const second = lostWhileRunning(begin(RENTED), "machine_lost", "step_10@1");
+    const over = lostWhileRunning(second, "machine_lost", "step_10@1");
+    expect([over.value, over.context.error?.code]).toEqual(["terminal", "no_progress"]);
+    expect(lostWhileRunning(second, "machine_lost", "step_20@2").value).toBe("provisioning");
+  });
+
+  it("counts preemptions apart from retries, and may fall back to machines on demand", () => {
+    const rules = { ...RENTED, retry_max: 0, max_preemptions: 1 };
+    const second = lostWhileRunning(begin(rules), "preempted", "a@1");
+    expect(second.context).toMatchObject({ placement: 2, preemptions: 1, retries: 0, on_demand: false });
+    expect(lostWhileRunning(second, "preempted", "b@2").value).toBe("terminal");
+    const falling = lostWhileRunning(begin({ ...rules, falls_back: true }), "preempted", "a@1");
+    expect(falling.context).toMatchObject({ placement: 2, on_demand: true });
+  });
+
+  it("spends its limit of time over all placements", () => {
+    let snapshot = begin(RENTED, 90_000);
+    const at = (body: Body, ms: number) => step(snapshot, body, AT + ms);
+    for (const body of toRunning().slice(0, 4)) snapshot = at(body, 0)[0];
+    [snapshot] = at({ type: "launch.done", node: 0 }, 0);
+    [snapshot] = at(failed("stream", "machine_lost"), 60_000);
+    [snapshot] = at(collected, 61_000);
+    [snapshot] = at(released("a@1"), 62_000);
+    let actions: ReturnType<typeof step>[1] = [];
+    for (const body of toRunning().slice(0, 4)) [snapshot, actions] = at(body, 70_000);
+    expect(actions.find(({ type }) => type === "setTimer")?.params).toEqual({ timer: "max_runtime", after_ms: 30_000 });
+  });
+});
+
+describe("a kill while a failed placement is released", () => {
+  it.each(["job.kill", "control.end"] as const)("by %s decides the outcome, and no other placement follows", (type) => {
+    const ending = after(begin(RENTED), ...toRunning(), failed("stream", "machine_lost"));
+    const told = after(ending, { type, error: errorOf("asked") });
+    const over = after(told, collected, released("step_10@1"));
+    expect([over.value, over.context.outcome, over.context.error?.code]).toEqual([
+      "terminal",
+      type === "job.kill" ? "cancelled" : "interrupted",
+      "asked",
+    ]);
+  });
+
+  it("leaves the outcome of a failure that nothing would follow", () => {
+    const ending = after(begin(RENTED), ...toRunning(), failed("stream", "other"), kill);
+    expect(ending.context.outcome).toBe("failed");
+  });
+});
+
+describe("everything that can happen to a job with further placements", () => {
+  const rules = { ...RENTED, searches: true, max_preemptions: 1, falls_back: true };
+
+  it("opens a placement only after the last one is closed, with every node released", () => {
+    let opened = 0;
+    for (const { from, to, actions } of everything(input(1, null, rules))) {
+      if (actions.some(({ type }) => type === "openPlacement")) {
+        opened++;
+        expect(["waiting", "terminating"]).toContain(from.value);
+        expect(to.context.placement).toBe(from.context.placement + 1);
+      }
+      if (from.value === "terminating" && to.value !== "terminating") {
+        const close = actions.find(({ type }) => type === "closePlacement")?.params as ClosePlacement | undefined;
+        expect(close).toMatchObject({ placement: from.context.placement, goes_on: to.value !== "terminal" });
+      }
+      if (to.value === "waiting") expect(to.context.nodes.every(({ phase }) => phase === "waiting")).toBe(true);
+    }
+    expect(opened).toBeGreaterThan(10);
+  });
+
+  it("leaves a state in which money may flow only by `terminating`", () => {
+    for (const { from, to } of everything(input(1, null, rules))) {
+      if (!from.hasTag("billable") || to.hasTag("billable")) continue;
+      expect(from.value).toBe("terminating");
+    }
+  });
+});

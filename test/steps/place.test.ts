@@ -1,0 +1,103 @@
+// Looking for a candidate, over providers in memory that answer late, refuse, or have nothing.
+
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { SvcError } from "../../src/errors/index.ts";
+import type { Offer } from "../../src/providers/provider.ts";
+import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
+import { placeStep } from "../../src/steps/place.ts";
+import type { StepDefinition } from "../../src/steps/step.ts";
+import { SmallCloud } from "../engine/small-cloud.ts";
+import { removeHomes, turn } from "../engine/harness.ts";
+import { Rent } from "./rent.ts";
+
+let rent: Rent;
+let clouds: Record<string, SmallCloud>;
+
+beforeEach(async () => {
+  rent = await Rent.open();
+  clouds = { podhost: new SmallCloud(), market: new SmallCloud(), cloudvm: new SmallCloud() };
+  rent.ports.provider = (name) => clouds[name] ?? rent.cloud;
+  look("podhost", "market", "cloudvm");
+});
+afterEach(() => rent.h.end());
+afterAll(removeHomes);
+
+function look(...providers: NonNullable<RunSpecInput["provider"]>[]): void {
+  const candidates = providers.map((provider, index) => ({
+    index,
+    spec: RunSpec.parse({ entrypoint: "train.py", provider, gpus: "A100" }),
+  }));
+  rent.search = { candidates, choose: "in_order", since: rent.h.clock.now(), waitMs: 0, refusals: [] };
+}
+const priced = (usd: number): Offer[] => [{ id: "x", priceMicro: usd * 1e6 }];
+const has = (name: string, offers: Offer[]): void => void (clouds[name]!.offers = offers);
+const slow = (name: string): void => void (clouds[name]!.before = () => new Promise(() => undefined));
+
+/** Answers of the step while the clock is moved. */
+async function placed(step: StepDefinition = placeStep(rent.ports), advanceMs = 0) {
+  const running = rent.run(() => step);
+  running.catch(() => undefined);
+  await turn();
+  if (advanceMs > 0) await rent.h.clock.advance(advanceMs);
+  return running;
+}
+
+describe("place", () => {
+  it("takes the first candidate that has an offer, in order", async () => {
+    has("podhost", []);
+    has("market", priced(5));
+    has("cloudvm", priced(1));
+    expect(await placed()).toMatchObject({ done: { candidate: 1 } });
+  });
+
+  it("takes the cheapest of all where it is asked to, and one without a price last", async () => {
+    rent.search = { ...rent.search, choose: "cheapest" };
+    has("podhost", priced(3));
+    has("market", priced(2));
+    has("cloudvm", priced(4));
+    expect(await placed()).toMatchObject({ done: { candidate: 1 } });
+  });
+
+  it("does not let a provider that never answers hold up the others", async () => {
+    slow("podhost");
+    has("market", priced(5));
+    expect(await placed(placeStep(rent.ports), 4_000)).toMatchObject({ done: { candidate: 1 } });
+  });
+
+  it("passes over a candidate that refused a moment ago, and takes it again later", async () => {
+    const refused = { candidate: 0, at: rent.h.clock.now(), message: "sold out" };
+    rent.search = { ...rent.search, refusals: [refused] };
+    expect(await placed()).toMatchObject({ done: { candidate: 1 } });
+    await rent.h.clock.advance(30_000);
+    expect(await placed()).toMatchObject({ done: { candidate: 0 } });
+  });
+
+  it("waits, and says of each candidate why it was not taken", async () => {
+    for (const name of Object.keys(clouds)) has(name, []);
+    clouds["market"]!.before = () => {
+      throw new SvcError("credential_refused", { provider: "market", why: "401" });
+    };
+    const answer = await placed();
+    expect(answer).toMatchObject({
+      later: { detail: { tried: [{ candidate: 0 }, { candidate: 1 }, { candidate: 2 }] } },
+    });
+    expect(JSON.stringify(answer)).toContain("does not accept the credential");
+  });
+
+  it("ends with every candidate's reason when the time is up", async () => {
+    for (const name of Object.keys(clouds)) has(name, []);
+    rent.search = { ...rent.search, waitMs: 3_600_000 };
+    await rent.h.clock.advance(3_599_000);
+    expect(await placed()).toMatchObject({ later: { afterMs: 1_000 } });
+    await rent.h.clock.advance(1_000);
+    await expect(placed()).rejects.toMatchObject({ code: "no_offer", retry: "never" });
+    await expect(placed()).rejects.toThrow(/within 1 h 00 min: podhost A100: .*; market A100: .*; cloudvm A100: /);
+  });
+
+  it("asks once for jobs that wait for the same thing", async () => {
+    const step = placeStep(rent.ports);
+    for (const name of Object.keys(clouds)) has(name, []);
+    await Promise.all(Array.from({ length: 20 }, () => placed(step)));
+    expect(clouds["podhost"]!.calls).toEqual(["offers"]);
+  });
+});
