@@ -23,6 +23,7 @@ for (const retired of [false, true])
         addForeign: (sim, name) => void sim.pods.foreign(name),
         everythingShown: async (sim) => (await call("GET", `${sim.url}/v2/pods`, { key: keyOf(sim) })).text,
         clear: async (sim) => {
+          sim.pods.hosts.heal();
           for (const pod of sim.pods.all.values()) await sim.pods.end(pod, "vanished");
         },
         credential: (sim, good) => ({ secret: good ? keyOf(sim) : "wrong", settings: {} }),

@@ -17,6 +17,7 @@ import { DEADLINE_MS } from "../deadline.ts";
 import { eventually, login, ssh, type Way } from "../sim/harness-parts.ts";
 import type { FaultName } from "../sim/providers/parts.ts";
 import { onTheLastPage, PAGED_FAULTS } from "./pages.ts";
+import { stockRows } from "./stock.ts";
 import { takenOver, TAKEOVERS } from "./takeover.ts";
 import { pause, privateKeyOf, SECRET, type Simulated, type World } from "./world.ts";
 
@@ -440,6 +441,19 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       }, 15_000).catch((e: unknown) => `${String(e)}: ${done.out}${done.err}`);
       expect(ended).toMatch(/^(by its own key|powered off)$/);
       await end(handle);
+    });
+
+    stockRows({
+      provider: () => provider,
+      spec: () => world.spec,
+      create: (offer, machine, asked) => provider.create(offer, { ...order(machine), spec: asked }),
+      faulty,
+      nextName,
+      reach,
+      end,
+      alive,
+      wayOf,
+      codeOf,
     });
 
     test("no secret stands where the provider shows machines", async (ctx) => {

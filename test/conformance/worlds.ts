@@ -23,6 +23,7 @@ export const marketWorld = (options: Partial<MarketOptions> = {}): Promise<World
       return JSON.stringify(rows) + (await call("GET", `${sim.url}/api/v1/instances/`, { key: keyOf(sim) })).text;
     },
     clear: async (sim) => {
+      sim.instances.hosts.heal();
       for (const instance of sim.instances.all.values()) await sim.instances.remove(instance, "vanished");
     },
     credential: (sim, good) => ({ secret: good ? keyOf(sim) : "wrong", settings: {} }),
@@ -39,6 +40,7 @@ export const cloudvmWorld = (): Promise<World & { sim: CloudvmSim }> =>
     everythingShown: (sim) =>
       Promise.resolve(JSON.stringify([...sim.instances.all.values()].map((one) => shownInstance(sim.project, one)))),
     clear: async (sim) => {
+      sim.instances.hosts.heal();
       for (const instance of sim.instances.all.values()) await sim.instances.vanish(instance);
     },
     credential: (sim, good) => {

@@ -26,6 +26,7 @@ export interface FaultCase {
 const FINE = ["succeeded"] as const;
 const LOST = ["machine_lost", "machine_broken"] as const;
 const PRICED: readonly ProviderCase[] = ["podhost", "podhost-rest", "market"];
+const SPOT: readonly ProviderCase[] = ["market", "cloudvm"];
 const OWNED: readonly ProviderCase[] = [...PRICED, "cloudvm"];
 
 export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
@@ -36,6 +37,8 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   slow_create: { when: "start", measure: 45 * SECOND, ends: FINE, only: OWNED },
   listing_lag: { when: "start", measure: 60 * SECOND, ends: FINE, only: OWNED },
   no_capacity: { when: "start", ends: ["no_offer", "offer_taken", "no_quota"], only: OWNED },
+  // A run waits for about a minute.
+  sold_out: { when: "start", measure: 20 * SECOND, ends: FINE, only: OWNED },
   offer_taken: { when: "start", measure: 2, ends: FINE, only: OWNED },
   delete_ignored: { when: "start", ends: FINE, only: OWNED },
   delete_errors: { when: "start", measure: 5 * MINUTE, ends: FINE, only: OWNED },
@@ -52,6 +55,7 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   price_nan: { when: "start", ends: ["no_offer", "price_unknown"], only: PRICED },
   price_null: { when: "start", ends: ["no_offer", "price_unknown"], only: PRICED },
   price_text: { when: "start", ends: ["no_offer", "price_unknown"], only: PRICED },
+  price_moves: { when: "start", measure: 1_000, ends: ["price_cap_exceeded"], only: PRICED },
   price_higher: { when: "start", measure: 1_000, ends: ["price_cap_exceeded"], only: PRICED },
   price_rises: { when: "log", measure: 1_000, ends: ["price_cap_exceeded"], seconds: 8, only: PRICED },
   hostile_strings: { when: "start", ends: ["machine_unfit", "machine_broken", "step_timed_out"], only: OWNED },
@@ -62,6 +66,8 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   boot_fails: { when: "start", ends: [...LOST, "succeeded"], only: OWNED },
   // The host is to blame: another machine of the same order is rented.
   container_refused: { when: "start", ends: FINE, only: PRICED },
+  dead_hosts: { when: "start", ends: ["step_timed_out", "machine_broken"], only: OWNED },
+  bad_hosts: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
   // Machines that share this computer have no nvidia-smi, and pass with a warning.
   gpu_lost: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
   gpu_other: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
@@ -71,6 +77,15 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   host_key_changes: { when: "log", measure: SECOND, ends: ["succeeded", "host_key_changed"], seconds: 3 },
   vanishes: { when: "log", measure: SECOND, ends: LOST, seconds: 8 },
   preempted: { when: "log", measure: SECOND, ends: [...LOST, "machine_preempted"], seconds: 8 },
+  // Half to one and a half of its measure after the machine runs.
+  spot_taken: {
+    when: "start",
+    measure: 6 * MINUTE,
+    ends: ["machine_preempted"],
+    seconds: 20,
+    spec: { spot: "only" },
+    only: SPOT,
+  },
   freezes: { when: "log", measure: MINUTE, ends: FINE, seconds: 3 },
   black_hole: { when: "log", measure: 3 * MINUTE, ends: FINE, seconds: 3 },
   slow_link: { when: "start", ends: FINE },

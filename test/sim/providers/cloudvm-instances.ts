@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import type { InsertOrder, Json } from "./cloudvm-insert.ts";
 import { Forwarder } from "./forwarder.ts";
+import { Hosts, type HostDefect } from "./hosts.ts";
 import { gpuShown, MachineFaults } from "./machine-faults.ts";
 import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
 
@@ -15,6 +16,8 @@ export interface CloudTimings {
   guestAgentMs: number;
   /** From a delete until nothing is left. */
   deletingMs: number;
+  /** From the preemption notice until the machine stops. */
+  noticeMs: number;
   /** How long a machine without capacity is visible. */
   stockoutMs: number;
 }
@@ -32,6 +35,8 @@ export interface Instance {
   machine: SimMachine | null;
   door: Forwarder | null;
   hostile: boolean;
+  /** Being taken back. */
+  preempted: boolean;
   foreign: boolean;
   /** Set while it is being deleted: resolves when nothing is left. */
   leaving: Promise<void> | null;
@@ -69,6 +74,8 @@ const SYSTEM = "system";
 export class CloudInstances {
   readonly all = new Map<string, Instance>();
   readonly operations: Operation[] = [];
+  /** By instance: the API names no hosts. */
+  readonly hosts: Hosts;
   /** The port of every machine's sshd. */
   sshPort = 22;
   /** Set on the project: keys of the metadata count only where the instance turns it off. */
@@ -86,6 +93,7 @@ export class CloudInstances {
     this.#timings = timings;
     this.#user = user;
     this.#apiPort = apiPort;
+    this.hosts = new Hosts(parts.faults);
     const by = (act: (instance: Instance) => Promise<void>) => async (machine: SimMachine) => {
       const instance = [...this.all.values()].find((one) => one.machine === machine);
       if (instance) await act(instance);
@@ -160,6 +168,7 @@ export class CloudInstances {
       machine: null,
       door: null,
       hostile: failure === null && faults.take("hostile_strings"),
+      preempted: false,
       foreign: false,
       leaving: null,
       gone: false,
@@ -201,9 +210,10 @@ export class CloudInstances {
     await clock.wait(this.#timings.provisioningMs);
     if (cancelled()) return;
     instance.status = "STAGING";
-    if (faults.take("boot_never")) return;
+    const defect = this.hosts.defectOf(instance.id);
+    if (defect === "boot" || faults.take("boot_never")) return;
     const fails = faults.take("boot_fails");
-    if (!fails) await this.#boot(instance);
+    if (!fails) await this.#boot(instance, defect);
     await clock.wait(this.#timings.stagingMs);
     if (cancelled()) return;
     instance.startedAtMs = clock.now();
@@ -217,7 +227,7 @@ export class CloudInstances {
     await this.#open(instance);
   }
 
-  async #boot(instance: Instance): Promise<void> {
+  async #boot(instance: Instance, defect: HostDefect | null): Promise<void> {
     const { order } = instance;
     const { metadata, gpus } = order;
     const keys = (metadata["ssh-keys"] ?? "").split("\n").flatMap((line) => {
@@ -236,7 +246,7 @@ export class CloudInstances {
       startScript: metadata["startup-script"] ?? null,
       bootMs: this.#timings.stagingMs,
       gpus: gpus?.count ?? 0,
-      gpuName: gpuShown(this.#parts.faults, gpus?.type.gpuName ?? ""),
+      gpuName: gpuShown(this.#parts.faults, gpus?.type.gpuName ?? "", defect),
       diskMb: order.diskGb * 1024,
       apiPort: this.#apiPort(),
     });
@@ -255,7 +265,7 @@ export class CloudInstances {
     if (machine === null) return;
     instance.status = "RUNNING";
     if (order.external) instance.natIp = door?.host ?? machine.address;
-    this.#faults.running(machine);
+    this.#faults.running(machine, order.spot);
     const refused =
       faults.get("key_refused") !== null ? null : (faults.get("key_refused_first") ?? this.#timings.guestAgentMs);
     if (refused !== null)
@@ -311,13 +321,27 @@ export class CloudInstances {
 
   /** From inside: its disk is billed on, and its name stays taken. */
   async #poweredOff(instance: Instance, machine: SimMachine): Promise<void> {
-    if (instance.machine !== machine) return;
+    if (instance.machine !== machine || instance.preempted) return;
     this.operation("compute.instances.guestTerminate", this.#target(instance), { user: SYSTEM }).finish();
     await this.stop(instance);
   }
 
+  /**
+   * The cloud takes it back: from now on its metadata server says so, it shows STOPPING, and it lives for the time of the notice; one that
+   * powers itself off meanwhile ends sooner.
+   */
   async preempt(instance: Instance): Promise<void> {
+    const { machine } = instance;
+    if (instance.leaving !== null || instance.gone || instance.preempted) return;
     const operation = this.operation("compute.instances.preempted", this.#target(instance), { user: SYSTEM });
+    operation.status = "RUNNING";
+    instance.preempted = true;
+    instance.status = "STOPPING";
+    await Promise.race([
+      this.#parts.clock.wait(this.#timings.noticeMs),
+      machine?.ended ?? new Promise(() => undefined),
+    ]);
+    if (instance.leaving !== null || instance.gone) return operation.finish();
     await (instance.order.onTermination === "DELETE" ? this.remove(instance, "preempted") : this.stop(instance));
     operation.finish();
   }
@@ -372,6 +396,7 @@ export class CloudInstances {
       machine: null,
       door: null,
       hostile: false,
+      preempted: false,
       foreign: true,
       leaving: null,
       gone: false,

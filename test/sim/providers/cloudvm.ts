@@ -1,11 +1,11 @@
 // The simulated cloud: its compute API and its token endpoint over loopback.
 //
 // Faults: all answer faults of http-server.ts; lost_after_create, error_after_create, error_before_create, slow_create;
-// listing_lag (list and get); no_capacity and offer_taken (a stockout inside the operation); delete_ignored,
-// delete_errors, delete_lost; hostile_strings (addresses); boot_never (stays STAGING), boot_fails (halts itself); and
-// those of machine-faults.ts, where `port_swap` is another address. The API reports no prices, so it has no price
-// faults. Further switches: `stockouts`, `quota`, `denied`, `unreachable`, `pageSize`, and those of `instances` and
-// `desk`.
+// listing_lag (list and get); no_capacity, sold_out and offer_taken (a stockout inside the operation); delete_ignored,
+// delete_errors, delete_lost; hostile_strings (addresses); boot_never (stays STAGING), boot_fails (halts itself),
+// bad_hosts and dead_hosts; and those of machine-faults.ts, where `port_swap` is another address. The API reports no
+// prices, so it has no price faults. Further switches: `stockouts`, `quota`, `denied`, `unreachable`, `pageSize`, and
+// those of `instances` and `desk`.
 
 import { userInfo } from "node:os";
 import { ACCELERATOR_TYPES, IMAGE_FAMILIES, IMAGE_PROJECT, machineType, regionOf, ZONES } from "./cloudvm-catalogue.ts";
@@ -43,6 +43,7 @@ const TIMINGS: CloudTimings = {
   stagingMs: 150,
   guestAgentMs: 150,
   deletingMs: 150,
+  noticeMs: 300,
   stockoutMs: 150,
 };
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -428,7 +429,13 @@ export class CloudvmSim implements ProviderSim {
       if (this.quota.how === "in the operation") return failure;
       throw new CloudError(403, "quotaExceeded", failure.message, "usageLimits");
     }
-    if (!this.stockouts.has(order.zone) && !faults.take("no_capacity") && !faults.take("offer_taken")) return null;
+    if (
+      !this.stockouts.has(order.zone) &&
+      !faults.take("no_capacity") &&
+      !faults.take("offer_taken") &&
+      !during(this.#parts, "sold_out")
+    )
+      return null;
     const elsewhere = ZONES.filter(
       (zone) => zone !== order.zone && !this.stockouts.has(zone) && machineType(zone, order.machineType) !== null,
     );

@@ -3,13 +3,16 @@
 import { FAULTS, type FaultName, type Faults, type SimClock } from "./parts.ts";
 
 /** The unit of each fault's number, and its default. */
-export const MEASURES: Readonly<Record<FaultName, { unit: "times" | "ms" | "percent" | "kbit"; usual: number }>> = {
+export const MEASURES: Readonly<
+  Record<FaultName, { unit: "times" | "ms" | "percent" | "kbit" | "hosts"; usual: number }>
+> = {
   lost_after_create: { unit: "times", usual: 1 },
   error_after_create: { unit: "times", usual: 1 },
   error_before_create: { unit: "times", usual: 1 },
   slow_create: { unit: "ms", usual: 3_000 },
   listing_lag: { unit: "ms", usual: 3_000 },
   no_capacity: { unit: "times", usual: Infinity },
+  sold_out: { unit: "ms", usual: 30_000 },
   offer_taken: { unit: "times", usual: 1 },
   delete_ignored: { unit: "times", usual: 2 },
   delete_errors: { unit: "ms", usual: 5_000 },
@@ -25,6 +28,7 @@ export const MEASURES: Readonly<Record<FaultName, { unit: "times" | "ms" | "perc
   price_nan: { unit: "times", usual: Infinity },
   price_null: { unit: "times", usual: Infinity },
   price_text: { unit: "times", usual: Infinity },
+  price_moves: { unit: "percent", usual: 150 },
   price_higher: { unit: "percent", usual: 300 },
   price_rises: { unit: "percent", usual: 300 },
   hostile_strings: { unit: "times", usual: Infinity },
@@ -32,6 +36,8 @@ export const MEASURES: Readonly<Record<FaultName, { unit: "times" | "ms" | "perc
   boot_never: { unit: "times", usual: 1 },
   boot_fails: { unit: "times", usual: 1 },
   container_refused: { unit: "times", usual: 1 },
+  bad_hosts: { unit: "hosts", usual: 1 },
+  dead_hosts: { unit: "hosts", usual: 1 },
   gpu_lost: { unit: "times", usual: Infinity },
   gpu_other: { unit: "times", usual: Infinity },
   key_refused_first: { unit: "ms", usual: 3_000 },
@@ -39,6 +45,7 @@ export const MEASURES: Readonly<Record<FaultName, { unit: "times" | "ms" | "perc
   host_key_changes: { unit: "ms", usual: 1_500 },
   vanishes: { unit: "ms", usual: 1_500 },
   preempted: { unit: "ms", usual: 1_500 },
+  spot_taken: { unit: "ms", usual: 10_000 },
   freezes: { unit: "ms", usual: 5_000 },
   black_hole: { unit: "ms", usual: 5_000 },
   slow_link: { unit: "kbit", usual: 256 },

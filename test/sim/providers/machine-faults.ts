@@ -4,8 +4,11 @@
 // M1. A fault that strikes once strikes one machine: the first that runs after the fault was set, or that runs when it
 //     is set.
 // M2. Instants count from when the machine runs; a fault that lasts for a while begins STRIKE_MS after that.
+// M3. `spot_taken` strikes every spot machine, after half of its measure to one and a half, drawn from the seed.
 
 import { strike } from "./faults.ts";
+import type { HostDefect } from "./hosts.ts";
+import { numbersFrom } from "./numbers.ts";
 import type { FaultName, SimMachine, SimParts } from "./parts.ts";
 
 export interface MachineFaultHooks {
@@ -19,9 +22,9 @@ const STRIKE_MS = 1_000;
 const FAST_KBIT = 20_000_000;
 
 /** nvidia-smi's output on the machine: the rented GPU, another one, or a failure (`!EXIT WORDS`). */
-export function gpuShown(faults: SimParts["faults"], gpuName: string): string {
+export function gpuShown(faults: SimParts["faults"], gpuName: string, host: HostDefect | null): string {
   if (gpuName === "") return gpuName;
-  if (faults.get("gpu_lost") !== null)
+  if (host === "gpu" || faults.get("gpu_lost") !== null)
     return "!15 Unable to determine the device handle for GPU0000:01:00.0: GPU is lost. Reboot the system to recover this GPU";
   return faults.get("gpu_other") === null ? gpuName : "NVIDIA GeForce RTX 3060";
 }
@@ -30,11 +33,13 @@ export class MachineFaults {
   readonly #parts: SimParts;
   readonly #hooks: MachineFaultHooks;
   readonly #running = new Set<SimMachine>();
+  readonly #draw: () => number;
   readonly #booted = new Set<SimMachine>();
 
   constructor(parts: SimParts, hooks: MachineFaultHooks) {
     this.#parts = parts;
     this.#hooks = hooks;
+    this.#draw = numbersFrom(parts.seed ?? 1);
     parts.faults.on((name, measure) => this.#changed(name, measure));
   }
 
@@ -54,9 +59,17 @@ export class MachineFaults {
   }
 
   /** The provider says that it runs. */
-  running(machine: SimMachine): void {
+  running(machine: SimMachine, isSpot: boolean): void {
     this.#running.add(machine);
     for (const name of STRIKES) this.#strike(name, machine);
+    if (isSpot) this.#take(machine);
+  }
+
+  #take(machine: SimMachine): void {
+    const { faults, clock } = this.#parts;
+    const measure = faults.get("spot_taken");
+    if (measure === null) return;
+    void clock.wait(measure * (0.5 + this.#draw())).then(() => this.#do(machine, () => this.#hooks.preempt(machine)));
   }
 
   gone(machine: SimMachine): void {

@@ -4,8 +4,10 @@ import { randomBytes } from "node:crypto";
 import { strike } from "./faults.ts";
 import { Forwarder } from "./forwarder.ts";
 import { gpuShown, MachineFaults } from "./machine-faults.ts";
-import { numbersFrom, type MarketOffer } from "./market-offers.ts";
+import { Hosts, type HostDefect } from "./hosts.ts";
+import type { MarketOffer } from "./market-offers.ts";
 import type { MarketOrder } from "./market-order.ts";
+import { numbersFrom } from "./numbers.ts";
 import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
 
 /** How long what takes, in milliseconds of the simulator's clock. */
@@ -51,6 +53,8 @@ export type Shut = "none" | "direct" | "proxy";
 
 export class MarketInstances {
   readonly all = new Map<number, Instance>();
+  /** By `machine_id`. */
+  readonly hosts: Hosts;
   shut: Shut = "none";
   readonly #parts: SimParts;
   readonly #faults: MachineFaults;
@@ -64,6 +68,7 @@ export class MarketInstances {
     this.#timings = timings;
     this.#apiPort = apiPort;
     this.#next = numbersFrom(7);
+    this.hosts = new Hosts(parts.faults);
     const of = (machine: SimMachine): Instance | undefined => [...this.all.values()].find((i) => i.machine === machine);
     this.#faults = new MachineFaults(parts, {
       vanish: async (machine) => {
@@ -135,7 +140,8 @@ export class MarketInstances {
     if (instance.ended) return;
     instance.actual = "loading";
     instance.message = `Pulling from ${instance.order.image}`;
-    if (faults.take("boot_never")) return;
+    const defect = this.hosts.defectOf(String(instance.offer.machineId));
+    if (defect === "boot" || faults.take("boot_never")) return;
     if (faults.take("container_refused")) {
       await clock.wait(this.#timings.loadingMs);
       instance.message =
@@ -149,10 +155,10 @@ export class MarketInstances {
         "Error response from daemon: failed to create task for container: OCI runtime create failed: runc create failed: unable to start container process\n";
       return;
     }
-    await this.#boot(instance);
+    await this.#boot(instance, defect);
   }
 
-  async #boot(instance: Instance): Promise<void> {
+  async #boot(instance: Instance, defect: HostDefect | null): Promise<void> {
     const { clock, fleet } = this.#parts;
     const { order, offer } = instance;
     const known = instance.attached.length;
@@ -171,7 +177,7 @@ export class MarketInstances {
       startScript: order.onstart === "" ? null : order.onstart,
       bootMs: this.#timings.loadingMs,
       gpus: offer.numGpus,
-      gpuName: gpuShown(this.#parts.faults, `NVIDIA ${offer.gpuName}`),
+      gpuName: gpuShown(this.#parts.faults, `NVIDIA ${offer.gpuName}`, defect),
       diskMb: order.diskGb * 1024,
       apiPort: this.#apiPort(),
     });
@@ -187,7 +193,7 @@ export class MarketInstances {
     instance.actual = "running";
     instance.message = `success, running ${order.image}/ssh\n`;
     instance.portsAtMs = clock.now() + this.#timings.portsLateMs;
-    this.#faults.running(machine);
+    this.#faults.running(machine, order.bid !== null);
     const forgotten = this.#timings.keysForgottenMs;
     if (forgotten !== null)
       void clock.wait(forgotten).then(async () => {
@@ -217,7 +223,7 @@ export class MarketInstances {
     return this.#id;
   }
 
-  /** Another user paid more, or the credit ran out: halted, and the disk is still billed. */
+  /** Another user paid more, or the credit ran out: halted without a notice, and the disk is still billed. */
   async outbid(instance: Instance): Promise<void> {
     instance.current = "stopped";
     instance.intended = "stopped";
@@ -239,7 +245,9 @@ export class MarketInstances {
     instance.current = "running";
     instance.intended = "running";
     instance.actual = "loading";
-    void this.#boot(instance).catch((error: unknown) => this.#failed(instance, error));
+    void this.#boot(instance, this.hosts.defectOf(String(instance.offer.machineId))).catch((error: unknown) =>
+      this.#failed(instance, error),
+    );
   }
 
   async restart(instance: Instance, wipe: boolean): Promise<void> {
@@ -347,9 +355,12 @@ export class MarketInstances {
 
   /** How much dearer than its offer the next machine is, as a factor. */
   dearer(): number {
-    return (strike(this.#parts.faults, "price_higher") ?? 100) / 100;
+    return ((strike(this.#parts.faults, "price_higher") ?? 100) / 100) * moved(this.#parts.faults);
   }
 }
+
+/** By how much prices have risen since they were searched for, as a factor. */
+export const moved = (faults: SimParts["faults"]): number => (faults.get("price_moves") ?? 100) / 100;
 
 /** A port of this computer without a listener: privileged, and of an obsolete service. */
 const shutPort = 1;

@@ -1,5 +1,7 @@
 // The simulated market's offers, and the search over them. Offers come from a seed, so that a test can be repeated.
 
+import { numbersFrom } from "./numbers.ts";
+
 export interface MarketOffer {
   id: number;
   machineId: number;
@@ -63,18 +65,6 @@ const PLACES = [
   "Sofia, BG",
   null,
 ] as const;
-
-/** Numbers in [0, 1) that follow from the seed alone. */
-export function numbersFrom(seed: number): () => number {
-  let state = seed >>> 0 || 1;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /**
  * Every GPU name at several prices and counts. The cheapest of each name are traps: not verified, not rentable, rented, too old,

@@ -3,12 +3,12 @@
 // Faults: of the answers, all of http-server.ts; lost_after_create, error_after_create, error_before_create, slow_create;
 // listing_lag (list and get); no_capacity (searches find nothing); offer_taken (in four wordings); delete_ignored,
 // delete_errors, delete_lost; price_nan, price_null, price_text (offers); price_higher (percent, of the made machine),
-// price_rises (percent, while it runs); hostile_strings (ways in, an offer's id); boot_never, boot_fails, container_refused; and those of
+// price_rises (percent, while it runs), price_moves (percent; a bid may then be too low); sold_out; bad_hosts and dead_hosts (by machine_id); hostile_strings (ways in, an offer's id); boot_never, boot_fails, container_refused; and those of
 // machine-faults.ts, where `preempted` is what being outbid looks like and `port_swap` moves both ways in.
 
 import { during } from "./faults.ts";
 import { startServer, type Call, type Reply, type Route, type SimServer } from "./http-server.ts";
-import { MarketInstances, type Instance, type MarketTimings, type Shut } from "./market-instances.ts";
+import { MarketInstances, moved, type Instance, type MarketTimings, type Shut } from "./market-instances.ts";
 import { BadList, listPage } from "./market-list.ts";
 import { BadSearch, marketOffers, searchOffers, type MarketOffer } from "./market-offers.ts";
 import { readOrder } from "./market-order.ts";
@@ -268,7 +268,7 @@ export class MarketSim implements ProviderSim {
     const early = this.#tooSoon(call, "search");
     if (early) return early;
     const { faults, clock } = this.#parts;
-    if (faults.take("no_capacity")) return { json: { offers: [] } };
+    if (faults.take("no_capacity") || during(this.#parts, "sold_out")) return { json: { offers: [] } };
     try {
       const offers = searchOffers(this.offers, call.body, clock.now(), this.ignoredFilters);
       return this.#spoilt(offers);
@@ -296,7 +296,8 @@ export class MarketSim implements ProviderSim {
     const { faults, clock, ledger } = this.#parts;
     const offer = this.offers.find(({ id }) => String(id) === call.params["id"]);
     if (faults.take("error_before_create")) return badGateway;
-    if (!offer || faults.get("no_capacity") !== null) return this.#taken(call.params["id"]);
+    if (!offer || faults.get("no_capacity") !== null || during(this.#parts, "sold_out"))
+      return this.#taken(call.params["id"]);
     if (faults.take("offer_taken")) {
       offer.rentable = false;
       offer.rented = true;
@@ -315,7 +316,7 @@ export class MarketSim implements ProviderSim {
     if (!offer.rentable && !(twice && this.doubleRent === "break")) return this.#taken(call.params["id"]);
     this.#renting.add(offer.id);
     void clock.wait(1_000).then(() => this.#renting.delete(offer.id));
-    const low = order.bid !== null && order.bid < offer.minBid;
+    const low = order.bid !== null && order.bid < offer.minBid * moved(faults);
     if (low && order.cancelUnavailable) return failure(410, "no_such_ask", "The offer is not available at that price.");
     const keys = this.accountKeys.map((key) => key.public_key);
     const instance = this.instances.make(
@@ -323,7 +324,7 @@ export class MarketSim implements ProviderSim {
       low ? { ...order, stopped: true } : order,
       keys,
       twice,
-      this.instances.dearer(),
+      order.bid === null ? this.instances.dearer() : 1,
     );
     ledger.calls.push(`create ${order.label}`);
     if (faults.take("lost_after_create")) return { lost: true };

@@ -47,7 +47,7 @@ export class NotebookSim implements ProviderSim {
     // The owner's own, and free: no test may end it.
     ledger.made({ id: ID, name: "the owner's runtime", usdPerHour: 0, madeAtMs: clock.now(), foreign: true });
     await sim.#faults.booted(machine);
-    sim.#faults.running(machine);
+    sim.#faults.running(machine, false);
     return sim;
   }
 

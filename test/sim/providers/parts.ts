@@ -92,6 +92,7 @@ export const FAULTS = [
   "slow_create", // the answer comes after the client has given up; the machine is made late
   "listing_lag", // new machines are missing from listings and gets for a while
   "no_capacity",
+  "sold_out", // nothing is to be had for a while
   "offer_taken", // the first offers are gone when they are rented
   "delete_ignored", // accepted, and the machine stays, twice
   "delete_errors", // errors for a while
@@ -107,6 +108,7 @@ export const FAULTS = [
   "price_nan",
   "price_null",
   "price_text",
+  "price_moves", // between a search and an order: the machine costs more, a bid is too low
   "price_higher", // the machine costs more than its offer said
   "price_rises", // while it runs
   "hostile_strings", // hosts, users and ids that are options, paths or shell text
@@ -114,6 +116,8 @@ export const FAULTS = [
   "boot_never", // it never becomes ready
   "boot_fails", // it comes up broken, and says so
   "container_refused", // its host cannot start the image, which only words of the provider tell
+  "bad_hosts", // the first hosts that are rented: nvidia-smi fails there, for whoever rents them again
+  "dead_hosts", // the first hosts that are rented: no machine of theirs ever comes up
   "gpu_lost", // nvidia-smi fails
   "gpu_other", // another model than was ordered
   "key_refused_first", // sshd refuses the key for some seconds
@@ -121,6 +125,7 @@ export const FAULTS = [
   "host_key_changes",
   "vanishes",
   "preempted",
+  "spot_taken", // every spot machine is taken back in time
   "freezes", // for a while
   "black_hole", // the network is cut for a while
   "slow_link",
@@ -152,6 +157,8 @@ export interface SimParts {
   clock: SimClock;
   /** The account's key that is accepted. */
   apiKey: string;
+  /** What is drawn by chance follows from it; 1 where it is left out. */
+  seed?: number;
 }
 
 /** The setting that says who may log in, where that is not the vendor's usual user: machines that share this computer have its users. */

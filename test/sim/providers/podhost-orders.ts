@@ -1,5 +1,6 @@
 // The pod host's checks of orders, and its answers; the same for both of its APIs.
 
+import { during } from "./faults.ts";
 import { BadQuery } from "./graphql-text.ts";
 import type { Reply } from "./http-server.ts";
 import type { SimParts } from "./parts.ts";
@@ -131,7 +132,7 @@ export class PodOrders {
 
   /** While it lasts the catalogue may still tell of plenty: "High" often fails. */
   #full(): boolean {
-    return this.#parts.faults.take("no_capacity");
+    return this.#parts.faults.take("no_capacity") || during(this.#parts, "sold_out");
   }
 
   make(request: PodRequest): Pod {
@@ -209,6 +210,7 @@ export class PodOrders {
   }
 
   #stock(gpu: PodGpu, dataCenterId: unknown, count: number): PodGpu["stock"] {
+    if (during(this.#parts, "sold_out")) return null;
     const here = typeof dataCenterId !== "string" || gpu.dataCenters.includes(dataCenterId);
     return here && count <= gpu.maxGpuCount ? gpu.stock : null;
   }

@@ -7,6 +7,7 @@
 import { randomBytes } from "node:crypto";
 import { strike } from "./faults.ts";
 import { Forwarder } from "./forwarder.ts";
+import { Hosts } from "./hosts.ts";
 import { gpuShown, MachineFaults } from "./machine-faults.ts";
 import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
 import { podGpus, type PodGpu } from "./podhost-catalogue.ts";
@@ -68,10 +69,17 @@ const idText = (length: number): string => {
   return [...randomBytes(length)].map((byte) => letters[byte % letters.length]).join("");
 };
 
+/** Orders go to so many hosts in turn: the customer cannot choose among them. */
+const HOSTS = 8;
+
 export class PodhostPods {
   readonly all = new Map<string, Pod>();
   readonly gpus: PodGpu[] = podGpus();
   readonly timings: PodTimings;
+  /** By `machineId`. */
+  readonly hosts: Hosts;
+  readonly #hostIds = Array.from({ length: HOSTS }, () => idText(12));
+  #turn = 0;
   readonly #parts: SimParts;
   readonly #faults: MachineFaults;
   readonly #apiPort: () => number;
@@ -81,6 +89,7 @@ export class PodhostPods {
     this.#parts = parts;
     this.timings = { ...POD_TIMINGS, ...timings };
     this.#apiPort = apiPort;
+    this.hosts = new Hosts(parts.faults);
     this.#faults = new MachineFaults(parts, {
       vanish: (machine) => this.end(this.#of(machine), "vanished"),
       preempt: (machine) => this.end(this.#of(machine), "preempted"),
@@ -131,15 +140,16 @@ export class PodhostPods {
     const now = clock.now();
     const usual =
       (request.cloud === "SECURE" ? request.gpu.securePrice : request.gpu.communityPrice) * request.gpuCount;
+    const moves = foreign ? 100 : (faults.get("price_moves") ?? 100);
     const dearer = foreign ? null : strike(faults, "price_higher");
     const pod: Pod = {
       ...request,
       id,
-      machineId: idText(12),
+      machineId: this.#hostIds[this.#turn++ % HOSTS] ?? "",
       madeAtMs: now,
       desiredStatus: "RUNNING",
       lastStatusChange: `Rented by User: ${this.date(now)}`,
-      costPerHr: Number((usual * ((dearer ?? 100) / 100)).toFixed(4)),
+      costPerHr: Number((usual * ((dearer ?? 100) / 100) * (moves / 100)).toFixed(4)),
       up: foreign,
       broken: false,
       log: "create container\npulling image\n",
@@ -160,7 +170,8 @@ export class PodhostPods {
     const { clock, faults, fleet } = this.#parts;
     const { pullMs, portsMs, sshdMs } = this.timings;
     const alive = (): boolean => !this.closed && pod.desiredStatus === "RUNNING" && this.all.has(pod.id);
-    const never = faults.take("boot_never");
+    const defect = this.hosts.defectOf(pod.machineId);
+    const never = defect === "boot" || faults.take("boot_never");
     const fails = faults.take("boot_fails");
     const refused = faults.take("container_refused");
     await clock.wait(pullMs);
@@ -178,7 +189,7 @@ export class PodhostPods {
         startScript: startScript(pod, fleet.kind),
         bootMs: portsMs + sshdMs,
         gpus: pod.gpuCount,
-        gpuName: gpuShown(this.#parts.faults, pod.gpu.id),
+        gpuName: gpuShown(this.#parts.faults, pod.gpu.id, defect),
         diskMb: 2048,
         apiPort: this.#apiPort(),
       });
@@ -198,7 +209,7 @@ export class PodhostPods {
     await clock.wait(portsMs);
     if (!alive()) return;
     pod.portsShown = true;
-    this.#faults.running(pod.machine);
+    this.#faults.running(pod.machine, pod.interruptible);
   }
 
   #fail(pod: Pod): void {
