@@ -19,6 +19,8 @@ export interface ServeOptions {
   port: number;
   /** `NAME` or `NAME=N`. */
   faults: readonly string[];
+  /** What is drawn by chance follows from it. */
+  seed?: number;
   /** A line for every machine made or ended. */
   say(line: string): void;
 }
@@ -34,6 +36,9 @@ export interface ServedSims {
   cost(): number;
   close(): Promise<void>;
 }
+
+/** The cloud's notice to a spot machine, from its documentation. */
+const NOTICE_MS = 30_000;
 
 /** The error of a command line, or null. */
 export function objectionTo({ providers, faults }: Pick<ServeOptions, "providers" | "faults">): string | null {
@@ -81,7 +86,8 @@ export async function serveSims(options: ServeOptions): Promise<ServedSims> {
       const apiKey = `sim-${randomBytes(16).toString("hex")}`;
       const authorizedKeys = [readFileSync(`${key}.pub`, "utf8").trim()];
       const port = options.port === 0 ? 0 : options.port + i;
-      const sim = await startSim(name, { fleet, ledger, faults, clock, apiKey, authorizedKeys, port });
+      const parts = { fleet, ledger, faults, clock, apiKey, ...(options.seed !== undefined && { seed: options.seed }) };
+      const sim = await startSim(name, { ...parts, authorizedKeys, port, noticeMs: NOTICE_MS });
       sims.push(sim);
       const settings = sim.settings();
       Object.assign(env, settings.env);

@@ -20,6 +20,7 @@ interface SimModule {
     providers: readonly string[];
     port: number;
     faults: readonly string[];
+    seed?: number;
     say(line: string): void;
   }): Promise<{
     kind: string;
@@ -30,6 +31,39 @@ interface SimModule {
     close(): Promise<void>;
   }>;
 }
+
+/** What a run may have to outlive. Each is a fault of the simulators, whose measure is the number times `scale`. */
+const TROUBLES = [
+  {
+    flags: "--scarce <seconds>",
+    option: "scarce",
+    fault: "sold_out",
+    scale: 1_000,
+    what: "Offer no machine for so long, from the first search on",
+  },
+  {
+    flags: "--bad-hosts <n>",
+    option: "bad-hosts",
+    fault: "bad_hosts",
+    scale: 1,
+    what: "Give the first N hosts that are rented a dead GPU",
+  },
+  {
+    flags: "--preempt-after <seconds>",
+    option: "preempt-after",
+    fault: "spot_taken",
+    scale: 1_000,
+    what: "Take each spot machine back after about so long (half to one and a half)",
+  },
+  {
+    flags: "--price-moves <percent>",
+    option: "price-moves",
+    fault: "price_moves",
+    scale: 1,
+    what: "Change each price between search and order, to this percentage of it",
+  },
+] as const;
+const MEASURE_MAX = 100_000_000;
 
 export const sim: Command = {
   name: "sim",
@@ -42,12 +76,27 @@ export const sim: Command = {
       what: "A fault to simulate, as NAME or NAME=N; `svc docs SIMULATORS` lists them",
       many: true,
     },
+    ...TROUBLES.map(({ flags, what }) => ({ flags, what })),
+    {
+      flags: "--seed <n>",
+      what: "Seed of what is drawn by chance, such as when a spot machine is taken back (default: 1)",
+    },
   ],
   exits: [["130", "ended by Ctrl-C"]],
-  examples: ["svc sim", "svc sim podhost market", "svc sim podhost --fault lost_after_create --fault listing_lag=5000"],
+  examples: [
+    "svc sim",
+    "svc sim market cloudvm --scarce 20 --bad-hosts 1 --preempt-after 60",
+    "svc sim podhost market",
+    "svc sim podhost --fault lost_after_create --fault listing_lag=5000",
+  ],
   async run(input, io) {
     const port = whole(input, "port", { min: 0, max: 65_000 }) ?? 0;
-    const words = { providers: input.args, faults: input.values.get("fault") ?? [] };
+    const troubles = TROUBLES.flatMap(({ option, fault, scale }) => {
+      const measure = whole(input, option, { min: 1, max: MEASURE_MAX / scale });
+      return measure === undefined ? [] : [`${fault}=${measure * scale}`];
+    });
+    const seed = whole(input, "seed", { min: 1, max: 2 ** 31 });
+    const words = { providers: input.args, faults: [...(input.values.get("fault") ?? []), ...troubles] };
     const simulators = await load();
     const objection = simulators.objectionTo(words);
     if (objection !== null) throw usage(`${objection}.`, "See `svc docs SIMULATORS`.");
@@ -65,7 +114,14 @@ export const sim: Command = {
       asked = true;
       ending.resolve(signal);
     });
-    const served = await simulators.serveSims({ ...words, port, say: (line) => io.err(line) }).catch(asPortTaken);
+    const served = await simulators
+      .serveSims({
+        ...words,
+        port,
+        ...(seed !== undefined && { seed }),
+        say: (line) => io.err(line),
+      })
+      .catch(asPortTaken);
     try {
       if (input.json) await printJson(io, { env: served.env, urls: served.urls, machines: served.kind });
       else await io.out(`${[...unsets(served, io.env), exports(served.env)].join("\n")}\n`);

@@ -7,6 +7,8 @@ export interface StartOptions extends SimParts {
   port?: number;
   /** For the notebook, whose runtime exists before any order: its login keys. */
   authorizedKeys?: readonly string[];
+  /** How long a machine of cloudvm lives after the word that it is taken back; less where it is left out. */
+  noticeMs?: number;
   /** A line for every call of the API. */
   onCall?(line: string): void;
 }
@@ -20,7 +22,14 @@ interface Simulated {
 const SIMULATED = {
   podhost: { gpus: "A40:1", start: async (options) => (await import("./podhost.ts")).PodhostSim.start(options) },
   market: { gpus: "RTX4090:1", start: async (options) => (await import("./market.ts")).MarketSim.start(options) },
-  cloudvm: { gpus: "T4:1", start: async (options) => (await import("./cloudvm.ts")).CloudvmSim.start(options) },
+  cloudvm: {
+    gpus: "T4:1",
+    start: async ({ noticeMs, ...options }) =>
+      (await import("./cloudvm.ts")).CloudvmSim.start({
+        ...options,
+        timings: noticeMs === undefined ? {} : { noticeMs },
+      }),
+  },
   notebook: {
     gpus: "T4:1",
     start: async (options) =>

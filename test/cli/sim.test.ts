@@ -1,0 +1,50 @@
+// `svc sim` as a process, with what a run has to outlive.
+
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { until, Workplace } from "./serving.ts";
+
+let at: Workplace;
+beforeEach(() => void (at = new Workplace()));
+afterEach(() => at.close());
+
+test(
+  "`svc sim --scarce --price-moves` offers nothing for a while, and asks for more than it offered",
+  { tags: "needs/sshd" },
+  async () => {
+    const sim = at.start("sim", "market", "--scarce", "2", "--price-moves", "200", "--json");
+    onTestFinished(async () => {
+      sim.child.kill("SIGINT");
+      await sim.exited;
+    });
+    await until(() => sim.out().includes("\n"), "the simulator to serve");
+    const { env, urls } = JSON.parse(sim.out()) as { env: Record<string, string>; urls: Record<string, string> };
+    const call = async (method: string, path: string, body: object): Promise<Record<string, unknown>> => {
+      const headers = { authorization: `Bearer ${env["MARKET_API_KEY"]}`, "content-type": "application/json" };
+      const answer = await fetch(`${urls["market"]}${path}`, { method, headers, body: JSON.stringify(body) });
+      return (await answer.json()) as Record<string, unknown>;
+    };
+    const search = async () =>
+      (await call("POST", "/api/v0/bundles/", { gpu_name: { eq: "RTX 4090" }, rentable: { eq: true } }))["offers"] as {
+        id: number;
+        min_bid: number;
+      }[];
+    expect(await search()).toEqual([]);
+    await until(async () => (await search()).length > 0, "stock to come back");
+    const [offer] = await search();
+    const order = { client_id: "me", image: "x", label: "svc-t", disk: 10, cancel_unavail: true };
+    const bid = await call("PUT", `/api/v0/asks/${offer?.id}/`, { ...order, price: (offer?.min_bid ?? 0) * 1.1 });
+    expect(bid).toMatchObject({ success: false });
+    expect(bid).not.toHaveProperty("new_contract");
+  },
+);
+
+test.each([
+  ["--scarce", "soon"],
+  ["--bad-hosts", "0"],
+  ["--preempt-after", "1000000000"],
+  ["--seed", "-1"],
+])("`svc sim %s %s` is wrong usage", (flag, value) => {
+  const r = at.svc("sim", "market", `${flag}=${value}`);
+  expect([r.code, r.out]).toEqual([2, ""]);
+  expect(r.err).toContain(`${flag} must be a whole number`);
+});
