@@ -13,6 +13,7 @@ export interface ErrorWords {
   cause?: unknown;
 }
 
+const NO_JOB = new Set(["job_not_found", "job_removed"]);
 /** Codes with exit code 4 in the catalogue; a test compares the two. */
 const OF_CREDENTIALS =
   /^(credential_|credentials_|secret_|ssh_key_|ssh_refused$|provider_unavailable$|no_funds$|no_quota$|hub_gated$|hub_token_|sink_credentials$|sink_refused$)/;
@@ -41,7 +42,7 @@ export class SvcError extends Error {
   /** Exit code for a command line tool: 2 usage, 3 not found, 4 credential, 5 not reachable, else 1. */
   get exit(): number {
     if (this.status === 0)
-      return this.code === "unreachable" || this.code === "start_failed" ? 5 : this.code === "job_not_found" ? 3 : 1;
+      return this.code === "unreachable" || this.code === "start_failed" ? 5 : NO_JOB.has(this.code) ? 3 : 1;
     if (this.status === 404) return 3;
     if (this.status === 401 || OF_CREDENTIALS.test(this.code)) return 4;
     if (this.code === "provider_unreachable") return 5;

@@ -79,6 +79,7 @@ for _kind in (SvcError, *SvcError.__subclasses__()):
 
 _CLASSES: dict[str, type[SvcError]] = {
     "job_not_found": JobNotFound,
+    "job_removed": JobNotFound,
     "price_cap_exceeded": PriceCapExceeded,
     "unauthorized": CredentialError,
     "provider_unavailable": CredentialError,

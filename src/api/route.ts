@@ -7,6 +7,7 @@ import { quotedName } from "../domain/quoted-name.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { SvcError, type ErrorCode } from "../errors/index.ts";
 import type { JobRecord } from "../schemas/job.ts";
+import { jobRemoved } from "../store/removal-reads.ts";
 import type { Holds } from "./holds.ts";
 import type { Limits } from "./limits.ts";
 import type { ServerMetrics } from "./metrics.ts";
@@ -81,11 +82,15 @@ export function jobOf(call: Call): JobRecord {
   const id = call.params["id"] ?? "";
   if (id === "") throw new SvcError("not_found", { path: quotedName(call.request.url) });
   const record = /^[a-z0-9][a-z0-9-]{0,63}$/.test(id) ? call.cp.reads.job(id) : null;
-  if (!record) {
-    const at = call.cp.reads.removedAt(id);
-    const which =
-      at === null ? quotedName(id, 100) : `${id}, which was removed on ${at.slice(0, 16).replace("T", " ")} UTC,`;
-    throw new SvcError("job_not_found", { id: which });
-  }
+  if (!record) throw noJob(call, id);
   return record;
+}
+
+/** The codes that `noJob` may answer with. */
+export const NO_JOB = ["job_not_found", "job_removed"] as const satisfies ErrorCode[];
+
+/** Why there is no job of this id. */
+export function noJob(call: Call, id: string): SvcError {
+  const at = call.cp.reads.removedAt(id);
+  return at === null ? new SvcError("job_not_found", { id: quotedName(id, 100) }) : jobRemoved(id, at);
 }

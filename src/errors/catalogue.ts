@@ -134,6 +134,13 @@ export const CATALOGUE = {
     message: (d) => `This home has no job ${d.id}.`,
     hint: "`svc jobs --all` lists the jobs. If you expected to find it, check SVC_HOME.",
   }),
+  job_removed: entry<{ id: string; at: string }>({
+    status: 404,
+    exit: 3,
+    retry: "never",
+    message: (d) => `The job ${d.id} was removed on ${d.at}, with its log and its checkpoints.`,
+    hint: "Nothing of it can be restored; what it cost stays counted. `svc jobs --all` lists the jobs that there are.",
+  }),
   job_ambiguous: entry<{ id: string; matches: string[] }>({
     status: 400,
     exit: 2,

@@ -29,8 +29,9 @@ import type {
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
-import { isoOrNull, jobRecordOf, ledgerMachineOf, leftOutNote, timelineStepOf } from "./records.ts";
+import { jobRecordOf, ledgerMachineOf, leftOutNote, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
+import { removedAt, removedLike } from "./removal-reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMA_0001 } from "./schema-0001.ts";
 import { SCHEMA_0002 } from "./schema-0002.ts";
@@ -190,7 +191,8 @@ export class StoreReads implements Reads {
       if (ending.length > 1) throw new SvcError("job_ambiguous", { id: prefix, matches: ending });
       if (ending[0] !== undefined) return ending[0];
     }
-    throw new SvcError("job_not_found", { id: prefix });
+    const removed = removedLike((sql, ...args) => this.#all(sql, ...args), prefix);
+    throw removed ?? new SvcError("job_not_found", { id: prefix });
   }
 
   #endingIn(end: string): string[] {
@@ -371,11 +373,7 @@ export class StoreReads implements Reads {
   }
 
   removedAt(id: string): string | null {
-    // A home from an older version has no removals.
-    if (this.#all("SELECT 1 FROM sqlite_schema WHERE name = 'removal'").length === 0) return null;
-    return isoOrNull(
-      this.#get<{ begun_at: number }>("SELECT begun_at FROM removal WHERE job_id = ?", id)?.begun_at ?? null,
-    );
+    return removedAt((sql, ...args) => this.#all(sql, ...args), id);
   }
 
   checkpoints(id: string): CheckpointFile[] {

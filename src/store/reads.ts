@@ -20,7 +20,7 @@ import type { SeriesPlace } from "./series-reads.ts";
 export interface Reads {
   /** Null when the job does not exist. */
   job(id: string): JobRecord | null;
-  /** A full id from a unique prefix, or from `last`: the newest. Throws `job_not_found` or `job_ambiguous`. */
+  /** A full id from a unique prefix, or from `last`: the newest. Throws `job_not_found`, `job_removed` or `job_ambiguous`. */
   resolveJobId(prefix: string): string;
   jobs(query: JobsQuery): JobsPage;
   /** How many jobs have each status. */

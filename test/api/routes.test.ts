@@ -73,6 +73,23 @@ describe("jobs", () => {
     },
   );
 
+  it("answers job_removed for a run that was removed, on each path of a job and in the events", async () => {
+    const { plane, server } = await serve();
+    const { id } = plane.addJob();
+    plane.removed.set("job9gone", "2026-11-26T04:05:06.000Z");
+    for (const path of [
+      "/jobs/job9gone",
+      "/jobs/job9gone/logs",
+      "/jobs/job9gone/code",
+      `/jobs/${id}/code/diff?with=job9gone`,
+      "/v1/events?job_id=job9gone",
+    ]) {
+      const reply = await ask({ port: server.port, path });
+      expect(reply, path).toMatchObject({ status: 404, json: { code: "job_removed" } });
+      expect(reply.json["detail"]).toContain("The job job9gone was removed on 2026-11-26 04:05 UTC");
+    }
+  });
+
   it("accepts only full ids", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();

@@ -58,13 +58,20 @@ test("`svc rm` removes a run with all its files, and the code that no other run 
   await until(() => blobs().length === before - 1, "the code of the third run is deleted");
   expect(await record(third)).toMatchObject({
     status: 404,
-    code: "job_not_found",
-    detail: expect.stringContaining("which was removed on") as string,
+    code: "job_removed",
+    detail: expect.stringMatching(/ was removed on \d{4}-\d\d-\d\d \d\d:\d\d UTC/) as string,
   });
   const list = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { id: string }[] };
   expect(list.jobs.map(({ id }) => id).toSorted()).toEqual([first, second].toSorted());
-  // Removing it once more tells that it is gone.
-  expect(place.svc("rm", third).code).toBe(3);
+  // Removing it again, and asking for it by the end of its id, says that it was removed.
+  for (const asked of [
+    ["rm", third],
+    ["logs", third.slice(-8)],
+  ]) {
+    const again = place.svc(...asked);
+    expect(again.code).toBe(3);
+    expect(again.err).toContain(`The job ${third} was removed on`);
+  }
 
   // The first run's code is that of the second.
   const afterThird = blobs().length;

@@ -13,7 +13,7 @@ import { Readable } from "node:stream";
 import { z } from "zod";
 import { isKept, openContent } from "../../files/code/contents.ts";
 import { tarOfOpened, type TarFile } from "../../files/tar-writer.ts";
-import { jobOf, ok, route, type Call } from "../route.ts";
+import { jobOf, NO_JOB, ok, route, type Call } from "../route.ts";
 import { codeDir, snapshotOf } from "./code.ts";
 import { openCheckpoint } from "./downloads.ts";
 
@@ -31,7 +31,7 @@ export const ARCHIVE_ROUTES = [
     id: "downloadCheckpoints",
     summary: "All downloaded checkpoint files, as one tar archive",
     responses: ARCHIVE,
-    errors: ["job_not_found", "file_not_found"],
+    errors: [...NO_JOB, "file_not_found"],
     async handle(call) {
       const { id } = jobOf(call);
       return sendTar(call, `${id}-checkpoints.tar`, checkpointFiles(call, id));
@@ -45,7 +45,7 @@ export const ARCHIVE_ROUTES = [
     description:
       "A local run records its data files without keeping them: the archive lacks them, and the header svc-recorded-only says how many. GET /jobs/{id}/code names them.",
     responses: ARCHIVE,
-    errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged"],
+    errors: [...NO_JOB, "code_snapshot_missing", "code_snapshot_damaged"],
     async handle(call) {
       const job = jobOf(call);
       const snapshot = snapshotOf(call, job);
@@ -65,7 +65,7 @@ export const ARCHIVE_ROUTES = [
     description: "The server reads the whole file, so large files take a while.",
     query: z.strictObject({ path: z.string().max(4_096) }),
     responses: { 200: { description: "The digest.", schema: Digest } },
-    errors: ["job_not_found", "file_not_found", "invalid_request"],
+    errors: [...NO_JOB, "file_not_found", "invalid_request"],
     async handle(call) {
       const file = await openCheckpoint(call, jobOf(call).id, call.query.path);
       try {

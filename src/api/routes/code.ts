@@ -16,7 +16,7 @@ import { diffCode, type CodeSide } from "../../files/code/diff.ts";
 import type { ProjectBounds } from "../../files/listing/measured-project.ts";
 import { CodeDiff, CodeFiles } from "../../schemas/code.ts";
 import { CodeSnapshot, type JobRecord } from "../../schemas/job.ts";
-import { jobOf, ok, route, type Call } from "../route.ts";
+import { jobOf, NO_JOB, ok, route, type Call } from "../route.ts";
 import { sendFile } from "../send-file.ts";
 
 /** Length of a file's beginning that is enough to distinguish text from bytes. */
@@ -83,7 +83,7 @@ export const CODE_ROUTES = [
     id: "getCode",
     summary: "The code snapshot of a job",
     responses: { 200: { description: "The files and where they came from.", schema: CodeSnapshot } },
-    errors: ["job_not_found", "code_snapshot_missing"],
+    errors: [...NO_JOB, "code_snapshot_missing"],
     handle: (call) => ok(snapshotOf(call, jobOf(call))),
   }),
   route({
@@ -92,7 +92,7 @@ export const CODE_ROUTES = [
     id: "listCodeFiles",
     summary: "The files of a job's code, in order of path",
     responses: { 200: { description: "Size, digest and mode of each.", schema: CodeFiles } },
-    errors: ["job_not_found", "code_snapshot_missing"],
+    errors: [...NO_JOB, "code_snapshot_missing"],
     handle(call) {
       const { id, files, bytes } = snapshotOf(call, jobOf(call));
       return ok({ id, files, bytes });
@@ -112,7 +112,7 @@ export const CODE_ROUTES = [
       206: { description: "The requested range.", contentType: "application/octet-stream" },
     },
     errors: [
-      "job_not_found",
+      ...NO_JOB,
       "code_snapshot_missing",
       "code_file_not_found",
       "code_file_not_kept",
@@ -147,7 +147,7 @@ export const CODE_ROUTES = [
       "`with` is the other job. Renames are found by content. Text is compared line by line, up to a size limit; `note` says where it was not.",
     query: z.strictObject({ with: z.string().max(64) }),
     responses: { 200: { description: "The changes, in order of path.", schema: CodeDiff } },
-    errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged", "invalid_request"],
+    errors: [...NO_JOB, "code_snapshot_missing", "code_snapshot_damaged", "invalid_request"],
     async handle(call) {
       const from = jobOf(call);
       const to = jobOf({ ...call, params: { id: call.query.with } });
@@ -163,7 +163,7 @@ export const CODE_ROUTES = [
       "The directory is the one the job was submitted from, on the computer of the control plane, with the files that a submission would " +
       "send. At most 20,000 files and 1 GiB; `svc code diff` has no such limit. Nothing is stored.",
     responses: { 200: { description: "The changes, in order of path.", schema: CodeDiff } },
-    errors: ["job_not_found", "code_snapshot_missing", "code_snapshot_damaged", "project_dir_refused"],
+    errors: [...NO_JOB, "code_snapshot_missing", "code_snapshot_damaged", "project_dir_refused"],
     handle: async (call) => ok(await sharedWithDirectory(call, jobOf(call))),
   }),
 ];

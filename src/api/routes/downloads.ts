@@ -11,7 +11,7 @@ import { open, realpath, stat, type FileHandle } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { quotedName } from "../../domain/quoted-name.ts";
 import { SvcError } from "../../errors/index.ts";
-import { jobOf, route, type Call } from "../route.ts";
+import { jobOf, NO_JOB, route, type Call } from "../route.ts";
 import { sendFile } from "../send-file.ts";
 
 export const DOWNLOAD_ROUTE = route({
@@ -27,7 +27,7 @@ export const DOWNLOAD_ROUTE = route({
     200: { description: "The file.", contentType: "application/octet-stream" },
     206: { description: "The requested range.", contentType: "application/octet-stream" },
   },
-  errors: ["job_not_found", "file_not_found", "range_not_satisfiable"],
+  errors: [...NO_JOB, "file_not_found", "range_not_satisfiable"],
   async handle(call) {
     const { id } = jobOf(call);
     const name = call.params["path"] ?? "";

@@ -6,7 +6,7 @@ import { Plan, Summary } from "../../schemas/plan.ts";
 import { SubmitBody } from "../../schemas/spec.ts";
 import { invalid } from "../field-errors.ts";
 import { turn } from "../log-index.ts";
-import { jobOf, ok, route, type Call } from "../route.ts";
+import { jobOf, NO_JOB, ok, route, type Call } from "../route.ts";
 import { ANSWER_POINTS_MAX } from "./series.ts";
 
 const JobIds = z.object({ jobs: z.array(z.string()) }).meta({ id: "JobIds" });
@@ -105,7 +105,7 @@ export const JOB_ROUTES = [
     id: "getJob",
     summary: "One job record",
     responses: { 200: { description: "The job record.", schema: JobRecord } },
-    errors: ["job_not_found"],
+    errors: [...NO_JOB],
     handle: (call) => ok(jobOf(call)),
   }),
   route({
@@ -120,7 +120,7 @@ export const JOB_ROUTES = [
       200: { description: "The job had already ended.", schema: JobRecord },
       202: { description: "The kill is recorded.", schema: JobRecord },
     },
-    errors: ["job_not_found"],
+    errors: [...NO_JOB],
     async handle(call) {
       const { record, alreadyTerminal } = await call.cp.kill(jobOf(call).id);
       return { status: alreadyTerminal ? 200 : 202, body: record };
@@ -134,7 +134,7 @@ export const JOB_ROUTES = [
     description:
       "Deletes its log, metrics, local checkpoints and sealed secrets, and code that no other run uses; copies in sinks and the costs in the machine ledger stay. An interrupted deletion is finished at the next start.",
     responses: { 200: { description: "The run is deleted; its id answers 404 from now on.", schema: Removed } },
-    errors: ["job_not_found", "job_not_removable"],
+    errors: [...NO_JOB, "job_not_removable"],
     handle: async (call) => ok(await call.cp.remove(jobOf(call).id)),
   }),
   route({
@@ -145,7 +145,7 @@ export const JOB_ROUTES = [
     description: "`max_points` downsamples each series and keeps its extremes.",
     query: MetricsQuery,
     responses: { 200: { description: "Points by series.", schema: Metrics } },
-    errors: ["job_not_found", "invalid_request"],
+    errors: [...NO_JOB, "invalid_request"],
     async handle(call) {
       const { id } = jobOf(call);
       const { name, max_points = Infinity, ...query } = call.query;
@@ -170,7 +170,7 @@ export const JOB_ROUTES = [
     id: "getTimeline",
     summary: "Steps, attempts and transitions of a job",
     responses: { 200: { description: "The timeline.", schema: Timeline } },
-    errors: ["job_not_found"],
+    errors: [...NO_JOB],
     handle: (call) => ok(call.cp.reads.timeline(jobOf(call).id)),
   }),
   route({
@@ -179,7 +179,7 @@ export const JOB_ROUTES = [
     id: "listCheckpoints",
     summary: "Checkpoint files of a job",
     responses: { 200: { description: "The downloaded files.", schema: Checkpoints } },
-    errors: ["job_not_found"],
+    errors: [...NO_JOB],
     handle: (call) => ok({ files: call.cp.reads.checkpoints(jobOf(call).id) }),
   }),
   route({
@@ -188,7 +188,7 @@ export const JOB_ROUTES = [
     id: "listSinks",
     summary: "Upload progress of each sink of a job",
     responses: { 200: { description: "One entry per sink, in the order of the spec.", schema: JobSinks } },
-    errors: ["job_not_found"],
+    errors: [...NO_JOB],
     handle: (call) => ok({ sinks: call.cp.reads.sinks(jobOf(call).id) }),
   }),
   route({
@@ -199,7 +199,7 @@ export const JOB_ROUTES = [
     description: "Also resumes a sink that svc gave up on after the end of the run.",
     body: Empty.optional(),
     responses: { 202: { description: "The present upload progress.", schema: JobSinks } },
-    errors: ["job_not_found", "sinks_none"],
+    errors: [...NO_JOB, "sinks_none"],
     async handle(call) {
       const { id } = jobOf(call);
       await call.cp.retrySinks(id);

@@ -3,7 +3,7 @@ import { LogLines, LogMatches } from "../../schemas/log.ts";
 import { invalid } from "../field-errors.ts";
 import { LogIndex } from "../log-index.ts";
 import { LogSearch } from "../log-search.ts";
-import { jobOf, ok, route, type Call } from "../route.ts";
+import { jobOf, NO_JOB, ok, route, type Call } from "../route.ts";
 import { Switch, whole } from "./logs.ts";
 
 const COUNT_MAX = 2_000;
@@ -33,7 +33,7 @@ export const LOG_LINE_ROUTES = [
       "last `count`. Long lines are truncated, and long responses contain fewer lines than requested.",
     query: z.strictObject({ from: Line.optional(), at_ms: whole(8_640_000_000_000_000).optional(), count: Count }),
     responses: { 200: { description: "The lines, and how many there are.", schema: LogLines } },
-    errors: ["job_not_found", "invalid_request"],
+    errors: [...NO_JOB, "invalid_request"],
     async handle(call) {
       const { id } = jobOf(call);
       const { from, at_ms, count } = call.query;
@@ -72,7 +72,7 @@ export const LOG_LINE_ROUTES = [
       count: Count,
     }),
     responses: { 200: { description: "Matching lines, and how many there are.", schema: LogMatches } },
-    errors: ["job_not_found", "invalid_request"],
+    errors: [...NO_JOB, "invalid_request"],
     async handle(call) {
       const { id } = jobOf(call);
       const { q, errors, tag, from, near, count } = call.query;

@@ -11,7 +11,7 @@ import type { Reads } from "../../store/reads.ts";
 import { hasEnded } from "../../schemas/names.ts";
 import { invalid } from "../field-errors.ts";
 import { LineClock } from "../log-index.ts";
-import { jobOf, route } from "../route.ts";
+import { jobOf, NO_JOB, route } from "../route.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 /** A hint may be missed when the feed is busy; a follower then checks at this interval. */
@@ -44,7 +44,7 @@ export const LOG_ROUTE = route({
     "that rank; skipped lines are not counted, so a disconnected reader must start again. The header svc-log-offset gives the offset of the first byte.",
   query: LogsQuery,
   responses: { 200: { description: "The log.", contentType: "text/plain; charset=utf-8" } },
-  errors: ["job_not_found", "invalid_request"],
+  errors: [...NO_JOB, "invalid_request"],
   async handle(call) {
     const { id } = jobOf(call);
     const { query, cp } = call;

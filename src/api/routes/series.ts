@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SeriesList, SeriesPoints } from "../../schemas/series.ts";
 import { turn } from "../log-index.ts";
-import { jobOf, ok, route } from "../route.ts";
+import { jobOf, NO_JOB, ok, route } from "../route.ts";
 
 const PLACES_MAX = 100;
 const SERIES_POINTS_MAX = 200_000;
@@ -16,7 +16,7 @@ export const SERIES_ROUTES = [
     id: "listSeries",
     summary: "Names of a job's metrics, with the number of points of each",
     responses: { 200: { description: "The series.", schema: SeriesList } },
-    errors: ["job_not_found"],
+    errors: [...NO_JOB],
     handle: (call) => ok({ series: call.cp.reads.seriesList(jobOf(call).id) }),
   }),
   route({
@@ -41,7 +41,7 @@ export const SERIES_ROUTES = [
       max_points: z.coerce.number().int().min(2).max(SERIES_POINTS_MAX).default(SERIES_POINTS_MAX),
     }),
     responses: { 200: { description: "The columns of each series.", schema: SeriesPoints } },
-    errors: ["job_not_found", "invalid_request"],
+    errors: [...NO_JOB, "invalid_request"],
     async handle(call) {
       const { id } = jobOf(call);
       const { of, max_points } = call.query;

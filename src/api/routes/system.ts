@@ -5,7 +5,7 @@ import { HubPullHint } from "../../schemas/hub.ts";
 import { ProviderName } from "../../schemas/spec.ts";
 import { SvcError } from "../../errors/index.ts";
 import { EventStream } from "../event-stream.ts";
-import { ok, route } from "../route.ts";
+import { NO_JOB, noJob, ok, route } from "../route.ts";
 
 const EventsQuery = z.strictObject({
   job_id: z.string().max(64).optional(),
@@ -33,10 +33,10 @@ export const SYSTEM_ROUTES = [
         schema: z.union([FeedEvent, FeedHint, HubPullHint]).meta({ id: "FeedMessage" }),
       },
     },
-    errors: ["upgrade_required", "job_not_found", "invalid_request"],
+    errors: ["upgrade_required", ...NO_JOB, "invalid_request"],
     handle(call) {
       const id = call.query.job_id;
-      if (id !== undefined && !call.cp.reads.job(id)) throw new SvcError("job_not_found", { id });
+      if (id !== undefined && !call.cp.reads.job(id)) throw noJob(call, id);
       if (!call.request.ws) throw new SvcError("upgrade_required", {});
       return null;
     },
