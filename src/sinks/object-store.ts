@@ -84,6 +84,9 @@ export function networkWords(error: unknown): string {
   return typeof message === "string" && message !== "" ? plainWords(message, []) : "there was no answer";
 }
 
+const UNKNOWN_SIGNER =
+  "its certificate is not trusted by this computer; NODE_EXTRA_CA_CERTS can name the certificate of a store of your own";
+const NOT_TLS = "it does not speak https";
 const NETWORK: Readonly<Record<string, string>> = {
   ENOTFOUND: "its name cannot be resolved",
   EAI_AGAIN: "its name cannot be resolved at the moment",
@@ -94,4 +97,14 @@ const NETWORK: Readonly<Record<string, string>> = {
   ETIMEDOUT: "the connection timed out",
   EHOSTUNREACH: "there is no way to it",
   ENETUNREACH: "there is no network",
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_SIGNER,
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_SIGNER,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_SIGNER,
+  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_SIGNER,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_SIGNER,
+  CERT_HAS_EXPIRED: "its certificate has expired, or the clock of this computer is wrong",
+  CERT_NOT_YET_VALID: "its certificate is not valid yet, or the clock of this computer is wrong",
+  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
+  EPROTO: NOT_TLS,
+  ERR_SSL_WRONG_VERSION_NUMBER: NOT_TLS,
 };
