@@ -15,7 +15,7 @@ const CHECKS: { name: string; argv: [string, ...string[]] }[] = [
   { name: "dead code", argv: ["knip", "--no-progress"] },
 ];
 
-/** ruff and mypy with what they need; PyPI gives them. `ruff.toml` and `mypy.ini` say what they look at. */
+/** ruff and mypy with their dependencies, from PyPI. `ruff.toml` and `mypy.ini` name the files that they check. */
 const PYTHON_TOOLS = [
   "ruff==0.17.6",
   "mypy==2.4.1",

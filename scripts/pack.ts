@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { buildSdk, PROGRAM_MAPS, ROOT, theVersion, thirdPartyNotices } from "./package-parts.ts";
 
 const [readme, kept] = [join(ROOT, "README.md"), join(ROOT, ".cache", "README.checkout.md")];
-// One that is still there is of a packing that was cut off.
+// A kept copy that still exists comes from an interrupted packing.
 if (existsSync(kept)) renameSync(kept, readme);
 if (process.argv.includes("--after")) process.exit();
 

@@ -1,4 +1,4 @@
-"""Installs what a project needs, on the machine itself, into a virtual environment that keeps the image's torch.
+"""Installs a project's dependencies, on the machine itself, into a virtual environment that keeps the image's torch.
 
     python -u .../svc/_install.py RECIPE ENVIRONMENT          in the project's directory
 
@@ -28,9 +28,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, List, Optional, Sequence, Tuple
 
-    # Its version, the version of its CUDA or ROCm, and whether it sees a GPU.
+    # torch's version, the version of its CUDA or ROCm, and whether it sees a GPU.
     Torch = Tuple[str, Optional[str], bool]
-    # Name, version, and what it depends on.
+    # Name, version and dependencies.
     Distribution = Tuple[str, str, List[str]]
 
 MARK = ".svc-installed"

@@ -146,7 +146,7 @@ def watched(command: list[str], ray: Ray) -> int:
 
 
 def wait_for(host: str, port: int, ray: Ray) -> socket.socket:
-    """A connection to the port, as soon as it is open."""
+    """Returns a connection to the port, as soon as the port is open."""
     end = time.monotonic() + ALIVE_SECONDS
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Runs the gate (runner/svc_gate): starts it, answers with what it has found so far, ends it."""
+"""Runs the gate (runner/svc_gate): starts it, returns its results so far, and ends it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LINES_MAX = 64
 LINE_BYTES_MAX = 65536
 WAIT_SECONDS_MAX = 30.0
-# The program and what it starts get it over stdin, so no file of it is on the machine.
+# The agent passes the program over stdin, and the program passes itself to its children in the same way, so no file
+# of it is on the machine.
 LOAD_GATE = "import sys; t = sys.stdin.buffer.read(); exec(compile(t, 'svc_gate', 'exec')); main(t)"
 
 
@@ -74,7 +75,7 @@ class Gate:
         self.end()
 
     def end(self) -> None:
-        """Of all its processes: whatever of it hangs in a driver is the driver's."""
+        """Kills all processes of the gate. One that hangs in a driver ends when the driver lets it."""
         import signal
 
         with self.changed:
@@ -88,7 +89,7 @@ class Gate:
             self.changed.notify_all()
 
     def look(self, need: list[str], seconds: float) -> dict[str, Any]:
-        """Until all of `need` have answered, nothing more comes, or the time is up."""
+        """Waits until all probes of `need` have answered, the gate has ended, or `seconds` have passed."""
         end = time.monotonic() + min(seconds, WAIT_SECONDS_MAX)
         with self.changed:
             while not self.over and any(name not in self.results for name in need) and time.monotonic() < end:

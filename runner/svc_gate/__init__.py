@@ -2,8 +2,9 @@
 
 docs/internals/gate.md tells what is tested and what a finding means. This program measures; the control plane judges.
 
-H1. Each probe is a process with a timeout. One that fails, hangs or crashes is a line with `error`, and breaks no other.
-H2. The whole ends by itself after `seconds`, and at once when no process reads its output any more.
+H1. Each probe is a process with a timeout. A probe that fails, hangs or crashes gives a line with `error` or
+    `late`, and the others go on.
+H2. The gate ends by itself after `seconds`, and at once when no process reads its output any more.
 H3. It leaves no file on the machine.
 
 Python 3.8 or newer and its standard library; the torch probe uses the image's own Python and torch.

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
-    # By name: what measures, and the seconds that it may take.
+    # Probe name → the function that measures, and its timeout in seconds.
     Probes = Mapping[str, Tuple[Callable[[Dict[str, Any]], Dict[str, Any]], int]]
 
 LINE_MAX = 32768
@@ -31,7 +31,8 @@ class Probe:
 
 
 class Conductor:
-    """`probes`: by name, what each measures and the seconds that it may take."""
+    """Starts the probes and prints their results. `probes` maps each name to its function and its timeout in
+    seconds."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class Conductor:
         self.selector = selectors.DefaultSelector()
 
     def run(self) -> None:
-        signal.alarm(int(float(self.ask["seconds"])) + 3)  # where a child cannot be killed
+        signal.alarm(int(float(self.ask["seconds"])) + 3)  # ends this process even if a child cannot be killed
         names = [name for name in self.probes if name in self.ask["probes"]]
         for name in names:
             if name != self.late:
@@ -62,7 +63,7 @@ class Conductor:
         while waiting or self.selector.get_map():
             if waiting:
                 ready = self.ready(self.results)
-                # Known, or never to be known: what it depends on was not asked for.
+                # Stop waiting once it is known, or once no running probe could still tell.
                 waiting = ready is None and bool(self.selector.get_map())
                 if ready:
                     self.start(self.late)
@@ -84,9 +85,10 @@ class Conductor:
         self.selector.register(out, selectors.EVENT_READ, probe)
 
     def measure(self, name: str) -> None:
-        """In the probe's own process."""
+        """Runs in the probe's own process."""
         if name in self.in_image:
-            # The image's packages are its Python's, which is another program. It gets this one over stdin.
+            # Only the image's own Python finds the image's packages, so the probe becomes a process of that Python.
+            # It reads this program over stdin.
             source, into = os.pipe()
             if os.fork() == 0:
                 try:
@@ -129,7 +131,7 @@ class Conductor:
         self.selector.unregister(probe.out)
         os.close(probe.out)
         try:
-            os.kill(probe.pid, signal.SIGKILL)  # what hangs in a driver stays until that lets go of it
+            os.kill(probe.pid, signal.SIGKILL)  # a process that hangs in a driver stays until the driver lets it go
             os.waitpid(probe.pid, os.WNOHANG)
         except OSError:
             pass
@@ -141,14 +143,14 @@ class Conductor:
             sys.stdout.write(json.dumps(line) + "\n")
             sys.stdout.flush()
         except OSError:
-            os.killpg(0, signal.SIGKILL)  # no process reads it any more
+            os.killpg(0, signal.SIGKILL)  # no process reads this output any more
 
 
 def one(probes: Probes, name: str, ask: dict[str, Any]) -> None:
     answer: dict[str, Any]
     try:
         answer = {"ok": probes[name][0](ask)}
-    except Exception as e:  # whatever a driver or an image makes of it: the words are the finding
+    except Exception as e:  # a driver or an image may raise anything: the message is the finding
         answer = {"error": " ".join(("%s: %s" % (type(e).__name__, e)).split())[:400]}
     data = memoryview((json.dumps(answer) + "\n").encode())
     while data:

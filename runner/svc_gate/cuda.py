@@ -1,4 +1,4 @@
-"""Initializes CUDA by the driver's own library, in the environment that the script will have."""
+"""Initializes CUDA with the driver's own library, in the environment that the script will have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cuda(ask: dict[str, Any]) -> dict[str, Any]:
         return {"library": False, "code": None, "name": None, "driver": None, "gpus": None}
     code = library.cuInit(0)
     while code == NOT_READY:
-        time.sleep(AGAIN_SECONDS)  # until the probe's timeout
+        time.sleep(AGAIN_SECONDS)  # repeated until the probe's timeout
         code = library.cuInit(0)
     count, version = ctypes.c_int(0), ctypes.c_int(0)
     known = library.cuDriverGetVersion(ctypes.byref(version)) == 0

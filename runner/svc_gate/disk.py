@@ -1,4 +1,4 @@
-"""Room and speed of the disk that the run writes to, and the size of /dev/shm."""
+"""Measures the free space and the speed of the disk that the run writes to, and the size of /dev/shm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PIECE = 1 << 20
 PIECES = 64
 WRITE_SECONDS = 2.0
-# Below this the test itself would fill the disk.
+# With less free space, the test itself would fill the disk.
 ROOM_MIN = 4 * PIECES * PIECE
 
 
@@ -34,7 +34,8 @@ def disk(ask: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_rate(folder: str) -> int:
-    """Bytes a second of new data that reached the disk. The file has no name from the first moment on (H3)."""
+    """Returns the bytes per second of new data that reached the disk. The file is unlinked as soon as it is open
+    (H3)."""
     path = "%s/.gate-%d" % (folder, os.getpid())
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Seconds that each may take. On eight GPUs without persistence mode every query loads the driver first.
+# The timeout of each probe, in seconds. On eight GPUs without persistence mode every query loads the driver first.
 PROBES = {
     "gpus": (gpus, 12),
     "gpu_health": (gpu_health, 12),
@@ -31,12 +31,12 @@ PROBES = {
 }
 # These import packages of the image, so they run as a script of the user would.
 IN_IMAGE = ("torch_found", "torch")
-# Started when the others have found GPUs that work and a torch.
+# This probe starts when the others have found working GPUs and a torch.
 LATE = "torch"
 
 
 def ready_for_torch(results: dict[str, Any]) -> bool | None:
-    """True or False once it is known whether the GPUs may be loaded, None before."""
+    """Returns True or False once it is known whether the GPUs may be loaded, and None before."""
     if any(name not in results for name in ("gpus", "cuda", "torch_found")):
         return None
     answers = [results[name].get("ok") or {} for name in ("gpus", "cuda", "torch_found")]

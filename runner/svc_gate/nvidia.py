@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 FOLDERS = ("/usr/bin", "/opt/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib")
-# What nvidia-smi writes in place of a value of a GPU that has failed (seen: NVIDIA forums and driver 535 to 570, 2024 to 2026).
+# nvidia-smi writes these in place of the values of a failed GPU (seen in NVIDIA forums and with driver 535 to 570,
+# 2024 to 2026).
 LOST = ("gpu is lost", "unknown error", "err!", "requires reset")
 SMI_AGAIN_SECONDS = 1.5
 GPUS_MAX = 64
@@ -27,7 +28,7 @@ def smi_path() -> str | None:
 
 
 def asked(argv: list[str]) -> tuple[int, str]:
-    """Exit code and output. Its timeout is the probe's."""
+    """Returns the exit code and the output. It has no timeout of its own: the probe's applies."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
@@ -49,7 +50,7 @@ def gpus(ask: dict[str, Any]) -> dict[str, Any]:
             return {"tool": True, "gpus": gpus_in(out), "fault": None}
         fault = {"exit": code, "words": " ".join((lost[0] if lost else out).split())[:300]}
         if attempt == 1:
-            time.sleep(SMI_AGAIN_SECONDS)  # one failed look proves nothing: the driver may be starting
+            time.sleep(SMI_AGAIN_SECONDS)  # one failure proves nothing: the driver may still be starting
     return {"tool": True, "gpus": [], "fault": fault}
 
 
@@ -73,7 +74,8 @@ def gpus_in(out: str) -> list[dict[str, Any]]:
 
 
 def gpu_health(ask: dict[str, Any]) -> dict[str, Any]:
-    """Uncorrected ECC errors since the driver was loaded, and remapped rows. Unknown fields are left out: most GPUs have neither."""
+    """Returns the uncorrected ECC errors since the driver was loaded, and the remapped rows. Unknown fields are
+    left out, as most GPUs have neither."""
     smi = smi_path()
     if smi is None:
         return {"gpus": []}

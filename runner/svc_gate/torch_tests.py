@@ -20,7 +20,8 @@ SUM_ROUNDS = 5
 
 
 def torch_found(ask: dict[str, Any]) -> dict[str, Any]:
-    """Version and CUDA of the torch that a script would import; an import takes seconds, its version file none."""
+    """Returns the version of the torch that a script would import, and its CUDA version. An import takes seconds,
+    so this reads torch's version file instead."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.origin:
         return {"version": None, "cuda": None}
@@ -39,7 +40,8 @@ def torch_tests(ask: dict[str, Any]) -> dict[str, Any]:
     count = torch.cuda.device_count()
     if count == 0:
         return {"gpus": [], "all_reduce": None}
-    # bf16 in hardware begins with compute capability 8.0; what older ones do in software says nothing.
+    # Only GPUs of compute capability 8.0 or higher compute bf16 in hardware. Older ones emulate it, and their speed
+    # would prove nothing.
     able = [torch.cuda.get_device_capability(i)[0] >= 8 for i in range(count)]
     speeds = burned(torch, [i for i in range(count) if able[i]])
     gpus = [dict(speeds.get(i, {"tflops": None, "right": None}), name=torch.cuda.get_device_name(i)[:200]) for i in range(count)]
@@ -47,7 +49,7 @@ def torch_tests(ask: dict[str, Any]) -> dict[str, Any]:
 
 
 def burned(torch: Any, devices: list[int]) -> dict[int, dict[str, Any]]:
-    """All at once, as training does: power and cooling are shared."""
+    """Loads all GPUs at once, as training does: they share power and cooling."""
     work = {}
     for i in devices:
         at = "cuda:%d" % i
@@ -73,7 +75,7 @@ def burned(torch: Any, devices: list[int]) -> dict[int, dict[str, Any]]:
 
 
 def all_reduced(torch: Any, count: int) -> dict[str, Any]:
-    """By one process over all GPUs: each adds its number, and each must hold the sum."""
+    """Runs in one process over all GPUs: each adds its number, and each must then hold the sum."""
     from torch.cuda import nccl
 
     try:

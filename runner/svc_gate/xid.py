@@ -19,7 +19,7 @@ FOUND_MAX = 50
 
 
 def xids(ask: dict[str, Any]) -> dict[str, Any]:
-    """The newest ones of the last day, with how many seconds ago each was."""
+    """Returns the newest messages of the last day, each with its age in seconds."""
     with open("/proc/uptime") as f:
         now = float(f.read().split()[0])
     found = []
@@ -33,7 +33,7 @@ def xids(ask: dict[str, Any]) -> dict[str, Any]:
                 record = os.read(fd, RECORD_MAX)
             except OSError as e:
                 if e.errno == errno.EPIPE:
-                    continue  # overwritten while it was read: the next one follows
+                    continue  # this message was overwritten while it was read; the next one follows
                 if e.errno == errno.EAGAIN:
                     break
                 return {"readable": False, "xids": []}

@@ -1,4 +1,5 @@
-"""Asks nvidia-smi for the state of the GPUs, beside the loop: it may take seconds, or hang in its driver."""
+"""Asks nvidia-smi for the state of the GPUs without blocking the main loop: nvidia-smi may take seconds, or hang in
+its driver."""
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ def smi_path() -> str | None:
 
 
 class GpuQuery:
-    """At most one question at a time. `fd` is readable when there is something of the answer; `end` is when it is too late."""
+    """Runs at most one query at a time. `fd` is readable when output has arrived; `end` is the query's deadline."""
 
     def __init__(self) -> None:
         self.path = smi_path()
-        # The process is ours until it is reaped, also when nobody waits for its answer any more.
+        # The process stays a child of this one until it is reaped, even if nobody waits for its answer any more.
         self.pid: int | None = None
         self.fd: int | None = None
         self.end: float | None = None
@@ -44,7 +45,7 @@ class GpuQuery:
         return self.path is not None and self.pid is None
 
     def ask(self) -> bool:
-        """False where no process can be made."""
+        """Starts a query. Returns False if no process can be created."""
         path = self.path
         if path is None:
             return False
@@ -72,7 +73,7 @@ class GpuQuery:
         return True
 
     def read(self) -> bool:
-        """Takes what is there; True once the answer is whole."""
+        """Reads the output that has arrived. Returns True once the answer is complete."""
         if self.fd is None:
             return False
         try:
@@ -116,7 +117,7 @@ class GpuQuery:
 
 
 def smi_number(text: str) -> float | None:
-    """What it does not know it writes as words (R5)."""
+    """Parses one value; None if it is a word, as nvidia-smi writes for an unknown value (R5)."""
     try:
         value = float(text)
     except ValueError:

@@ -51,7 +51,7 @@ class Sampler:
         self.members: list[tuple[int, int]] | None = None
         self.keeper: Keeper | None = None
         self.fd: int | None = None
-        # The one that waits for its GPUs.
+        # The sample that still waits for its GPU readings.
         self.sample: dict[str, Any] | None = None
         self.gpus = GpuQuery()
 
@@ -155,7 +155,7 @@ class Sampler:
             self.sample = None
 
     def kill_gpus(self) -> None:
-        """On timeout, or when the run ends: the reading is unknown."""
+        """Ends a query on timeout, or at the end of the run: the readings are then unknown."""
         self.gpus.kill()
         self.finish_gpus(None)
 

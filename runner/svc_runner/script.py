@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NotStarted(Exception):
-    """Says why, for `error` of the status."""
+    """The script could not be started. The message becomes `error` of the status."""
 
 
 def environment_of(spec: dict[str, Any], secrets: dict[str, str | None], has_records: bool) -> dict[bytes, bytes]:
@@ -37,7 +37,7 @@ def environment_of(spec: dict[str, Any], secrets: dict[str, str | None], has_rec
 
 
 def start_script(spec: dict[str, Any], secrets: dict[str, str | None], has_records: bool) -> tuple[int, int]:
-    """Its number and the pipe of its output, once it was exec'ed. Raises `NotStarted`."""
+    """Returns the script's pid and the pipe of its output, once exec has succeeded. Raises `NotStarted`."""
     try:
         argv = [a.encode("utf-8", "surrogateescape") for a in spec["argv"]]
         env = environment_of(spec, secrets, has_records)

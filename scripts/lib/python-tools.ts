@@ -7,10 +7,10 @@ import { join } from "node:path";
 
 const CACHE = join(import.meta.dirname, "../../.cache");
 
-/** The tools cannot be had on this machine; the message says what is missing. */
+/** The tools cannot be installed on this machine; the message says what is missing. */
 export class NoPythonTools extends Error {}
 
-/** The path of a Python that has exactly these packages, each named with its version; dependencies are in the list, too. */
+/** The path of a Python that has exactly these packages, each with its version. The list includes all dependencies. */
 export function pythonWith(name: string, packages: readonly string[]): string {
   const digest = createHash("sha256").update(packages.join()).digest("hex").slice(0, 12);
   const venv = join(CACHE, `${name}-${digest}`);

@@ -50,7 +50,7 @@ export class Gate {
     if (options.token !== undefined) this.#ticket = randomBytes(24).toString("base64url");
   }
 
-  /** Valid for one exchange; null if there is no token to exchange it for. */
+  /** The ticket for one exchange; null if this gate has no token to exchange it for. */
   get ticket(): string | null {
     return this.#ticket;
   }

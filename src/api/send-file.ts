@@ -55,7 +55,10 @@ export async function sendFile(call: Call, file: FileHandle, about: SentFile): P
   return null;
 }
 
-/** First and last byte; null if there is no range, or one (several parts, another unit) that may be ignored. */
+/**
+ * Returns the first and the last byte; null for no range, and for a range that may be ignored (several parts, another
+ * unit).
+ */
 export function parseRange(header: string | undefined, size: number): [number, number] | "unsatisfiable" | null {
   const match = /^bytes=\s*(\d{0,15})-(\d{0,15})\s*$/.exec(header ?? "");
   if (!match || (match[1] === "" && match[2] === "")) return null;

@@ -204,7 +204,7 @@ function collectorsOf(
   const made = new Map<string, CheckpointCollector>();
   return {
     of: (jobId: string, node: number): CheckpointCollector => {
-      // What it has seen is of one machine.
+      // A collector knows the files of one machine, and each placement has another.
       const name = `${jobId} ${node} ${placementOf(jobId)}`;
       let collector = made.get(name);
       if (!collector) {

@@ -39,7 +39,7 @@ const dim = (text: string) => (colour ? `\u001b[2m${text}\u001b[0m` : text);
 /** The problem in one line, and the remedy in another. */
 class DemoFailure extends Error {
   readonly hint: string;
-  /** Of the control plane's own error, where it ended with one. */
+  /** The error code of the control plane, if it ended with an error. */
   readonly code: string | null;
   constructor(message: string, hint: string, code: string | null = null) {
     super(message);

@@ -1,24 +1,24 @@
-// Which machines a job may use: the spec of each placement is the job's own with its candidate's fields over it.
+// The machines that a job may use. The spec of a placement is the job's spec, overridden by the fields of its candidate.
 
 import type { RunSpec } from "../schemas/spec.ts";
 
-/** How many candidates the spec has; a spec without `candidates` is its own and only one. */
+/** The number of candidates; a spec without `candidates` is itself the only candidate. */
 export const candidateCount = (spec: RunSpec): number => spec.candidates?.length ?? 1;
 
-/** The providers that its machines may come from, each once. */
+/** The providers of all candidates, each once. */
 export const providersOf = (spec: RunSpec): RunSpec["provider"][] => [
   ...new Set(spec.candidates?.map(({ provider }) => provider) ?? [spec.provider]),
 ];
 
-/** @param onDemand whether spot machines are no longer used, whatever the spec asks for. */
+/** @param onDemand true excludes spot machines, whatever the spec asks for. */
 export function candidateSpec(spec: RunSpec, index: number, onDemand = false): RunSpec {
-  // `index` comes from a job that was made of this very spec.
+  // `index` is valid: it comes from the job of this spec.
   const candidate = spec.candidates?.[index];
   const placed = candidate === undefined ? spec : { ...spec, ...candidate, gpus: candidate.gpus ?? spec.gpus };
   return onDemand ? { ...placed, spot: "never" } : placed;
 }
 
-/** The spec as it is kept: where it names candidates, its own fields are the first one's. */
+/** The spec as it is stored: `provider` and `gpus` are those of the first candidate, if there are candidates. */
 export function withFirstCandidate<T extends RunSpec>(spec: T): T {
   const [first] = spec.candidates ?? [];
   return first === undefined ? spec : { ...spec, provider: first.provider, gpus: first.gpus ?? spec.gpus };

@@ -6,7 +6,7 @@ import type { StepName } from "../schemas/job.ts";
 
 export type Failure = (typeof FAILURES)[number] | `exit:${number}`;
 
-/** No machine was had, and nothing of the order is left: another candidate may have one. */
+/** The order failed and left no machine behind: another candidate may have a machine. */
 const NO_MACHINE: ReadonlySet<string> = new Set([
   "no_offer",
   "offer_taken",
@@ -29,7 +29,7 @@ const BOOTING: ReadonlySet<StepName> = new Set(["provision", "await_ssh"]);
 
 /**
  * @param step the step that failed, or the one whose state ran out of time.
- * @param error its code, and what else the error says of the machine: `elsewhere` where the fault is its host's.
+ * @param error its code, and its data: `elsewhere` is true if the fault is the host's.
  */
 export function failureOfStep(step: StepName, { code, data }: { code: string; data?: unknown }): Failure {
   if (code === "machine_preempted") return "preempted";

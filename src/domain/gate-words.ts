@@ -11,7 +11,7 @@ const UNITS: readonly (readonly [name: string, before: string, after: string])[]
   ["download_mb_s", "download ", " MB/s"],
 ];
 
-/** `passed (CUDA 12.8, matmul 158 TFLOPS, disk 800 MB/s)`; null for what is no result of a gate. */
+/** `passed (CUDA 12.8, matmul 158 TFLOPS, disk 800 MB/s)`; null if `gate` is not the result of a gate. */
 export function gateWords(gate: unknown): string | null {
   if (typeof gate !== "object" || gate === null || Array.isArray(gate)) return null;
   const numbers = gate as Numbers;

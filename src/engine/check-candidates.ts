@@ -1,6 +1,6 @@
-// What a submission refuses of the machines that a run may use, before anything is kept or rented.
+// Checks the machines that a run may use when it is submitted, before anything is stored or rented.
 //
-// Every refusal names the field that has to change: the candidate's own where it has one, else the run's.
+// Every refusal names the field that has to change: the candidate's field if the candidate sets it, else the run's.
 
 import { candidateCount, candidateSpec } from "../domain/candidates.ts";
 import { SvcError } from "../errors/index.ts";
@@ -12,7 +12,7 @@ export interface CandidateChecks extends Omit<SpecChecks, "provider"> {
   providers: ReadonlyMap<string, Provider>;
 }
 
-/** Throws the first refusal, naming its field. Asks nobody. */
+/** Throws the first refusal, which names its field. Calls no provider. */
 export function checkCandidates({ providers, ...checks }: CandidateChecks, spec: RunSpec): void {
   checkFurtherMachines(providers, spec);
   for (let index = 0; index < candidateCount(spec); index++) {
@@ -33,7 +33,7 @@ const refusal = (field: string, what: string, why: string): SvcError => {
   return new SvcError(error.code, error.data, { errors: [{ field: `spec.${field}`, message: error.message }] });
 };
 
-/** Rules for further machines only mean something where machines are rented. */
+/** Refuses rules for further machines if one of the providers rents no machines. */
 function checkFurtherMachines(providers: ReadonlyMap<string, Provider>, spec: RunSpec): void {
   const names = spec.candidates?.map(({ provider }) => provider) ?? [spec.provider];
   const fixed = names.findIndex((name) => providers.get(name)?.info.capabilities.bills === false);
@@ -45,7 +45,7 @@ function checkFurtherMachines(providers: ReadonlyMap<string, Provider>, spec: Ru
     throw refusal("wait_for_capacity_minutes", "Waiting for capacity", why);
 }
 
-/** A cap that nobody can hold would look like one that is held. */
+/** Refuses a cap for a provider that reports no prices: svc could not enforce it. */
 function checkCap(provider: Provider | undefined, candidate: Candidate): void {
   if (candidate.price_cap === undefined || provider?.info.capabilities.reports_price !== false) return;
   throw refusal(
@@ -55,7 +55,10 @@ function checkCap(provider: Provider | undefined, candidate: Candidate): void {
   );
 }
 
-/** Names the candidate's field where it has that field. `nodes` and the like are the run's: then its provider contradicts them. */
+/**
+ * Renames the field of a refusal to the candidate's, if the candidate sets it. A field such as `nodes` belongs to the
+ * run: then the candidate's provider is named, because it contradicts the run.
+ */
 function ofCandidate(e: unknown, index: number, candidate: Candidate): unknown {
   if (!(e instanceof SvcError) || e.errors === undefined) return e;
   const errors = e.errors.map(({ field, message }) => {

@@ -38,9 +38,9 @@ export interface NewJob {
 export type EventBody = JobEvent extends infer E ? (E extends JobEvent ? Omit<E, "at"> : never) : never;
 export type SendResult = { accepted: boolean; state: string };
 
-/** Where a job is in its list of placements. */
+/** A job's position in its list of placements. */
 export type PlacementNow = Pick<JobContext, "candidate" | "on_demand" | "searching_since" | "refusals"> & {
-  /** Number of the placement that is open, or was the last; 0 before the first. */
+  /** Number of the open placement, else of the last one; 0 before the first. */
   n: number;
   /** Whether candidates are searched for a machine in `waiting`. */
   searches: boolean;

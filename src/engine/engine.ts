@@ -214,19 +214,19 @@ export class Engine {
     }
   }
 
-  /** A job that no event has reached in this process; undefined where it is over, or cannot be loaded. */
+  /** Loads a job that no event has reached in this process; undefined if the job has ended, or cannot be loaded. */
   #committed(jobId: string): Live | undefined {
     const row = this.store.job(jobId);
     if (row === undefined || row.state === "terminal" || row.parked !== null) return undefined;
     const loaded = loadStored(row.version, row.snapshot);
     if (!loaded.ok) return undefined;
     const live = { id: row.id, seq: row.seq, snapshot: jobMachine.resolveState(loaded.snapshot) };
-    // Within a transaction the row may be one that is rolled back.
+    // A row read within a transaction may be rolled back, so it is not cached.
     if (!loaded.migrated && !this.store.db.inTransaction) this.#live.set(jobId, live);
     return live;
   }
 
-  /** Where the job stands in its list of placements. */
+  /** The job's position in its list of placements. */
   placement(jobId: string): PlacementNow {
     return placementNow(this.store, jobId, (this.#live.get(jobId) ?? this.#committed(jobId))?.snapshot.context);
   }

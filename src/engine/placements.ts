@@ -1,4 +1,4 @@
-// The rows of placements, written in the transaction of the transition that opens or closes one, and where a job stands among them.
+// Writes the rows of placements, in the transaction of the transition that opens or closes one, and reads a job's position among them.
 
 import { candidateSpec } from "../domain/candidates.ts";
 import type { JobContext } from "../machines/job-context.ts";
@@ -9,7 +9,7 @@ import type { EngineStore } from "../store/engine-store.ts";
 import type { PlacementNow } from "./engine-options.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** @param seq of the journal entry that opens it. */
+/** @param seq number of the journal entry that opens the placement. */
 export function openPlacement(tx: Transaction, jobId: string, seq: number, open: OpenPlacement): void {
   const job = tx.store.job(jobId);
   if (!job) return;
@@ -40,13 +40,13 @@ export function closePlacement(tx: Transaction, jobId: string, close: ClosePlace
   tx.feed(jobId, "notice", { level: "warning", message: `${why}svc now looks for another machine for this run.` });
 }
 
-/** @param context of a job that is live; undefined for one that is over or parked. */
+/** @param context the context of a live job; undefined if the job has ended or is parked. */
 export function placementNow(store: EngineStore, jobId: string, context: JobContext | undefined): PlacementNow {
   if (context !== undefined) {
     const { placement: n, candidate, on_demand, searching_since, refusals, rules } = context;
     return { n, candidate, on_demand, searching_since, refusals, searches: rules.searches, mayGoOn: mayGoOn(context) };
   }
-  // The snapshot of a parked job may be of any shape; the table has what its placement was.
+  // The snapshot of a parked job may have any shape, so its placement is read from the table.
   const last = store.lastPlacement(jobId);
   return {
     n: last?.n ?? 0,

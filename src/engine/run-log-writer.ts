@@ -42,7 +42,7 @@ export interface StorySinkOptions {
   hint: (hint: FeedHint) => void;
 }
 
-/** Each placement reads another machine's log, from its beginning. */
+/** The log of each placement comes from another machine and starts at 0, so it is a stream of its own. */
 const streamOf = (stream: string, placement: number): string => (placement <= 1 ? stream : `${stream}@${placement}`);
 
 type Part = Parameters<RunLogWriter["append"]>[0];
@@ -86,7 +86,7 @@ export class DurableStorySink implements RunLogWriter {
 
   async seam(jobId: string, text: string): Promise<void> {
     const from = this.cursor(jobId, 0, "seam");
-    // A step that is repeated has written it.
+    // A repeated step has already written this line.
     if (from.sourceOffset > 0) return;
     const to = { ...from, sourceOffset: 1 };
     const times = [{ offset: 0, atMs: this.#o.engine.clock.now() }];

@@ -1,4 +1,4 @@
-// A timer that the machine asks for, as a row.
+// Stores a timer that the job machine requests, as a row.
 
 import type { SetTimer } from "../machines/effects.ts";
 import { specOf } from "../schemas/stored-spec.ts";
@@ -6,7 +6,7 @@ import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import { timerEvent } from "./journal.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** @returns when it is due, in milliseconds since the epoch; null where none is wanted, or an earlier one stands. */
+/** @returns its due time in milliseconds since the epoch; null if no timer is requested, or an earlier one is already set. */
 export function setTimer(tx: Transaction, jobId: string, wanted: SetTimer, state: string): number | null {
   const { timer, after_ms, at_most } = wanted;
   if (after_ms <= 0) return null;

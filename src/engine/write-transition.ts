@@ -1,4 +1,4 @@
-// One transition as rows: the journal entry, and the job's row moved on by compare-and-set.
+// Writes one transition: the journal entry, and the new state of the job's row by compare-and-set.
 
 import type { JobContext, JobEvent } from "../machines/job-context.ts";
 import { JOB_MACHINE_VERSION } from "../machines/job-machine.ts";
@@ -8,7 +8,7 @@ import type { Snapshot } from "./fold.ts";
 import { fingerprint } from "./journal.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** Throws `stale_writer` when somebody else moved the job on. */
+/** Throws `stale_writer` if another process has changed the job meanwhile. */
 export function writeTransition(
   tx: Transaction,
   before: Pick<JobRow, "id" | "seq" | "state">,

@@ -130,7 +130,7 @@ export const RUNS = {
     message: (d) => `The run was idle for ${d.minutes} minutes (${d.why}) and was ended; checkpoints were collected.`,
     hint: `${RELEASED} Raise idle_timeout_minutes, or set it to 0 to turn the watchdog off.`,
   }),
-  /** `why`: the message of the failure that came back. */
+  /** `why`: the message of the repeated failure. */
   no_progress: entry<{ why: string }>({
     status: 500,
     exit: 1,

@@ -14,13 +14,13 @@ export interface SetTimer {
   at_most?: true;
 }
 
-/** A placement begins: from now on the spec is its candidate's. */
+/** Opens a placement: from now on its candidate's spec applies. */
 export interface OpenPlacement {
   placement: number;
   candidate: number;
   on_demand: boolean;
 }
-/** A placement is over: nothing of its machines is left. */
+/** Closes a placement whose machines are all gone. */
 export interface ClosePlacement {
   placement: number;
   outcome: Outcome | null;
@@ -28,7 +28,7 @@ export interface ClosePlacement {
   error: JobError | null;
   exit_code: number | null;
   checkpoint: string | null;
-  /** Whether another one follows. */
+  /** Whether another placement follows. */
   goes_on: boolean;
 }
 

@@ -27,7 +27,7 @@ export interface PlacementRules {
   falls_back: boolean;
 }
 
-/** One placement, whatever becomes of it. */
+/** The rules of a job that has one placement, whatever its outcome. */
 export const NO_FURTHER_PLACEMENTS: PlacementRules = {
   searches: false,
   retry_max: 0,
@@ -40,7 +40,7 @@ export const NO_FURTHER_PLACEMENTS: PlacementRules = {
 export interface JobInput {
   job_id: string;
   nodes: number;
-  /** Milliseconds of running, over all placements, after which the run is ended; null for no limit. */
+  /** Limit of the time in `running`, summed over all placements, in milliseconds; null for no limit. */
   max_runtime_ms: number | null;
   /** Absent in journals of machine versions before 3. */
   rules?: PlacementRules;
@@ -54,7 +54,7 @@ export interface PlacementFailure {
   step: StepName;
 }
 
-/** A candidate that had no machine, and in whose words. */
+/** A candidate that had no machine, with its provider's reason. */
 export interface Refusal {
   candidate: number;
   at: number;
@@ -66,25 +66,25 @@ export interface JobContext {
   job_id: string;
   max_runtime_ms: number | null;
   rules: PlacementRules;
-  /** Number of the placement that is open or was the last; 0 before the first. */
+  /** Number of the open placement, else of the last one; 0 before the first. */
   placement: number;
-  /** Index of the candidate of this placement, or of the next one while waiting; null while one is searched for. */
+  /** Index of this placement's candidate, or of the next one's while the job waits; null during a search. */
   candidate: number | null;
-  /** Whether spot machines are no longer used. */
+  /** Whether the job uses only machines on demand from now on. */
   on_demand: boolean;
   /** Start of the current search for a machine; null while the job holds one. */
   searching_since: number | null;
   /** The candidates that had no machine in this search, each with its last error. */
   refusals: Refusal[];
   failure: PlacementFailure | null;
-  /** The newest complete checkpoint at home, told while the machine was released. */
+  /** The newest complete checkpoint at home, reported during the release of the machine. */
   checkpoint: string | null;
   /** Placements that followed a failure; preemptions are counted apart. */
   retries: number;
   preemptions: number;
-  /** By `<failure> <step>` of earlier placements: the newest complete checkpoint there was then. */
+  /** Keys are `<failure> <step>` of earlier placements; each value is the newest complete checkpoint at that time. */
   seen: Record<string, string | null>;
-  /** Milliseconds in `running` of earlier placements, and since when it runs now. */
+  /** Milliseconds of earlier placements in `running`, and the start of the present time in `running`. */
   ran_ms: number;
   running_since: number | null;
   nodes: NodeContext[];
@@ -119,7 +119,7 @@ export type JobEvent =
   /** `exit_code`: null if the end of the run was not observed. */
   | ({ type: "stream.done"; exit_code: number | null; error: JobError | null; failure?: Failure } & NodeDone)
   | ({ type: "collect.done"; exit_code: number | null } & NodeDone)
-  /** `checkpoint`: what a next placement would start from; null for nothing. Only node 0 tells it. */
+  /** `checkpoint`: the checkpoint from which a next placement would start, or null. Only node 0 reports it. */
   | ({ type: "terminate.done"; checkpoint?: string | null } & NodeDone)
   | ({ type: "step.failed"; step: StepName; node: number; error: JobError; failure?: Failure } & Base)
   | ({ type: "job.kill"; error: JobError } & Base)

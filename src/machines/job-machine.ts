@@ -100,7 +100,7 @@ export const jobMachine = setup({
     openPlacement: (_, _params: OpenPlacement) => {},
     closePlacement: (_, _params: ClosePlacement) => {},
 
-    /** The words of a search begin with it. */
+    /** Records the start of the search, from which its time is counted. */
     beginSearch: assign({
       searching_since: ({ context, event }) => context.searching_since ?? event.at,
     }),
@@ -146,7 +146,7 @@ export const jobMachine = setup({
       nodes: ({ context }) =>
         context.nodes.map((n) => (n.phase === "released" ? n : { ...n, phase: "collected" as const })),
     }),
-    /** `step`: of the state that ran out of time. */
+    /** `step`: the step of the state that timed out. */
     decide: assign({
       outcome: ({ context }, { outcome }: { outcome: Outcome; step?: StepName }) => context.outcome ?? outcome,
       error: ({ context, event }) => context.error ?? ("error" in event ? event.error : null),
@@ -216,7 +216,7 @@ export const jobMachine = setup({
           params: ({ context }) => ({ step: "place", nodes: context.candidate === null ? [0] : [] }),
         },
       ],
-      // A candidate that is known needs no search.
+      // A job that keeps its candidate needs no search.
       always: { guard: "isPlaced", target: "provisioning" },
       on: {
         "place.done": { target: "provisioning", actions: "markCandidate" },

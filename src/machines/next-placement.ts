@@ -7,13 +7,13 @@ import type { JobContext, PlacementFailure, Refusal } from "./job-context.ts";
 export type Next = { go: "search" | "again"; because: "refused" | "retry" | "preempted" };
 export type Decision = Next | "no_progress" | null;
 
-/** The next machine is another one, so the same failure says nothing about it. */
+/** Failures of one machine. They say nothing about the next machine, so they may repeat without progress. */
 const OF_ITS_MACHINE: ReadonlySet<Failure> = new Set<Failure>(["machine_unfit", "boot_failed"]);
 const RECOVERED: ReadonlySet<Failure> = new Set<Failure>(["machine_lost", "preempted"]);
 
 export const seenKey = ({ kind, step }: PlacementFailure): string => `${kind} ${step}`;
 
-/** @param checkpoint the newest complete one at home, by a name that no other has; null for none. */
+/** @param checkpoint unique name of the newest complete checkpoint at home; null if there is none. */
 export function nextPlacement(context: JobContext, checkpoint: string | null): Decision {
   const { outcome, failure, rules, seen } = context;
   if (outcome !== "failed" || failure === null) return null;
@@ -30,7 +30,7 @@ export function nextPlacement(context: JobContext, checkpoint: string | null): D
   return { go: rules.searches ? "search" : "again", because: preempted ? "preempted" : "retry" };
 }
 
-/** Whether another placement may follow, before it is known what is at home: then a kill still has something to prevent. */
+/** Whether another placement may follow, before the checkpoints at home are known. If so, a kill can still prevent it. */
 export const mayGoOn = (context: JobContext): boolean => nextPlacement(context, "any") !== null;
 
 const WORDS_MAX = 400;

@@ -14,7 +14,7 @@ export function placementRules(spec: RunSpec, rents: boolean): PlacementRules {
   const spots = Array.from({ length: count }, (_, index) => candidateSpec(spec, index).spot ?? "never");
   return {
     searches: count > 1 || (spec.wait_for_capacity_minutes ?? 0) > 0,
-    // Before the script ran, another host may do; after it, only what was saved makes another one worth its price.
+    // Before the script ran, another host may succeed. Later, another machine is worth its price only with a checkpoint.
     retry_max: spec.retry?.max ?? RETRIES_BY_DEFAULT,
     retry_on: spec.retry?.on ?? ["machine_unfit", "boot_failed"],
     recovers: spec.retry === undefined,

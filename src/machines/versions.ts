@@ -25,7 +25,7 @@ type Migration = (old: { value: unknown; context: Record<string, unknown> }) => 
 const migrations: Readonly<Record<number, Migration>> = {
   // Since 2, a kill shortens the time for collecting: the stored form is the same.
   1: (old) => old,
-  // Since 3, a job is a list of placements. One of before has a single placement, and no rules for another.
+  // Since version 3, a job is a list of placements. An older job has a single placement, and no rules for another.
   2: (old) => ({
     ...old,
     context: old?.context && {

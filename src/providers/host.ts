@@ -208,9 +208,9 @@ export interface Guard {
   stopSeconds: number;
 }
 
-/** What the gate is to test. */
+/** The order to the gate: which probes to run, and their limits. */
 export interface GateAsk {
-  /** For all of it. */
+  /** Limit of the whole gate. */
   seconds: number;
   /** Absolute path of the Python that scripts get. */
   python: string;
@@ -221,11 +221,11 @@ export interface GateAsk {
 
 /** The test of a machine (docs/internals/gate.md). Its processes end by themselves. */
 export interface MachineGate {
-  /** One that was started before goes on. */
+  /** Starts the gate. If it is already running, it goes on. */
   start(ask: GateAsk, signal: AbortSignal): Promise<void>;
   /**
-   * What it has found, once all of `need` have answered, nothing more is to come, or `waitMs` are over. `end` ends it then.
-   * `clockAheadMs`: by how much the machine's clock is ahead of ours.
+   * Returns the results so far, once all of `need` have answered, the gate has ended, or `waitMs` have passed. `end`
+   * then ends the gate. `clockAheadMs`: by how many milliseconds the machine's clock is ahead of ours.
    */
   look(
     how: { need: readonly ProbeName[]; waitMs: number; end: boolean },

@@ -1,4 +1,5 @@
-// What the gate (runner/svc_gate) answers. The machine is not trusted: every field is bounded, and one that is missing is unknown.
+// The results of the gate (runner/svc_gate). The machine is not trusted: every field has limits, and a missing field
+// counts as unknown.
 
 import { z } from "zod";
 
@@ -7,7 +8,7 @@ const count = z.int().min(0);
 const rate = z.number().min(0);
 const list = <T extends z.ZodType>(item: T) => z.array(item).max(64);
 
-/** What each probe measures. Null is unknown. */
+/** The result of each probe. Null means unknown. */
 const FOUND = {
   gpus: z.object({
     tool: z.boolean(),

@@ -34,7 +34,7 @@ export const STEP_NAMES = [
 
 export const MACHINE_STATES = ["intended", "unknown", "held", "releasing", "released"] as const;
 
-/** Why a placement ended without success. `exit:<code>` stands beside these for the script's own exit code. */
+/** Why a placement ended without success. In addition, `exit:<code>` stands for the script's own exit code. */
 export const FAILURES = [
   "no_machine",
   "machine_unfit",

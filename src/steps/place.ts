@@ -1,10 +1,10 @@
-// Looking for a candidate that has a machine to offer. It orders nothing, so nothing is billed while a job waits.
+// The place step: searches for a candidate whose provider offers a machine. It orders nothing, so nothing is billed while a job waits.
 //
-// W1. Every candidate is asked in every look, all at once. One that answers slowly holds up no other: after SLOW_MS whoever has an offer is
+// W1. Every look asks all candidates at once. A slow answer does not delay the others: after SLOW_MS a candidate with an offer is
 //     taken, in the order of `choose`.
 // W2. A candidate whose order was refused a moment ago is passed over for REFUSED_MS: its offers are what they were.
-// W3. When the time is up the error names every candidate with its last reason.
-// W4. Jobs that wait for the same thing share one question to the provider.
+// W3. If the search runs out of time, the error names every candidate with its last reason.
+// W4. Jobs that wait for the same offers share one request to the provider.
 
 import { hourly, messageOf, SvcError } from "../errors/index.ts";
 import { longDuration } from "../domain/long-duration.ts";
@@ -15,23 +15,23 @@ import { affordable } from "./provision.ts";
 import type { PlacedCandidate, Search, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 
-/** How long an answer is waited for while another candidate may be taken, and at most. */
+/** Time limit of an answer: SLOW_MS if another candidate has an offer, else ASK_MS. */
 const SLOW_MS = 4_000;
 const ASK_MS = 20_000;
-/** A job that asked for no waiting is looked at for so long. */
+/** Minimum time of a search, also for a job that may not wait. */
 export const SEARCH_MS_MIN = 60_000;
-/** Between two looks: short at first, for stock comes and goes; then at most once a minute, for a wait may last a week. */
+/** Delay between two looks: short at first, because stock comes and goes; later one minute, because a wait may last a week. */
 const LOOK_MS_MIN = 5_000;
 const LOOK_MS_MAX = 60_000;
 const REFUSED_MS = 30_000;
-/** Jobs that look at the same offers within this time see the same answer. */
+/** Jobs that request the same offers within this time receive the same answer. */
 const SHARED_MS = 5_000;
-/** Characters of each candidate's reason in the words for the timeline. */
+/** Maximum length of each candidate's reason in the timeline, in characters. */
 const WHY_MAX = 300;
 
 interface Look {
   candidate: PlacedCandidate;
-  /** Micro-dollars an hour of the cheapest machine within the cap; null where the provider tells no price. */
+  /** Micro-dollars an hour of the cheapest machine within the cap; null if the provider gives no price. */
   offer: { priceMicro: number | null } | null;
   why: string | null;
 }
@@ -46,7 +46,7 @@ interface Tried {
 
 type Offers = Awaited<ReturnType<Provider["listOffers"]>>;
 
-/** Questions that are under way or were answered just now. */
+/** Requests for offers that are under way or were answered within SHARED_MS. */
 class SharedOffers {
   readonly #now: () => number;
   readonly #asked = new Map<string, { at: number; offers: Promise<Offers> }>();
@@ -62,7 +62,7 @@ class SharedOffers {
     const key = JSON.stringify([spec.provider, gpus, region, min_vram_gb, disk_gb, nodes, image, spot, price_cap]);
     let asked = this.#asked.get(key);
     if (!asked) {
-      // Not the signal of one step: its end must not take the answer from the others.
+      // The request ignores the signal of the step that started it: other steps wait for the same answer.
       asked = { at, offers: provider.listOffers(spec, AbortSignal.timeout(ASK_MS)) };
       asked.offers.catch(() => undefined);
       this.#asked.set(key, asked);
@@ -75,7 +75,7 @@ export function placeStep(ports: StepPorts): StepDefinition {
   const shared = new SharedOffers(ports.now);
   return {
     name: "place",
-    // Its own end is the deadline of the search; what else fails is tried again.
+    // Only the deadline of the search ends this step; any other failure is retried.
     retry: { attemptsMax: Number.MAX_SAFE_INTEGER, delayMsMin: 1_000, delayMsMax: 30_000 },
     attemptMs: 2 * ASK_MS,
     async run(context: StepContext): Promise<StepDone | StepLater> {
@@ -110,7 +110,7 @@ export function placeStep(ports: StepPorts): StepDefinition {
   };
 }
 
-/** A tenth of the time that it has lasted, within limits. */
+/** The delay before the next look: a tenth of the search's time so far, within limits. */
 const waitMs = (lastedMs: number): number => Math.round(Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, lastedMs / 10)));
 
 const whyOf = (tried: readonly Tried[]): string =>
@@ -128,7 +128,10 @@ const timeIsUp = (tried: readonly Tried[], waitedMs: number): SvcError =>
     { retry: "never" },
   );
 
-/** The answers that count: those that decide, and where none does within SLOW_MS, those that have come. */
+/**
+ * Asks all candidates. Returns the answers that have come when the choice is decided, or after SLOW_MS; without an
+ * offer by then, it waits for the first one up to ASK_MS.
+ */
 async function lookAll(
   ports: StepPorts,
   shared: SharedOffers,
@@ -144,7 +147,7 @@ async function lookAll(
   const until = (isEnough: () => boolean): Promise<unknown> =>
     Promise.race([all, ...answers.map((answer) => answer.then(() => (isEnough() ? undefined : all)))]);
   const hasOffer = (look: Look | undefined): boolean => look !== undefined && look.offer !== null;
-  /** In order, the first that has an offer is taken once those before it have said that they have none. */
+  /** With `in_order`, the choice is decided once a candidate has an offer and all candidates before it have none. */
   const isDecided = (): boolean =>
     choose === "in_order" &&
     hasOffer(candidates.map(({ index }) => answered.get(index)).find((look) => look === undefined || hasOffer(look)));
@@ -173,7 +176,7 @@ async function within(ports: StepPorts, work: Promise<unknown>, ms: number, sign
   await Promise.race([work, ports.pause(ms, stop)]).finally(() => over.abort());
 }
 
-/** The look that is taken; null where none has an offer. */
+/** The chosen candidate's look; null if no candidate has an offer. */
 function chosen(looks: readonly Look[], choose: Search["choose"]): Look | null {
   const able = looks.filter(({ offer }) => offer !== null).toSorted((a, b) => a.candidate.index - b.candidate.index);
   if (choose === "in_order") return able[0] ?? null;

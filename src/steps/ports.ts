@@ -67,7 +67,7 @@ export interface Ledger {
   open(jobId: string, node: number): LedgerEntry[];
   /** Ordinal for the next order of the node. */
   nextOrdinal(jobId: string, node: number): number;
-  /** How many orders of the node this provider was ever sent. */
+  /** The number of orders for the node that this provider has ever received. */
   ordered(jobId: string, node: number, provider: string): number;
   /** Must resolve before the create request leaves. */
   intend(order: Intent): Promise<void>;
@@ -114,7 +114,7 @@ export interface RunLogWriter {
   checkpoints(jobId: string, files: CheckpointFile[], removed?: readonly string[]): Promise<void>;
   /** Writes svc's own lines before the run's first output; does nothing if the log has begun. */
   preface(jobId: string, lines: readonly string[]): Promise<void>;
-  /** A line of svc's own between two placements, once for each placement. */
+  /** Writes a line of svc into the log between two placements, once for each placement. */
   seam(jobId: string, text: string): Promise<void>;
   notice(jobId: string, level: "info" | "warning", message: string): Promise<void>;
   /** Sends the idle watchdog's verdict to the machine. */
@@ -130,14 +130,14 @@ export type OrphanPorts = Omit<
 export interface StepPorts {
   installationId: string;
   now: () => number;
-  /** Also of a job without an open placement: then its spec is that of the last one, or of its first candidate. */
+  /** Without an open placement, the spec is that of the last placement, else of the first candidate. */
   facts(jobId: string): JobFacts;
   search(jobId: string): Search;
   /** Whether an order that finds no machine leaves other candidates, or time to wait. */
   searches(jobId: string): boolean;
   /** The checkpoint from which another placement would start, by a unique name; null if none would follow or no checkpoint exists. */
   checkpoint?: (jobId: string) => Promise<string | null>;
-  /** By the clock of the control plane; rejects with the signal's reason where that comes first. */
+  /** Waits by the clock of the control plane; rejects with the signal's reason if the signal comes first. */
   pause(ms: number, signal?: AbortSignal): Promise<void>;
   provider(name: string): Provider;
   ledger: Ledger;

@@ -32,7 +32,7 @@ export function terminateStep(ports: StepPorts): StepDefinition {
     async run({ jobId, node, effectId, signal }: StepContext): Promise<StepDone | StepLater> {
       const entries = ports.ledger.open(jobId, node);
       const waits = await each(entries, async (entry) => {
-        // An order is proven closed where it was made, whatever the job uses by now.
+        // Only the provider that received an order can prove it closed; the job may use another provider by now.
         const provider = ports.provider(entry.provider);
         const { owns_machine } = provider.info.capabilities;
         const isLeft = owns_machine || entry.handle === null || (await leave(provider, entry.handle, signal));

@@ -9,10 +9,10 @@ export const SCHEMA_0007: readonly string[] = [
     region TEXT, spot TEXT NOT NULL CHECK (spot IN ('never','prefer','only')), opened_at INTEGER NOT NULL, closed_at INTEGER, outcome TEXT,
     failure TEXT, step TEXT, error TEXT, exit_code INTEGER, checkpoint TEXT, resumed_from TEXT, goes_on INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (job_id, n)) STRICT, WITHOUT ROWID`,
-  // Jobs of before have one placement; its journal begins with the job's.
+  // Earlier jobs have one placement, which begins with the job's first journal entry.
   `INSERT INTO placement (job_id, n, candidate, seq, provider, gpus, spot, opened_at, closed_at, outcome, error, exit_code)
     SELECT id, 1, 0, 1, provider, gpus, 'never', created_at, ended_at, CASE WHEN state = 'terminal' THEN status END, error, exit_code FROM job`,
-  // Of which placement a machine is or was.
+  // The placement that ordered a machine.
   `ALTER TABLE machine ADD COLUMN placement INTEGER NOT NULL DEFAULT 1`,
   // Whether the provider may take it back.
   `ALTER TABLE machine ADD COLUMN spot INTEGER NOT NULL DEFAULT 0`,

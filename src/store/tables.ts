@@ -92,21 +92,21 @@ export interface Tables {
     account: string | null;
     /** Number of the placement that ordered it. */
     placement: number;
-    /** 1 where the provider may take it back. */
+    /** 1 if the provider may take it back. */
     spot: number;
   };
   placement: {
     job_id: string;
     n: number;
     candidate: number;
-    /** Of the journal entry that opened it. */
+    /** Number of the journal entry that opened it. */
     seq: number;
     provider: string;
     gpus: string;
     region: string | null;
     spot: "never" | "prefer" | "only";
     opened_at: number;
-    /** When every machine of it was proven gone. */
+    /** The time at which all its machines were proven gone. */
     closed_at: number | null;
     outcome: string | null;
     failure: string | null;
@@ -116,9 +116,9 @@ export interface Tables {
     exit_code: number | null;
     /** The newest complete checkpoint at home when it closed. */
     checkpoint: string | null;
-    /** JSON of the checkpoint that its script was given, or null. */
+    /** JSON of the checkpoint that its script received, or null. */
     resumed_from: string | null;
-    /** 1 where another placement followed. */
+    /** 1 if another placement followed. */
     goes_on: number;
   };
   feed: { seq: Generated<number>; job_id: string | null; at: number; type: string; data: string };

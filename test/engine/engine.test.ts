@@ -60,7 +60,7 @@ describe("a new job", () => {
     expect(h.row().state).toBe("terminating");
     await terminate.done();
     expect(h.row()).toMatchObject({ state: "terminal", status: "succeeded", exit_code: 0 });
-    // A job with one candidate and no waiting looks for no place.
+    // A job with one candidate and no waiting skips the step `place`.
     expect(h.story()).toEqual(STEP_NAMES.filter((step) => step !== "place").map((step) => `${step} 1 succeeded`));
     expect(h.folds()).toBe(true);
     expect(h.store.timers()).toEqual([]);

@@ -1,5 +1,5 @@
-// GPUs for machines that have none: an nvidia-smi, a CUDA driver library and a torch that answer what a test tells them to. Nothing of
-// the product knows about them; a machine finds them by the variables that `env` gives its sessions.
+// Fake GPUs for machines without real ones: an nvidia-smi, a CUDA driver library and a torch whose answers the test
+// sets. The product does not know about them; a machine finds them by the variables that `env` adds to its sessions.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ export interface FakeGpu {
 
 const RTX4090: FakeGpu = { name: "NVIDIA GeForce RTX 4090", memory_mib: 24_564 };
 
-/** cuInit returns the number in the file; a file that holds `hang` is waited on for ever. */
+/** cuInit returns the number in the file; if the file holds `hang`, cuInit waits for ever. */
 const LIBCUDA = `#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,9 @@ int cuDeviceGetCount(int *count) { *count = value("cucount", 1); return 0; }
 int cuGetErrorName(int code, const char **name) { *name = code == 999 ? "CUDA_ERROR_UNKNOWN" : "CUDA_ERROR"; return 0; }
 `;
 
-/** What the test of the gate calls, and no more. Products are right and immediate unless the test says otherwise. */
+/**
+ * Has only the functions that the gate's test calls. Products are right and immediate unless the test says otherwise.
+ */
 const TORCH = `import json, os, time
 _told = json.load(open(os.path.join(os.environ["FAKE_GPUS"], "torch.json")))
 bfloat16 = "bf16"
@@ -103,7 +105,7 @@ export class FakeGpus {
     };
   }
 
-  /** The nvidia-smi of a machine with these. */
+  /** Installs the nvidia-smi of a machine with these GPUs. */
   show(gpus: readonly FakeGpu[]): void {
     const rows = (each: (gpu: FakeGpu, i: number) => string): string =>
       gpus.map((gpu, i) => `echo '${each(gpu, i)}'`).join("\n");
@@ -121,12 +123,12 @@ export class FakeGpus {
 esac`);
   }
 
-  /** An nvidia-smi of its own. */
+  /** Installs this script as nvidia-smi. */
   smi(script: string): void {
     writeFileSync(join(this.#bin, "nvidia-smi"), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   }
 
-  /** A driver library: what cuInit returns, or that it hangs or crashes. Needs a C compiler. */
+  /** Installs a driver library whose cuInit returns `init`, hangs or crashes. Needs a C compiler. */
   cuda(how: { init?: number | "hang" | "crash"; version?: number; count?: number } = {}): void {
     const source = join(this.folder, "cuda.c");
     writeFileSync(source, LIBCUDA);

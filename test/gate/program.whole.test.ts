@@ -42,7 +42,7 @@ function started(ask: { probes: readonly ProbeName[]; seconds?: number; index?: 
   return child;
 }
 
-/** The lines that it prints until its end, by probe. */
+/** Runs the gate to its end and returns its lines by probe. */
 async function measured(ask: Parameters<typeof started>[0]): Promise<GateAnswers> {
   const child = started(ask);
   let [out, err] = ["", ""];
@@ -58,7 +58,7 @@ async function measured(ask: Parameters<typeof started>[0]): Promise<GateAnswers
   return answersOf({ results: lines.slice(0, -1) as never });
 }
 
-/** The process group of a process that lives; zombies are in none. */
+/** The process group of a living process; null for a zombie or no process. */
 function groupOf(pid: string): number | null {
   try {
     const [state, , group] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
@@ -145,7 +145,7 @@ describe("CUDA", () => {
     gpus.torch();
     const answers = await measured({ probes: ["cuda", "gpus", "torch_found", "torch"], seconds: 2 });
     expect(answers).toMatchObject({ cuda: { late: true }, gpus: { ok: {} } });
-    // What hangs in CUDA must not be loaded further.
+    // A GPU that hangs in CUDA must not get further work.
     expect(answers.torch).toBeUndefined();
   });
 });
@@ -158,7 +158,7 @@ it("A GPU that multiplies wrongly or slowly shows, and so does a sum over severa
   const bad = await measured({ probes });
   expect(bad.torch).toMatchObject({ ok: { gpus: [{ right: false }, { right: false }], all_reduce: { right: false } } });
   const slow = bad.torch && "ok" in bad.torch ? (bad.torch.ok.gpus[0]?.tflops ?? 0) : 0;
-  // 0.2 s for 1.1 Tflop, whatever else the computer does.
+  // The calculation takes 0.2 s (1.1 Tflop), whatever else the computer does.
   expect(slow).toBeLessThan(6);
   gpus.torch({ count: 2, nccl_error: "NCCL error: unhandled system error" });
   expect((await measured({ probes })).torch).toMatchObject({

@@ -103,7 +103,7 @@ export interface Visit {
   actions: Actions;
 }
 
-/** A search that is refused again and again ends by the clock of its step: the walk has to end before. */
+/** Only the clock of its step ends a search that is refused again and again, so the walk stops after so many placements. */
 const PLACEMENTS_MAX = 1;
 
 const visited = new Map<string, Visit[]>();

@@ -1,4 +1,4 @@
-// The gate over a real sshd: the agent starts it, answers with what there is, and leaves nothing of it behind.
+// The gate over a real sshd: the agent starts it, returns its results so far, and leaves nothing of it behind.
 // @module-tag needs/sshd
 // @module-tag needs/cc
 
@@ -25,7 +25,7 @@ afterEach(async () => {
 const open = () => remoteGate(machine.link(), () => gate.text, machine.base);
 const ask = (...probes: ProbeName[]) => ({ seconds: 20, python, probes });
 
-/** Processes that have the machine's GPUs in their environment and are no agent. */
+/** The gate's processes: those with the machine's GPUs in their environment, except the agent. */
 function testing(): string[] {
   return readdirSync("/proc").filter((pid) => {
     try {

@@ -1,4 +1,4 @@
-// Looking for a candidate, over providers in memory that answer late, refuse, or have nothing.
+// The place step, with providers in memory that answer late, refuse, or have no offer.
 
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
@@ -33,7 +33,7 @@ const priced = (usd: number): Offer[] => [{ id: "x", priceMicro: usd * 1e6 }];
 const has = (name: string, offers: Offer[]): void => void (clouds[name]!.offers = offers);
 const slow = (name: string): void => void (clouds[name]!.before = () => new Promise(() => undefined));
 
-/** Answers of the step while the clock is moved. */
+/** The answers of the step while the clock advances. */
 async function placed(step: StepDefinition = placeStep(rent.ports), advanceMs = 0) {
   const running = rent.run(() => step);
   running.catch(() => undefined);

@@ -17,7 +17,7 @@ export class Rent {
   readonly ledger: DurableLedger;
   readonly ports: StepPorts;
   spec: RunSpec = RunSpec.parse({ entrypoint: "train.py", provider: "podhost" });
-  /** What a job that waits looks among. */
+  /** The candidates of a waiting job. */
   search: Search = { candidates: [], choose: "in_order", since: 0, waitMs: 0, refusals: [] };
   searches = false;
   controller = new AbortController();

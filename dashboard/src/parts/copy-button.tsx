@@ -12,7 +12,8 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // Without a secure context there is no clipboard: select the text so that the person can copy it.
+      // Browsers offer the clipboard only in a secure context. Otherwise select the text so that the person can copy
+      // it.
       const range = document.createRange();
       const shown = document.getElementById(`copy-${text}`);
       if (shown) range.selectNodeContents(shown);

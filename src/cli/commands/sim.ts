@@ -32,7 +32,7 @@ interface SimModule {
   }>;
 }
 
-/** What a run may have to outlive. Each is a fault of the simulators, whose measure is the number times `scale`. */
+/** Troubles that a run may have to survive. Each is a fault of the simulators, whose size is the flag's number times `scale`. */
 const TROUBLES = [
   {
     flags: "--scarce <seconds>",

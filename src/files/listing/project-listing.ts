@@ -102,7 +102,7 @@ class Listing {
   #last: LastFolder = { prefix: "", folder: null, takesAll: takesNone };
   readonly #odd: string[] = [];
   readonly #slices = new Slices();
-  /** What git does not track, until all that it tracks is known. */
+  /** Files that git does not track, kept until all tracked files are known. */
   #untracked: string[] = [];
   #beyond = 0;
 

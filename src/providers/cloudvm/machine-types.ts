@@ -98,7 +98,7 @@ const ALL_ZONES: Readonly<Record<string, string>> = Object.values<TableEntry>(TA
 export const CURRENT_FAMILIES: readonly string[] = TABLE.images.families;
 
 /**
- * The machine for a spec. Throws with the field named where there can be none. Asks nobody.
+ * The machine for a spec, without asking the provider. Throws an error that names the field if no machine type fits.
  * @param spot whether this order is for a machine that may be taken back; of a run that does not say (`spec.spot`), the setting decides
  */
 export function planFor(spec: RunSpec, settings: Settings, spot = spec.spot === "only"): MachinePlan {

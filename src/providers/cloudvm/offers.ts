@@ -9,7 +9,8 @@ const spotChoicesOf = ({ spot }: RunSpec): readonly boolean[] =>
   spot === "prefer" ? [true, false] : spot === "only" ? [true] : [false];
 
 /**
- * Best first. Where both kinds will do, the spot machines of all zones come before those on demand: there are no prices to compare.
+ * The offers, best first. If the spec allows both kinds, the spot machines of all zones come before those on demand,
+ * because their prices are unknown.
  * @param asked the zone that the owner named, if any
  */
 export const offersIn = (zones: readonly string[], asked: string | null, spec: RunSpec, settings: Settings): Offer[] =>

@@ -1,7 +1,8 @@
-// What is bid for an interruptible machine. The search makes such an offer of each machine that is rented on demand.
+// The bid for an interruptible machine. The search turns each offer on demand into such an offer as well.
 //
 // B1. The bid is the least one that the marketplace takes now, and a tenth more, so that the next small rise does not end the run.
-// B2. It is never above the same machine's price on demand, nor, with its disk, above the cap. Where the least bid is, there is no offer.
+// B2. It is never above the same machine's price on demand, nor, with its disk, above the cap. If the least bid already
+//     exceeds one of them, the machine is not offered as a bid.
 
 import { priceMicroOf } from "../../domain/money.ts";
 import { dollars } from "../../errors/dollars.ts";
@@ -15,7 +16,7 @@ const STEP_MICRO = 100;
 const LEAST_MICRO = 1_000;
 const MOST_MICRO = 128_000_000;
 
-/** The same machine as a bid; null where there can be none. Prices are those of the whole machine. */
+/** The same machine as a bid; null if no bid is possible (B2). Prices are those of the whole machine. */
 export function bidFor(offer: Offer, row: OfferRow, capUsd: number | null): Offer | null {
   const leastMicro = priceMicroOf(row.min_bid);
   if (leastMicro === null || offer.priceMicro === null) return null;

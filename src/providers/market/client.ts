@@ -1,4 +1,4 @@
-// The marketplace's API: one method per call, paced by the provider's limits. There is no vendor library for it.
+// The marketplace's API: one method per call, paced by the provider's limits. It has no vendor library.
 //
 // C1. Each endpoint has its own minimum interval between two calls; an early call waits here, not there.
 // C2. After 429 an idempotent call waits and is retried. A create call is not retried here. A read is also retried

@@ -1,8 +1,9 @@
 // Searches for offers, and validates the results.
 //
-// S1. Filters are wishes: every number is looked at again in the answer. What was asked for and is not there is not an offer.
+// S1. The provider may ignore filters, so every number is checked again in the answer. A row that lacks a requested
+//     property is not an offer.
 // S2. A price that is not a finite number of 0 or more is no price, and without a price there is no offer.
-// S3. Whatever can be rented on demand can be bid for, and its row names the least bid: one search serves both.
+// S3. Each machine on demand also accepts bids, and its row gives the least bid, so one search serves both.
 
 import { idOf } from "../../domain/endpoint.ts";
 import { priceMicroOf } from "../../domain/money.ts";
@@ -82,7 +83,7 @@ export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown
     duration: { gte: wish.seconds },
     ...(wish.cuda === null ? {} : { cuda_max_good: { gte: Number(cudaText(wish.cuda)) } }),
     ...(wish.countries === null ? {} : { geolocation: { in: wish.countries } }),
-    // What costs more than the cap on demand may cost less as a bid.
+    // A machine above the cap on demand may be below it as a bid, so only runs without spot filter by price.
     ...(withCap && wish.capUsd !== null && wish.spot === "never" ? { dph_total: { lte: wish.capUsd } } : {}),
     order: [["dph_total", "asc"]],
     limit: LIMIT,
@@ -165,7 +166,7 @@ export function offersOf(rows: readonly OfferRow[], wish: Wish): Offer[] {
 
 const shown = (row: OfferRow): string => `dph_total is ${JSON.stringify(row.dph_total ?? null)?.slice(0, 40)}`;
 
-/** The search criteria as text, for a person who wonders why there is no offer. */
+/** The search criteria as text, for a person who wonders why the search found no offer. */
 const wordsOf = (wish: Wish): string =>
   [
     `${wish.count} × ${wish.names.join(" or ")} on a verified host`,

@@ -37,7 +37,7 @@ export class BootLog {
     this.#now = now;
   }
 
-  /** Why a starting pod will not come up; null if there is no sign of that. */
+  /** The reason why a starting pod will not become ready; null if nothing indicates that. */
   async verdict(pod: Pod, signal: AbortSignal): Promise<BootVerdict | null> {
     if (pod.id === null) return null;
     const now = this.#now();

@@ -144,8 +144,8 @@ export class GraphqlApi implements PodApi {
   }
 
   /**
-   * This list is documented as complete. An answer that hints at more counts as incomplete, and there is no way to the
-   * rest here.
+   * This list is documented as complete. An answer that hints at more counts as incomplete, and the rest cannot be read
+   * here.
    */
   list(): Promise<List<Pod>> {
     return readList({

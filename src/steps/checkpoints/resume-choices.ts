@@ -59,7 +59,9 @@ export class Resumes {
     return this.#read(jobId, this.#placementOf(jobId))?.files ?? [];
   }
 
-  /** Throws `resume_unavailable` if there is no checkpoint to resume from. */
+  /**
+   * Chooses the checkpoint to resume from. Throws `resume_unavailable` if the job or a complete checkpoint is missing.
+   */
   async check(from: string): Promise<Resume> {
     if (this.#specOf(from) === null)
       throw new SvcError("resume_unavailable", { job: from, why: "there is no such job" });
@@ -105,7 +107,7 @@ export class Resumes {
   }
 
   async #choose(jobId: string, placement: number): Promise<Resume | null> {
-    // A job that has saved nothing of its own stands for the one that it was resumed from.
+    // For a job that has saved no checkpoint, the job that it resumed from is searched.
     const from = placement > 1 ? jobId : this.#specOf(jobId)?.resume_from;
     if (from === undefined) return null;
     const before = this.#read(jobId, placement);

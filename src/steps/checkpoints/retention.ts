@@ -1,9 +1,9 @@
 // Decides which complete checkpoints stay on this computer (`keep_checkpoints` of a run).
 //
 // KC1. The newest complete checkpoint always stays, and so does one that cannot be judged: without a step, or a value of the metric.
-// KC2. Only complete checkpoints are removed: what is still coming, and files that belong to none, stay.
-// KC3. What is removed is written down first, so that it is not downloaded again while the machine still has it. A version that is saved
-//      under the same name later counts as a new one.
+// KC2. Only complete checkpoints are removed: incomplete ones, and files that belong to no checkpoint, stay.
+// KC3. Each removal is recorded first, so that the file is not downloaded again while the machine still has it. A
+//      version that is saved under the same name later counts as a new one.
 // KC5. On several nodes, node 0 chooses, and the others remove what it has removed: a checkpoint is of use only with the shards of all. One
 //      that another node still has to download counts as incomplete, so an earlier one stays until then.
 // KC4. Another run that resumes from a checkpoint has hard links of its own to it.
@@ -37,7 +37,7 @@ export interface KeepRules {
 const DROPPED = ".svc-dropped.json";
 const Dropped = z.array(z.object({ name: z.string(), path: z.string(), size: z.number(), mtime_ms: z.number() }));
 type Dropped = z.infer<typeof Dropped>;
-/** Beside those of node 0: the names that it has removed, for the other nodes (KC5). */
+/** The file next to node 0's checkpoints that lists what node 0 has removed, for the other nodes (KC5). */
 const REMOVED = ".svc-removed.json";
 const Removed = z.array(z.string());
 
@@ -46,7 +46,7 @@ export class Retention {
   readonly #rules: KeepRules;
   readonly #sets: CheckpointSets;
   #dropped = new Map<string, Dropped[number]>();
-  /** Of node 0 of several. */
+  /** The names that node 0 has removed; only used by node 0 of several. */
   #removed: readonly string[] = [];
 
   constructor(targetDir: string, rules: KeepRules, sets: CheckpointSets) {
@@ -134,8 +134,8 @@ export class Retention {
   }
 
   /**
-   * KC5. What this node has of names that node 0 has removed, where it has a later one that node 0 kept: a name that only this node was seen
-   * to save again stays.
+   * KC5. This node's checkpoints that node 0 has removed, if this node has a later one that node 0 kept: a name that
+   * only this node was seen to save again stays.
    */
   async #removedByNode0(): Promise<string[]> {
     const { home } = this.#rules;
@@ -215,7 +215,7 @@ export class Retention {
     replaceFile(join(this.#rules.home, REMOVED), JSON.stringify(names));
   }
 
-  /** What a crash has left of files that were to go. */
+  /** Removes the files that were recorded as removed but that a crash left behind. */
   async #finish(listing: readonly RemoteFile[]): Promise<string[]> {
     const removed: string[] = [];
     for (const file of listing) {

@@ -1,5 +1,5 @@
-// What the gate's measurements mean for a run: hard findings end the machine, soft ones are reported. docs/internals/gate.md has the
-// table with the source of each number. Pure: it asks neither the machine nor a clock.
+// Judges what the gate's measurements mean for a run: hard findings end the machine, soft ones are reported.
+// docs/internals/gate.md has the table with the source of each number. Pure: it asks neither the machine nor a clock.
 
 import { bytes } from "../../domain/bytes.ts";
 import { parseCuda } from "../../domain/cuda.ts";
@@ -47,7 +47,7 @@ const NAMES: Record<ProbeName, string> = {
   torch: "the GPU test with torch",
 };
 
-/** A failure of these says nothing of the machine: the image may lack what they need. */
+/** If one of these probes fails, that says nothing about the machine: the image may lack what the probe needs. */
 const QUIET_FAILURES: ReadonlySet<ProbeName> = new Set(["gpu_health", "cuda", "xid", "shm", "torch_found"]);
 
 const okOf = <N extends ProbeName>(answers: GateAnswers, name: N) => {
@@ -55,7 +55,7 @@ const okOf = <N extends ProbeName>(answers: GateAnswers, name: N) => {
   return answer !== undefined && "ok" in answer ? (answer.ok as Extract<GateAnswers[N], { ok: unknown }>["ok"]) : null;
 };
 
-/** @param clockAheadMs by how much the machine's clock is ahead of ours; null where it is not known */
+/** @param clockAheadMs by how many milliseconds the machine's clock is ahead of ours; null if unknown */
 export function judgeGate(spec: RunSpec, answers: GateAnswers, clockAheadMs: number | null): Finding[] {
   return [
     ...gpuFindings(spec, answers),
@@ -90,7 +90,7 @@ function gpuFindings(spec: RunSpec, answers: GateAnswers): Finding[] {
   const share = (gpu: (typeof known)[number]): number => gpu.free_mib / gpu.memory_mib;
   const words = (gpu: (typeof known)[number]): string =>
     `only ${gib(gpu.free_mib)} of the ${gib(gpu.memory_mib)} of a GPU's memory are free (${gpu.name})`;
-  // As many as were ordered have to be free; the emptiest ones count.
+  // As many GPUs as were ordered must be free, so the emptiest ones count.
   const best = known.toSorted((a, b) => share(b) - share(a)).slice(0, order.count);
   const worst = best.at(-1);
   if (worst === undefined || known.length < gpus.length) return [];
@@ -115,7 +115,7 @@ function healthFindings(answers: GateAnswers): Finding[] {
   const seen = new Set<string>();
   for (const { bus, xid, seconds_ago } of okOf(answers, "xid")?.xids ?? []) {
     const at = busOf(bus);
-    // Of a GPU that other tenants of the host have, or said before: nothing for this run.
+    // Skip a GPU of the host's other tenants, and a message that was already reported.
     if (at === null || !ours.has(at) || XID_OF_SCRIPTS.has(xid) || seen.has(`${at} ${xid}`)) continue;
     seen.add(`${at} ${xid}`);
     const when =
@@ -126,7 +126,7 @@ function healthFindings(answers: GateAnswers): Finding[] {
   return findings;
 }
 
-/** `00000000:01:00.0` of nvidia-smi and `0000:01:00` of the kernel are one place. */
+/** nvidia-smi's `00000000:01:00.0` and the kernel's `0000:01:00` are the same GPU. */
 function busOf(text: string): string | null {
   const [, domain, bus, device] = /^([0-9a-f]+):([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.\d)?$/i.exec(text.trim()) ?? [];
   if (domain === undefined || bus === undefined || device === undefined) return null;
@@ -204,7 +204,7 @@ function torchFindings(spec: RunSpec, answers: GateAnswers): Finding[] {
 
 const mb = (n: number): number => Math.round(n / 1e6);
 
-/** The numbers, for the timeline and the page of the run. */
+/** The measured numbers, for the timeline and the page of the run. */
 export function gateDetail(answers: GateAnswers, clockAheadMs: number | null): Record<string, unknown> {
   const gpus = okOf(answers, "gpus");
   const cuda = okOf(answers, "cuda");

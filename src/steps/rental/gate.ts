@@ -1,6 +1,6 @@
-// The gate of one machine as the steps use it: `sync` begins it and looks at it after the upload, `launch` ends it. What has been found
-// is on the machine with its agent, and not in this process: a control plane that starts again finds none, and asks for nothing.
-// docs/internals/gate.md has the rules (H1 to H5).
+// The gate of one machine as the steps use it: `sync` starts it and reads its results after the upload, `launch` ends
+// it. The agent on the machine holds the results, not this process: a restarted control plane reads them from there and
+// repeats nothing. docs/internals/gate.md has the rules (H1 to H5).
 
 import { SvcError } from "../../errors/index.ts";
 import { answersOf, PROBE_NAMES, type GateLook, type ProbeName } from "../../schemas/gate.ts";
@@ -13,9 +13,9 @@ import { costSoFar } from "./machine-fit.ts";
 
 /** All of it. */
 const GATE_MS = 20_000;
-/** How long a machine waits after its upload. */
+/** How long a machine may wait for the gate after its upload. */
 const BEYOND_UPLOAD_MS = 1_000;
-/** Without these no script is started, unless they take longer than the gate may. */
+/** The script does not start before these probes have answered, unless they exceed the gate's limit. */
 const OF_GPU: readonly ProbeName[] = ["gpus", "cuda"];
 const WITHOUT_GPU: readonly ProbeName[] = ["shm", "disk", "download"];
 
@@ -29,7 +29,7 @@ const probesOf = ({ facts, gateIndex }: Services, { jobId }: StepContext): reado
     (name) => name !== "download" || gateIndex !== "off",
   );
 
-/** Starts the gate of a machine that is about to get the run's files. Its own failure costs no run. */
+/** Starts the gate of a machine that is about to receive the run's files. If the gate itself fails, the run goes on. */
 export async function beginGate(services: Services, context: StepContext, held: HeldMachine): Promise<void> {
   const { access, handle } = held;
   if (isOff(services, context, held)) return;
@@ -44,12 +44,12 @@ export async function beginGate(services: Services, context: StepContext, held: 
   await access.gate?.start(ask, context.signal).catch((e: unknown) => unlessLost(services, context, e));
 }
 
-/** After the upload: waits at most a second for what the GPUs say. Throws `machine_unfit`. */
+/** Reads the results after the upload: waits at most one second for the probes of the GPUs. Throws `machine_unfit`. */
 export function lookThroughGate(services: Services, context: StepContext, held: HeldMachine) {
   return judged(services, context, held, { waitMs: BEYOND_UPLOAD_MS, end: false });
 }
 
-/** Before the script starts: nothing of the gate is left on the GPUs then. Throws `machine_unfit`. */
+/** Ends the gate before the script starts, so that nothing of it remains on the GPUs. Throws `machine_unfit`. */
 export function endGate(services: Services, context: StepContext, held: HeldMachine) {
   return judged(services, context, held, { waitMs: GATE_MS, end: true });
 }
@@ -99,7 +99,10 @@ async function judged(
 
 const wordsOf = (findings: readonly Finding[]): string => findings.map(({ words }) => words).join("; ");
 
-/** What stops the gate itself is no fault of the machine; what keeps svc from the machine is for the step. */
+/**
+ * A failure of the gate itself is not the machine's fault and only warns. A lost connection is thrown, for the step to
+ * handle.
+ */
 async function unlessLost(services: Services, { jobId, signal }: StepContext, e: unknown): Promise<void> {
   if (signal.aborted || !(e instanceof SvcError && e.code === "machine_unfit")) throw e;
   await services.sink.notice(jobId, "warning", `The machine could not be tested: ${e.message}`);

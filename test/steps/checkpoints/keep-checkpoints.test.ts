@@ -84,7 +84,7 @@ class World {
     this.#steps.set(name, step);
   }
 
-  /** Announced names have no number in them: their step is what was announced. */
+  /** Announced names have no number in them: the announcement gives their step. */
   name(step: number): string {
     return this.#mark === "marked" ? `checkpoint-${step}` : `save ${"abcdefghij"[step] ?? ""}`;
   }
@@ -115,13 +115,13 @@ class World {
     for (let node = 0; node < this.#nodes; node++) await this.collect(node, final);
   }
 
-  /** The steps whose checkpoints are at home, of a node. */
+  /** The steps of the checkpoints that one node has on this computer. */
   steps(node = 0): number[] {
     const names = new Set(readdirSync(this.#below(node)));
     return Array.from({ length: 10 }, (_, step) => step).filter((step) => names.has(this.name(step)));
   }
 
-  /** What a run that resumes is given. */
+  /** The files that a resuming run receives. */
   async resumed(): Promise<Record<string, string> | null> {
     const announced = new Set(this.#times.keys());
     const chosen = await lastComplete({ job: "a", checkpoints: this.home, announced, nodes: this.#nodes });

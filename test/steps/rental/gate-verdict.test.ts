@@ -1,4 +1,4 @@
-// What each measurement of the gate means: docs/internals/gate.md has the table that these tests hold.
+// The verdict for each measurement of the gate, as the table in docs/internals/gate.md states.
 
 import { describe, expect, test } from "vitest";
 import type { GateAnswers } from "../../../src/schemas/gate.ts";
@@ -39,7 +39,7 @@ const disk = (changes: Partial<Ok<"disk">>): GateAnswers => ({
   disk: { ok: { free_bytes: 50e9, bytes: 60e9, write_bytes_per_second: 800e6, ...changes } },
 });
 
-/** `hard` or `soft` and the words of each finding. */
+/** Each finding as `hard` or `soft` and its words. */
 const judged = (answers: GateAnswers, changes: Partial<RunSpecInput> = {}, clockAheadMs: number | null = 0): string[] =>
   judgeGate(spec(changes), answers, clockAheadMs).map(({ hard, words }) => `${hard ? "hard" : "soft"}: ${words}`);
 

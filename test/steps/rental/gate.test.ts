@@ -1,4 +1,5 @@
-// When the gate is begun, looked at and ended, and what a run sees of it. The machine's part is played; the real one is in test/ssh/gate.test.ts.
+// When the gate is started, read and ended, and what a run sees of it. The test plays the machine;
+// test/ssh/gate.test.ts uses a real one.
 
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { SvcError } from "../../../src/errors/index.ts";
