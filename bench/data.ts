@@ -8,7 +8,8 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { addData, UNTRUSTED_MS } from "../src/files/data/add.ts";
-import { manifestFile, readManifest, removeManifest } from "../src/files/data/store.ts";
+import { readManifest, removeManifest } from "../src/files/data/store.ts";
+import { homeLayout } from "../src/platform/home-layout.ts";
 import { doubts, verifyData } from "../src/files/data/verify.ts";
 import { withFolder } from "./lib/home.ts";
 import { rowOf, type Bench, type Row } from "./lib/measure.ts";
@@ -77,7 +78,7 @@ async function measureIn(folder: string): Promise<Row[]> {
       throw new Error("the digests are not those of sha256sum");
     again.push(await timed(() => verifyData("set", false, options())));
     looking.push(await timed(async () => doubts(readManifest(home, "set"))));
-    finding.push(await timed(() => shell(`find . -type f -newer ${manifestFile(home, "set")}`, set)));
+    finding.push(await timed(() => shell(`find . -type f -newer ${homeLayout.dataManifest(home, "set")}`, set)));
   }
   const what = `${FILES.toLocaleString("en")} files, ${BYTES / 1e9} GB`;
   const rate = BYTES / 1e6;

@@ -16,6 +16,7 @@ import { Client } from "./client.ts";
 import { findControlPlane, readToken } from "./discover.ts";
 import { SvcError, type ErrorWords } from "./errors.ts";
 import { Hold } from "./hold.ts";
+import { homeLayout } from "../src/platform/home-layout.ts";
 
 const START_MS_MAX = 60_000;
 const WINNER_MS_MAX = 20_000;
@@ -114,7 +115,7 @@ async function letGoOf(home: string, hold: Hold | undefined, mine: Owned | undef
   const said = released === null ? null : await hold?.farewell(endMs);
   const over = mine ? await within(mine.ended, released === null ? endMs : LAST_MS_MAX) : said !== null;
   hold?.close();
-  const log = mine?.log ?? join(home, "control-plane.log");
+  const log = mine?.log ?? homeLayout.controlPlaneLog(home);
   if (said && said.unfinished.length > 0) return `${said.unfinished.join(", ")} may still cost money; see ${log}`;
   return over ? "" : `the control plane is still shutting down by itself; see ${log}`;
 }
@@ -250,7 +251,7 @@ const startFailed = (why: string): SvcError =>
 
 /** Opens the log for its output. In another user's home, the name could be a symlink to a file of ours. */
 function openLog(home: string): string {
-  const log = join(home, "control-plane.log");
+  const log = homeLayout.controlPlaneLog(home);
   try {
     makeHome(home);
     const why = homeObjection(statSync(home));

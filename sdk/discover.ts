@@ -5,8 +5,8 @@
 // F2. Connections use an address, never a name: `localhost` may lead to another program's port first.
 
 import { lstatSync, readFileSync, realpathSync } from "node:fs";
-import { join } from "node:path";
 import { Client } from "./client.ts";
+import { homeLayout } from "../src/platform/home-layout.ts";
 
 /** The file that `svc serve` writes into its home. */
 export interface ControlPlaneFile {
@@ -46,7 +46,7 @@ export async function findControlPlane(home: string): Promise<Found> {
 
 function readFile(home: string): ControlPlaneFile | null {
   try {
-    const path = join(home, "control-plane.json");
+    const path = homeLayout.controlPlane(home);
     const stat = lstatSync(path);
     if (!stat.isFile() || stat.size > 65_536 || (process.getuid && stat.uid !== process.getuid())) return null;
     const said = JSON.parse(readFileSync(path, "utf8")) as Partial<ControlPlaneFile>;
@@ -66,7 +66,7 @@ function readFile(home: string): ControlPlaneFile | null {
 /** The bearer token of a home, if it has one. */
 export function readToken(home: string): string | null {
   try {
-    return readFileSync(join(home, "token"), "utf8").trim() || null;
+    return readFileSync(homeLayout.token(home), "utf8").trim() || null;
   } catch {
     return null;
   }

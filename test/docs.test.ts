@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ROUTES } from "../src/api/routes/index.ts";
 import { COMMANDS } from "../src/cli/commands/index.ts";
+import { homeLayout } from "../src/platform/home-layout.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const PAGES = globSync(["*.md", "docs/**/*.md", "examples/*/*.md"], { cwd: ROOT }).toSorted();
@@ -133,8 +134,8 @@ describe("the pages", () => {
   it("name every file and folder of a home", () => {
     const [, table = ""] = /^## The home [^\n]*\n([^]*?)^## /m.exec(read("docs/internals/architecture.md")) ?? [];
     const named = [...table.matchAll(/^\| `([^`/]+)/gm)].map(([, name]) => name);
-    const made = globSync("src/**/*.ts", { cwd: ROOT }).flatMap((file) =>
-      [...read(file).matchAll(/\bjoin\([\w.#]*\bhome, "(\w[^"]*)"/g)].map(([, name]) => name),
+    const made = Object.values<(home: string, jobId: string, which: never) => string>(homeLayout).map(
+      (of) => of("/home", "job", "one" as never).split("/")[2],
     );
     expect(new Set(made).size).toBeGreaterThan(15);
     expect(made.filter((name) => !named.includes(name))).toEqual([]);

@@ -300,6 +300,12 @@ describe("the layout", () => {
     ).toEqual([]);
   });
 
+  test("only src/platform/home-layout.ts joins path names to the home", () => {
+    const joined = /(?<!os\.path\.)\bjoin\([\w.#]*[hH]ome(\(\))?, *["'`](?!\.)/;
+    const files = PRODUCT.filter(({ path }) => path !== "src/platform/home-layout.ts");
+    expect(linesWith(files, joined), "give the path a name there").toEqual([]);
+  });
+
   test("only src/domain/terminal-text.ts says which characters a terminal obeys", () => {
     const files = PRODUCT.filter(({ path }) => path !== "src/domain/terminal-text.ts");
     expect(linesWith(files, /\\u20(2e|66|0e)/i)).toEqual([]);

@@ -76,6 +76,7 @@ import { EngineStore } from "../store/engine-store.ts";
 import { HomeLock } from "../store/home-lock.ts";
 import { StoreReads } from "../store/open-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 /**
  * `serve`: drive every job and stay. `reconcile`: drive every job that can be driven and end. `kill`: end some jobs,
@@ -174,7 +175,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const sink = new DurableStorySink({ engine, home, hint: (hint) => service?.publish([hint]) });
     const python = async () => (await findPython(env)).path;
     const runner = pythonProgram(join(programRoot, "runner", "svc_runner"));
-    const runnerPath = placedProgram(runner, join(home, "runner"));
+    const runnerPath = placedProgram(runner, homeLayout.runner(home));
     const agentText = () => pythonProgram(join(programRoot, "runner", "svc_agent")).text;
     const gateText = () => pythonProgram(join(programRoot, "runner", "svc_gate")).text;
     const machines = remoteMachines({ home, env, runner, agentText, gateText });
@@ -263,7 +264,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       preview: (projectDir, spec, files) => preview({ projectDir, spec, files, env, python }),
       example: () => exampleIn(programRoot),
       snapshot: async (projectDir, spec) => {
-        const codeDir = join(home, "code");
+        const codeDir = homeLayout.code(home);
         // A local run starts a file in the directory itself; other runs can only start a file that is sent.
         const file = runsHere(spec.provider) ? undefined : await fileOf(projectDir, spec.entrypoint);
         const sent = file === undefined ? {} : { entrypoint: file };
@@ -324,7 +325,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         services.forget(jobId);
       },
       collectCode: async () => {
-        const { kept } = await collectGarbage({ codeDir: join(home, "code"), inUse: () => store.codeInUse() });
+        const { kept } = await collectGarbage({ codeDir: homeLayout.code(home), inUse: () => store.codeInUse() });
         if (kept !== null) log(`Code of removed runs was kept: ${kept}.`);
       },
     });

@@ -1,17 +1,17 @@
 // Defaults for runs of this home: `settings.json`, written by its owner.
 
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { z } from "zod";
 import { isMissing, messageOf, SvcError } from "../errors/index.ts";
 import { KeepCheckpoints } from "../schemas/spec.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const HomeDefaults = z.strictObject({ keep_checkpoints: KeepCheckpoints.optional() });
 export type HomeDefaults = z.infer<typeof HomeDefaults>;
 
 /** Throws `home_unusable`, naming the file, if it cannot be read or is malformed. */
 export function homeDefaults(home: string): HomeDefaults {
-  const file = join(home, "settings.json");
+  const file = homeLayout.settings(home);
   try {
     return HomeDefaults.parse(JSON.parse(readFileSync(file, "utf8")));
   } catch (e) {

@@ -2,7 +2,7 @@
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { guardOf, nodeDir, placeOf, type PlaceParts } from "../steps/launch/run-paths.ts";
+import { guardOf, placeOf, type PlaceParts } from "../steps/launch/run-paths.ts";
 import { RunSecrets } from "../steps/launch/run-secrets.ts";
 import { assert } from "../errors/assert.ts";
 import { candidateCount, candidateSpec } from "../domain/candidates.ts";
@@ -27,6 +27,7 @@ import { planRun } from "../steps/launch/runner-spec.ts";
 import type { KeepRules } from "../steps/checkpoints/retention.ts";
 import type { RunServices } from "../steps/run-services.ts";
 import { specOf } from "../schemas/stored-spec.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 export interface RunParts extends PlaceParts {
   /** The installation's. */
@@ -67,7 +68,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
         points: (metric) => parts.points(jobId, metric),
         node,
         nodes,
-        home: checkpointsOf(home, jobId),
+        checkpoints: homeLayout.checkpoints(home, jobId),
       };
     },
   );
@@ -88,7 +89,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     ways: new TunnelOutages(engine.clock.now),
     gone: parts.gone,
     packagesDir: join(parts.programRoot, "python"),
-    code: (jobId, node) => ({ ...runs.code(jobId), stageDir: join(home, "runs", jobId, `stage${node}`) }),
+    code: (jobId, node) => ({ ...runs.code(jobId), stageDir: homeLayout.stage(home, jobId, node) }),
     leftOut: (jobId) => {
       const told = engine.store.job(jobId)?.left_out;
       // svc wrote it in this form when the job was submitted.
@@ -119,9 +120,9 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
       given.seal();
       return plan;
     },
-    checkpointDir: (jobId, node) => join(nodeDir(home, jobId, node), "checkpoints"),
+    checkpointDir: (jobId, node) => homeLayout.nodeCheckpoints(home, jobId, node),
     data: (jobId) => pinnedData(home, jobId, facts(jobId).spec.data),
-    dataDir: (jobId, node) => join(nodeDir(home, jobId, node), "data"),
+    dataDir: (jobId, node) => homeLayout.nodeData(home, jobId, node),
     collector: collectors.of,
     resume: async (jobId) => {
       const chosen = await resumes.of(jobId);
@@ -186,13 +187,11 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
     code: (jobId: string): { codeDir: string; id: string; manifests: ManifestSeal } => {
       const id = engine.store.job(jobId)?.code_snapshot;
       assert(id, `job ${jobId} has no code snapshot`);
-      return { codeDir: join(home, "code"), id, manifests };
+      return { codeDir: homeLayout.code(home), id, manifests };
     },
     forget: (jobId: string): void => void known.delete(jobId),
   };
 }
-
-const checkpointsOf = (home: string, jobId: string): string => join(home, "artifacts", jobId, "checkpoints");
 
 /** One collector per node: it remembers which files it has downloaded. */
 function collectorsOf(
@@ -208,7 +207,7 @@ function collectorsOf(
       const name = `${jobId} ${node} ${placementOf(jobId)}`;
       let collector = made.get(name);
       if (!collector) {
-        const targetDir = join(checkpointsOf(home, jobId), nodeFolder(node));
+        const targetDir = join(homeLayout.checkpoints(home, jobId), nodeFolder(node));
         mkdirSync(targetDir, { recursive: true, mode: 0o700 });
         made.set(
           name,

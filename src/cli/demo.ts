@@ -7,8 +7,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { homedir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { bytes } from "../domain/bytes.ts";
 import { dollars } from "../errors/dollars.ts";
@@ -17,6 +16,8 @@ import { hasEnded } from "../schemas/names.ts";
 import { exampleIn } from "../files/example-project.ts";
 import { wantsColor } from "./io.ts";
 import { checkoutRoot } from "./root.ts";
+import { homeLayout } from "../platform/home-layout.ts";
+import { resolveHome } from "../platform/home.ts";
 
 /** How svc is started here, as arguments and as a person would type it. */
 export interface Svc {
@@ -25,7 +26,7 @@ export interface Svc {
 }
 
 const ROOT = checkoutRoot();
-const HOME = process.env["SVC_HOME"] ? resolve(process.env["SVC_HOME"]) : join(homedir(), ".svc");
+const HOME = resolveHome(process.env);
 const RUN_MS_MAX = 5 * 60_000;
 const START_MS_MAX = 60_000;
 const END_MS_MAX = 60_000;
@@ -75,7 +76,7 @@ async function connect(svc: Svc): Promise<Server> {
 async function findRunning(): Promise<string | null> {
   let entry: { url: string; installation_id: string };
   try {
-    entry = JSON.parse(readFileSync(join(HOME, "control-plane.json"), "utf8"));
+    entry = JSON.parse(readFileSync(homeLayout.controlPlane(HOME), "utf8"));
     if (new URL(entry.url).hostname !== "127.0.0.1") return null;
     const health = await get<{ installation_id: string }>(entry.url, "/v1/health");
     return health.installation_id === entry.installation_id ? entry.url : null;

@@ -1,12 +1,12 @@
 // Opens the store for reading commands, with or without a running control plane.
 
 import { accessSync, constants, existsSync, statSync, type Stats } from "node:fs";
-import { join } from "node:path";
 import type { Redactor } from "../domain/redaction.ts";
 import { SvcError } from "../errors/index.ts";
 import type { JobRecord, JobsQuery } from "../schemas/job.ts";
 import type { Reads } from "../store/reads.ts";
 import type { Io } from "./io.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 export type OpenReads = Reads & { close(): void };
 
@@ -21,7 +21,7 @@ export async function openStore(io: Io): Promise<OpenReads | null> {
   } catch (cause) {
     throw new SvcError("home_unusable", { home, why: "is not readable for you" }, { cause });
   }
-  if (!existsSync(join(home, "svc.db")) && !existsSync(join(home, "installation.json"))) return null;
+  if (!existsSync(homeLayout.store(home)) && !existsSync(homeLayout.installation(home))) return null;
   const { openReads } = await import("../store/open-reads.ts");
   const { secretsOfHome } = await import("../app/shown-secrets.ts");
   const shown = secretsOfHome(home, io.env);

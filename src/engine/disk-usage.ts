@@ -1,13 +1,6 @@
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-
-/** The folders and files of the home that belong to one run. */
-export const pathsOf = (home: string, jobId: string): string[] => [
-  join(home, "artifacts", jobId),
-  join(home, "runs", jobId),
-  join(home, "logs", `${jobId}.log`),
-  join(home, "sinks", `${jobId}.sealed`),
-];
+import { pathsOfRun } from "../platform/home-layout.ts";
 
 /**
  * The disk usage of a run's files: a file with several hard links counts once, and holes of a sparse file do not count.
@@ -26,6 +19,6 @@ export async function diskUsage(home: string, jobId: string): Promise<number> {
     const names = await readdir(path).catch(() => []);
     for (const name of names) await measure(join(path, name));
   };
-  for (const path of pathsOf(home, jobId)) await measure(path);
+  for (const path of pathsOfRun(home, jobId)) await measure(path);
   return bytes;
 }

@@ -2,7 +2,7 @@
 
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
-import { join } from "node:path";
+import { homeLayout } from "../platform/home-layout.ts";
 
 /** Maximum of open descriptors while nothing is written: a thousand live runs must not hold a thousand. */
 const OPEN_MAX = 256;
@@ -73,7 +73,7 @@ export class LogFiles {
     // Moves the most recently used file to the end.
     if (file) this.#open.delete(jobId);
     else {
-      const path = join(this.#home, "logs", `${jobId}.log`);
+      const path = homeLayout.log(this.#home, jobId);
       file = { handle: open(path, constants.O_RDWR | constants.O_CREAT, 0o600), writers: 0, leaves: false };
     }
     this.#open.set(jobId, file);

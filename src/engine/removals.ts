@@ -13,10 +13,11 @@ import type { Removed } from "../schemas/removal.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { Reads } from "../store/reads.ts";
 import { RemovalStore } from "../store/removal-store.ts";
-import { diskUsage, pathsOf } from "./disk-usage.ts";
+import { diskUsage } from "./disk-usage.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { specOf } from "../schemas/stored-spec.ts";
+import { pathsOfRun } from "../platform/home-layout.ts";
 
 const MEASURE_EVERY_MS = 5_000;
 const RETRY_EVERY_MS = 15_000;
@@ -151,7 +152,7 @@ export class Removals {
     const { engine, home } = this.#o;
     try {
       this.#o.forget(jobId);
-      for (const path of pathsOf(home, jobId)) await rm(path, { recursive: true, force: true });
+      for (const path of pathsOfRun(home, jobId)) await rm(path, { recursive: true, force: true });
       while (await engine.commit(() => this.#rows.dropSome(jobId, ROWS_AT_ONCE)));
     } catch (e) {
       this.#failedFor([jobId], `The removal of the run ${jobId} could not be finished`, e);

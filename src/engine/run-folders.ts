@@ -1,9 +1,9 @@
 // Run directories contain raw output, secrets included. They are removed once everything was downloaded.
 
 import { existsSync, readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { messageOf } from "../errors/index.ts";
 import type { EngineStore } from "../store/engine-store.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 /**
  * Removes the run directory of an ended job if everything was downloaded; otherwise leaves all of it. A script's
@@ -11,7 +11,7 @@ import type { EngineStore } from "../store/engine-store.ts";
  * fail.
  */
 export function removeRunFolder(store: EngineStore, home: string, jobId: string, report: (line: string) => void): void {
-  const folder = join(home, "runs", jobId);
+  const folder = homeLayout.run(home, jobId);
   if (store.job(jobId)?.state !== "terminal" || !store.collected(jobId) || !existsSync(folder)) return;
   try {
     rmSync(folder, { recursive: true, force: true });
@@ -22,5 +22,5 @@ export function removeRunFolder(store: EngineStore, home: string, jobId: string,
 
 /** The same for all runs, at start: a crash may have come between the end of a job and the removal. */
 export function removeRunFolders(store: EngineStore, home: string, report: (line: string) => void): void {
-  for (const jobId of readdirSync(join(home, "runs"))) removeRunFolder(store, home, jobId, report);
+  for (const jobId of readdirSync(homeLayout.runs(home))) removeRunFolder(store, home, jobId, report);
 }

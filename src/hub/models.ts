@@ -9,6 +9,7 @@ import { nullIfMissing } from "../errors/index.ts";
 import type { HubModel } from "../schemas/hub.ts";
 import { repoFolder } from "./cache-place.ts";
 import { MARKER } from "./folder-place.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const Marker = z.object({
   model_id: z.string(),
@@ -18,8 +19,6 @@ const Marker = z.object({
   pulled_at: z.string(),
 });
 const Own = z.array(z.object({ path: z.string(), files: z.int(), bytes: z.int() }));
-
-export const modelsFolder = (home: string): string => join(home, "models");
 
 /** A folder's model, by the marker that a pull left there; null if it has no valid marker. */
 async function folderModel(path: string): Promise<HubModel | null> {
@@ -102,7 +101,7 @@ export interface ModelPlaces {
 export async function listModels(places: ModelPlaces): Promise<HubModel[]> {
   const others = await Promise.all(places.others.map(folderModel));
   const all = [
-    ...(await inFolders(modelsFolder(places.home))),
+    ...(await inFolders(homeLayout.models(places.home))),
     ...(places.cache === null ? [] : await inCache(places.cache)),
     ...others.filter((model) => model !== null),
     ...adopted(places.home),
@@ -118,7 +117,7 @@ export async function listModels(places: ModelPlaces): Promise<HubModel[]> {
  * stays. Resolves with the removed paths.
  */
 export async function removeModel(modelId: string, places: ModelPlaces): Promise<string[]> {
-  const folder = join(modelsFolder(places.home), ...modelId.split("/"));
+  const folder = join(homeLayout.models(places.home), ...modelId.split("/"));
   const repo = places.cache === null ? null : join(places.cache, repoFolder(modelId));
   const gone: string[] = [];
   for (const path of [folder, repo]) {
@@ -130,15 +129,13 @@ export async function removeModel(modelId: string, places: ModelPlaces): Promise
   return gone;
 }
 
-const ownFile = (home: string): string => join(home, "hub", "adopted.json");
-
 function adopted(home: string): HubModel[] {
   return readOwn(home).map((own) => ({ ...own, model_id: null, revision: null, pulled_at: null, source: "adopted" }));
 }
 
 function readOwn(home: string): z.infer<typeof Own> {
   try {
-    return Own.parse(JSON.parse(readFileSync(ownFile(home), "utf8")));
+    return Own.parse(JSON.parse(readFileSync(homeLayout.adoptedModels(home), "utf8")));
   } catch {
     return [];
   }
@@ -148,6 +145,6 @@ function readOwn(home: string): z.infer<typeof Own> {
 export async function rememberOwn(home: string, own: { path: string; files: number; bytes: number }): Promise<void> {
   const { path, files, bytes } = own;
   const rest = readOwn(home).filter((one) => one.path !== path);
-  await mkdir(join(home, "hub"), { recursive: true, mode: 0o700 });
-  replaceFile(ownFile(home), `${JSON.stringify([...rest, { path, files, bytes }])}\n`);
+  await mkdir(homeLayout.hub(home), { recursive: true, mode: 0o700 });
+  replaceFile(homeLayout.adoptedModels(home), `${JSON.stringify([...rest, { path, files, bytes }])}\n`);
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { replaceFile } from "../platform/replace-file.ts";
 import { HubPull } from "../schemas/hub.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const KEPT = 50;
 
@@ -21,7 +22,7 @@ export class PullRecords {
   readonly #folder: string;
 
   constructor(home: string) {
-    this.#folder = join(home, "hub", "pulls");
+    this.#folder = homeLayout.pulls(home);
   }
 
   save(record: PullRecord): void {

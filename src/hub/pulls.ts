@@ -16,12 +16,13 @@ import { CachePlace } from "./cache-place.ts";
 import { HubClient } from "./client.ts";
 import { FolderPlace } from "./folder-place.ts";
 import { checkModel } from "./model-check.ts";
-import { listModels, modelsFolder, rememberOwn, removeModel, type ModelPlaces } from "./models.ts";
+import { listModels, rememberOwn, removeModel, type ModelPlaces } from "./models.ts";
 import type { Place } from "./place.ts";
 import { pullModel, type PullProgress } from "./pull.ts";
 import { PullRecords, type PullRecord } from "./pull-records.ts";
 import { PATIENCE, type Patience } from "./retry.ts";
 import { Transfer } from "./transfer.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const HINT_EVERY_MS = 400;
 /** A caller that waits for a pull learns within ten seconds, connecting included, that the hub does not answer. */
@@ -239,7 +240,7 @@ export class Pulls {
     const { mark, home } = this.#o;
     if (record.local_dir !== null) return FolderPlace.at(absolute(record.local_dir), mark);
     if (cacheDir !== null) return new CachePlace(join(cacheDir, "hub"), id, mark);
-    return FolderPlace.at(join(modelsFolder(home), ...id.split("/")), mark);
+    return FolderPlace.at(join(homeLayout.models(home), ...id.split("/")), mark);
   }
 
   /** Two pulls never write into one place at once. */

@@ -26,7 +26,8 @@ import {
   type Found,
   type Places,
 } from "./read-credential.ts";
-import { blockIn, entryOf, isRecord, storePath } from "./store-file.ts";
+import { blockIn, entryOf, isRecord } from "./store-file.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 export interface CredentialReading {
   /** Null while anything is `missing`. */
@@ -57,7 +58,7 @@ export function readCredential(provider: ProviderName, places: Places): Credenti
   if (fromEnv.missing.length === 0 && !storeIsReadable(places)) return fromEnv;
   const block = refusing(provider, () => blockIn(storeOf(places), provider));
   if (block !== undefined && !isRecord(block))
-    throw unusable(provider, `providers.${provider} in ${storePath(places.home)} must be an object`);
+    throw unusable(provider, `providers.${provider} in ${homeLayout.credentials(places.home)} must be an object`);
   return gather(provider, { home: places.home, env }, block ?? {});
 }
 

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { replaceFile } from "../platform/replace-file.ts";
 import { isMissing } from "../errors/index.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 /**
  * The installation's key: derives marks and nonces, and seals data that must not be stored in clear. Unguessable, the
@@ -10,7 +10,7 @@ import { isMissing } from "../errors/index.ts";
  * hold a whole key.
  */
 export function installationKey(home: string): Buffer {
-  const file = join(home, "installation.key");
+  const file = homeLayout.installationKey(home);
   const known = keyIn(file);
   if (known !== null) return known;
   const made = randomBytes(32);

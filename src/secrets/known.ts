@@ -6,15 +6,15 @@
 
 import { PROVIDER_NAMES } from "../providers/descriptors.ts";
 import { statSync } from "node:fs";
-import { join } from "node:path";
 import { Redactor } from "../domain/redaction.ts";
 import { holdsSecret, secretParts } from "../domain/secret-names.ts";
 import { JOB_STATUSES, STEP_NAMES } from "../schemas/names.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credential-blocks.ts";
 import { keyFileText, type Places } from "./read-credential.ts";
-import { readStored, registryFile, valuesOf } from "./registry.ts";
+import { readStored, valuesOf } from "./registry.ts";
 import { foundIn } from "./masked.ts";
-import { blockIn, isRecord, readPlainFile, readStore, storePath } from "./store-file.ts";
+import { blockIn, isRecord, readPlainFile, readStore } from "./store-file.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 /** Shorter secrets are masked in the log of their run, but not in records: they would match ordinary words there. */
 export const SHOWN_SECRET_BYTES_MIN = 8;
@@ -49,7 +49,12 @@ export class KnownSecrets {
   /** The credentials that are set now. */
   credentials(): readonly string[] {
     const { home } = this.#places;
-    const stamp = [storePath(home), registryFile(home), join(home, "installation.key"), join(home, "token")]
+    const stamp = [
+      homeLayout.credentials(home),
+      homeLayout.registry(home),
+      homeLayout.installationKey(home),
+      homeLayout.token(home),
+    ]
       .map(stampOf)
       .join(" ");
     if (this.#credentials?.stamp !== stamp) {
@@ -106,8 +111,8 @@ function credentialSecrets(places: Pick<Places, "home" | "env">): string[] {
     passwordOf(env[name] ?? ""),
   );
   // Secrets of this installation: the token opens its API, the key opens sealed data.
-  const own = ["token", "installation.key"].map((name) =>
-    orElse(() => readPlainFile(join(home, name), { bytesMax: 4_096, ownersAlone: true })?.trim() ?? "", ""),
+  const own = [homeLayout.token(home), homeLayout.installationKey(home)].map((file) =>
+    orElse(() => readPlainFile(file, { bytesMax: 4_096, ownersAlone: true })?.trim() ?? "", ""),
   );
   return [...own, ...fields, ...leavesOf(store), ...Object.values(registry).filter((v) => v !== null), ...proxies];
 }

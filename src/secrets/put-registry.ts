@@ -1,6 +1,5 @@
 // Stores the registry that `configure()` sends. The rules are in registry.ts.
 
-import { join } from "node:path";
 import { replaceFile } from "../platform/replace-file.ts";
 import { SvcError, type FieldError } from "../errors/index.ts";
 import { isRemote, REMOTE_NAMES, type RemoteName } from "../providers/descriptors.ts";
@@ -8,10 +7,11 @@ import type { Registry, RegistryBody, RegistryCredential, RegistryInUse } from "
 import type { ProviderName } from "../schemas/spec.ts";
 import type { Places } from "./read-credential.ts";
 import { installationKey } from "./installation-key.ts";
-import { readStored, registryFile, valuesOf, type StoredRegistry, type Values } from "./registry.ts";
+import { readStored, valuesOf, type StoredRegistry, type Values } from "./registry.ts";
 import { resolveOwnersSecret } from "./resolve.ts";
 import { sealText } from "./sealed.ts";
 import type { Exclusively } from "./store-file.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 /** Replaces a literal in the file. */
 const LITERAL = "literal://(sealed)";
@@ -30,7 +30,7 @@ export interface PutOptions {
 export function putRegistry(body: RegistryBody, places: Places, options: PutOptions): RegistryInUse {
   const used = usedBy(body);
   const taken = takeOver(body, used, places);
-  return options.exclusively(join(places.home, "credentials.lock"), () => {
+  return options.exclusively(homeLayout.credentialsLock(places.home), () => {
     const before = readStored(places.home);
     const kept = heldBack(before, used, options);
     const next = sealedWith(taken, kept, before, places);
@@ -40,7 +40,7 @@ export function putRegistry(body: RegistryBody, places: Places, options: PutOpti
       if (secret !== null && options.secretOf(name, { ...places, registry: next }) !== secret)
         throw new SvcError("credential_in_use", { name, machines });
     }
-    replaceFile(registryFile(places.home), `${JSON.stringify(next, null, 2)}\n`);
+    replaceFile(homeLayout.registry(places.home), `${JSON.stringify(next, null, 2)}\n`);
     return { use: used.map((c) => c.cred_id), kept: next.kept, warnings: taken.warnings };
   });
 }

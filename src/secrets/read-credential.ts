@@ -6,7 +6,8 @@ import { SvcError } from "../errors/index.ts";
 import type { CredentialName } from "../schemas/credential-blocks.ts";
 import type { CredentialSource } from "../schemas/credentials.ts";
 import { configured, type Configured, type StoredRegistry } from "./registry.ts";
-import { entryOf, isRecord, readPlainFile, readStore, storePath, UnusableFile } from "./store-file.ts";
+import { entryOf, isRecord, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const KEY_FILE_BYTES_MAX = 64 * 1024;
 
@@ -80,7 +81,7 @@ export function findField(at: FieldPlace): Found | null {
   const source = at.configuredBy === undefined ? "store" : "registry";
   const where =
     at.configuredBy === undefined
-      ? `${at.path}.${at.name} in ${storePath(at.home)}`
+      ? `${at.path}.${at.name} in ${homeLayout.credentials(at.home)}`
       : `${at.name} of ${at.configuredBy}`;
   const raw = entryOf(at.block, at.name) ?? entryOf(entryOf(at.block, "extra"), at.name);
   if (raw === undefined || raw === null || raw === "") return null;

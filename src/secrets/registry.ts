@@ -5,7 +5,6 @@
 // R2. A credential from the registry is used as a whole: neither the environment nor the store adds to it.
 // R3. A credential is removed or changed only while no machine that it may have rented can cost money.
 
-import { join } from "node:path";
 import { z } from "zod";
 import { credentialBlockOf } from "../providers/descriptors.ts";
 import { isService, type CredentialName } from "../schemas/credential-blocks.ts";
@@ -14,6 +13,7 @@ import { installationKey } from "./installation-key.ts";
 import { resolveOwnersSecret } from "./resolve.ts";
 import { unsealText } from "./sealed.ts";
 import { readPlainFile, UnusableFile } from "./store-file.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const BYTES_MAX = 8 * 1024 * 1024;
 const Stored = z.object({
@@ -33,10 +33,8 @@ export interface Configured {
   block: Record<string, unknown>;
 }
 
-export const registryFile = (home: string): string => join(home, "registry.json");
-
 export function readStored(home: string): StoredRegistry | null {
-  const file = registryFile(home);
+  const file = homeLayout.registry(home);
   const text = readPlainFile(file, { bytesMax: BYTES_MAX, ownersAlone: true });
   if (text === null) return null;
   let value: unknown;
@@ -53,7 +51,9 @@ export function readStored(home: string): StoredRegistry | null {
 export function valuesOf(home: string, stored: StoredRegistry): Values {
   const text = unsealText(Buffer.from(stored.sealed, "base64"), installationKey(home));
   if (text === null)
-    throw new UnusableFile(`${registryFile(home)} was sealed with another installation.key; call configure() again`);
+    throw new UnusableFile(
+      `${homeLayout.registry(home)} was sealed with another installation.key; call configure() again`,
+    );
   // Authenticated: only `putRegistry` can have written it.
   return JSON.parse(text) as Values;
 }

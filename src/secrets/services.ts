@@ -18,7 +18,8 @@ import {
   type Places,
 } from "./read-credential.ts";
 import type { Configured } from "./registry.ts";
-import { blockIn, isRecord, storePath } from "./store-file.ts";
+import { blockIn, isRecord } from "./store-file.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const TRACKER_URL = "https://api.wandb.ai";
 
@@ -180,7 +181,7 @@ function blockOf(name: ServiceName, places: Places, source: CredentialSource | n
   try {
     const block = refusing(name, () => blockIn(storeOf(places), name)) ?? {};
     if (isRecord(block)) return block;
-    throw unusable(name, `${name} in ${storePath(places.home)} must be an object`);
+    throw unusable(name, `${name} in ${homeLayout.credentials(places.home)} must be an object`);
   } catch (e) {
     if (source === "env") return {}; // the needed values are known without it
     throw e;

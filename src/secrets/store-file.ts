@@ -5,22 +5,20 @@
 // C3. Errors name the file and never quote its content.
 
 import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
-import { join } from "node:path";
 import { isMissing } from "../errors/index.ts";
 import { tightened } from "../domain/tightened.ts";
 import { replaceFile } from "../platform/replace-file.ts";
 import { isService, type CredentialName } from "../schemas/credential-blocks.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const STORE_BYTES_MAX = 1024 * 1024;
-
-export const storePath = (home: string): string => join(home, "credentials.json");
 
 /** Why a file of the owner cannot be used; a message for a person, which begins with its path. */
 export class UnusableFile extends Error {}
 
 /** The store's blocks; empty if the store does not exist. Throws {@link UnusableFile}. */
 export function readStore(home: string): Record<string, unknown> {
-  const file = storePath(home);
+  const file = homeLayout.credentials(home);
   const text = readPlainFile(file, { bytesMax: STORE_BYTES_MAX, ownersAlone: true });
   if (text === null) return {};
   if (text.trim() === "") return {};
@@ -115,12 +113,12 @@ export function changeStore(
   exclusively: Exclusively,
   change: (store: Record<string, unknown>) => Record<string, unknown>,
 ): void {
-  exclusively(join(home, "credentials.lock"), () => {
+  exclusively(homeLayout.credentialsLock(home), () => {
     const store = readStore(home);
     const text = `${JSON.stringify(change(structuredClone(store)), null, 2)}\n`;
     if (Buffer.byteLength(text) > STORE_BYTES_MAX)
-      throw new UnusableFile(`${storePath(home)} would become larger than ${STORE_BYTES_MAX / 1024} KiB`);
-    replaceFile(storePath(home), text);
+      throw new UnusableFile(`${homeLayout.credentials(home)} would become larger than ${STORE_BYTES_MAX / 1024} KiB`);
+    replaceFile(homeLayout.credentials(home), text);
   });
 }
 

@@ -31,6 +31,7 @@ import {
 } from "./object-store.ts";
 import type { SinkPorts } from "./ports.ts";
 import { accessOf } from "./sink-access.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 /** Files of one sink that are copied at the same time. */
 const PARALLEL_FILES = 2;
@@ -60,8 +61,6 @@ export interface Passed {
   /** When the log may be uploaded again, in milliseconds from now; null if no upload is waiting for that. */
   logDueMs: number | null;
 }
-
-export const sealedFile = (home: string, jobId: string): string => join(home, "sinks", `${jobId}.sealed`);
 
 export class SinkCopier {
   readonly key: SinkKey;
@@ -116,7 +115,7 @@ export class SinkCopier {
 
   async #open(): Promise<ObjectStore> {
     const { home, env, key } = this.#o;
-    const sealed = unseal(sealedFile(home, this.key.job_id), key);
+    const sealed = unseal(homeLayout.sinkSecrets(home, this.key.job_id), key);
     return (this.#store ??= await this.#o.openStore(accessOf(this.#sink, { home, env, sealed })));
   }
 
@@ -136,7 +135,7 @@ export class SinkCopier {
 
   #checkpoints(): HomeFile[] {
     if (!this.#sink.what.includes("checkpoints")) return [];
-    const folder = join(this.#o.home, "artifacts", this.key.job_id, "checkpoints");
+    const folder = homeLayout.checkpoints(this.#o.home, this.key.job_id);
     return this.#o.rows.uncopied(this.key).map(({ path, size, modified_at }) => ({
       path: `${CHECKPOINTS}${path}`,
       local: join(folder, path),
@@ -153,7 +152,7 @@ export class SinkCopier {
     const paceMs = Math.max(LOG_EVERY_MS, (size / LOG_BYTES_PER_S) * 1_000);
     const waitMs = over || !copy ? 0 : copy.copied_at + paceMs - this.#o.clock.now();
     if (waitMs > 0) return { file: null, inMs: Math.min(waitMs, paceMs) };
-    const local = join(this.#o.home, "logs", `${this.key.job_id}.log`);
+    const local = homeLayout.log(this.#o.home, this.key.job_id);
     return { file: { path: LOG, local, size, modifiedAt: null }, inMs: null };
   }
 

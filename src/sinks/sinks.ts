@@ -13,9 +13,10 @@ import type { RunSpec } from "../schemas/spec.ts";
 import { seal, unseal } from "../secrets/sealed.ts";
 import type { SinkKey } from "../store/sink-store.ts";
 import type { SinkRow } from "../store/tables.ts";
-import { SinkCopier, sealedFile, type Passed } from "./copier.ts";
+import { SinkCopier, type Passed } from "./copier.ts";
 import type { SinkPorts, SinkTransaction } from "./ports.ts";
 import { accessOf, givenByEnvironment } from "./sink-access.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const DELAY_MS_MIN = 1_000;
 const DELAY_MS_MAX = 5 * 60_000;
@@ -74,7 +75,11 @@ export class Sinks {
     const check = async (sink: number): Promise<void> => {
       try {
         accessOf(spec.sinks[sink]!, { home, env, sealed: [] });
-        seal(sealedFile(home, jobId), key, givenByEnvironment(spec.sinks.slice(sink, sink + 1), { home, env }));
+        seal(
+          homeLayout.sinkSecrets(home, jobId),
+          key,
+          givenByEnvironment(spec.sinks.slice(sink, sink + 1), { home, env }),
+        );
         const copier = new SinkCopier({ job_id: jobId, sink }, spec.sinks[sink]!, this.#o);
         this.#begun.set(nameOf({ job_id: jobId, sink }), await copier.begin(signal));
       } catch (e) {
@@ -87,7 +92,7 @@ export class Sinks {
     const checks = await Promise.allSettled(spec.sinks.map((_, sink) => check(sink)));
     for (const one of checks) {
       if (one.status === "fulfilled") continue;
-      rmSync(sealedFile(home, jobId), { force: true });
+      rmSync(homeLayout.sinkSecrets(home, jobId), { force: true });
       throw one.reason;
     }
   }
@@ -147,7 +152,7 @@ export class Sinks {
   /** The secrets of a run's sinks: its log must not repeat them. */
   secretsOf(jobId: string, spec: RunSpec): string[] {
     if (spec.sinks.length === 0) return [];
-    const sealed = unseal(sealedFile(this.#o.home, jobId), this.#o.key);
+    const sealed = unseal(homeLayout.sinkSecrets(this.#o.home, jobId), this.#o.key);
     return spec.sinks.flatMap((sink) => {
       try {
         return accessOf(sink, { ...this.#o, sealed }).secrets;
@@ -293,7 +298,8 @@ export class Sinks {
     });
     const rows = this.#o.rows.ofJob(key.job_id);
     if (rows.every((row) => row.state !== "open")) this.#jobs.delete(key.job_id);
-    if (rows.every((row) => row.state === "done")) rmSync(sealedFile(this.#o.home, key.job_id), { force: true });
+    if (rows.every((row) => row.state === "done"))
+      rmSync(homeLayout.sinkSecrets(this.#o.home, key.job_id), { force: true });
   }
 
   #feed(tx: SinkTransaction, key: SinkKey, type: string, data: Record<string, unknown>): void {

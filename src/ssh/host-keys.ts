@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { assert } from "../errors/assert.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const LINE = /^\S+ ([a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})$/;
@@ -14,7 +15,7 @@ export class HostKeyPins {
   readonly #folder: string;
 
   constructor(home: string) {
-    this.#folder = join(home, "ssh", "known");
+    this.#folder = homeLayout.knownHosts(home);
   }
 
   /** The path of this machine's pin, for OpenSSH's `UserKnownHostsFile`. */

@@ -4,11 +4,12 @@ import { createPrivateKey, generateKeyPairSync, randomBytes } from "node:crypto"
 import { constants } from "node:fs";
 import { link, mkdir, open, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import ssh2 from "ssh2";
 import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import { agentHolds } from "./one-key-agent.ts";
 import { keyOfLine, keyType } from "./host-keys.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 /** No key is larger; a larger file is the wrong file. */
 const BYTES_MAX = 64 * 1024;
@@ -36,7 +37,7 @@ export interface KeyRequest {
 export async function loadSshKey({ path, home, agentSocket }: KeyRequest): Promise<SshKey> {
   const socket = agentSocket ?? process.env["SSH_AUTH_SOCK"] ?? "";
   if (path === null) {
-    const own = join(home, "ssh", "id_ed25519");
+    const own = homeLayout.sshKey(home);
     return (await readKey(own, "", true)) ?? (await generate(own));
   }
   const absolute = resolve(path.replace(/^~(?=\/|$)/, homedir()));

@@ -31,6 +31,7 @@ import { homeObjection, makeHome } from "../platform/home.ts";
 import { replaceFile } from "../platform/replace-file.ts";
 import { isDiskFull, messageOf, SvcError } from "../errors/index.ts";
 import { migrations } from "./migrations.ts";
+import { homeFolders, homeLayout } from "../platform/home-layout.ts";
 
 export type Sqlite = Database.Database;
 
@@ -55,8 +56,7 @@ export function prepareHome(home: string): void {
     const probe = join(home, `.probe-${process.pid}`);
     writeFileSync(probe, "", { mode: 0o600 });
     rmSync(probe);
-    for (const folder of ["logs", "runs", "artifacts", "code", "backups"])
-      mkdirSync(join(home, folder), { recursive: true, mode: 0o700 });
+    for (const folder of homeFolders(home)) mkdirSync(folder, { recursive: true, mode: 0o700 });
   } catch (e) {
     if (e instanceof SvcError) throw e;
     const code = (e as NodeJS.ErrnoException).code;
@@ -109,8 +109,8 @@ export async function openStore(
 ): Promise<OpenedStore> {
   const known = options.migrations ?? migrations;
   const latest = Object.keys(known).length;
-  const file = join(home, "svc.db");
-  const mark = join(home, "installation.json");
+  const file = homeLayout.store(home);
+  const mark = homeLayout.installation(home);
   const used = existsSync(mark);
   if (!existsSync(file)) {
     if (used) throw new SvcError("store_missing", { file });
@@ -270,7 +270,7 @@ async function migrate(
 
 /** A backup that is complete or absent. */
 async function backUp(db: Sqlite, home: string, version: number): Promise<void> {
-  const folder = join(home, "backups");
+  const folder = homeLayout.backups(home);
   const copy = join(folder, `svc-schema${version}-${new Date().toISOString().replaceAll(/[:.]/g, "-")}.db`);
   try {
     await db.backup(copy);

@@ -2,7 +2,7 @@
 // necessary writes fit again. New runs wait until it is restored.
 
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statfsSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { homeLayout } from "../platform/home-layout.ts";
 
 const RESERVE_BYTES = 4 * 1024 * 1024;
 /** Space that must be free in addition to the reserve: it must not take the space for which it was given up. */
@@ -17,7 +17,7 @@ export class DiskReserve {
 
   constructor(home: string) {
     this.#home = home;
-    this.#file = join(home, "reserve");
+    this.#file = homeLayout.reserve(home);
   }
 
   get stands(): boolean {

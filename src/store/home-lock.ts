@@ -3,9 +3,9 @@
 
 import Database from "better-sqlite3";
 import { chmodSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { replaceFile } from "../platform/replace-file.ts";
 import { isDiskFull, messageOf, SvcError } from "../errors/index.ts";
+import { homeLayout } from "../platform/home-layout.ts";
 
 export interface Holder {
   pid: number;
@@ -26,14 +26,14 @@ export class HomeLock {
 
   /** @throws `home_locked`, naming the holder. Changes nothing in that case. */
   static take(home: string, holder: Holder): HomeLock {
-    const path = join(home, "lock.db");
+    const path = homeLayout.lock(home);
     let db: Database.Database | null = null;
     try {
       db = new Database(path, { timeout: 0 });
       chmodSync(path, 0o600);
       db.pragma("journal_mode = DELETE");
       db.exec("BEGIN EXCLUSIVE");
-      const lock = new HomeLock(db, join(home, "holder.json"));
+      const lock = new HomeLock(db, homeLayout.lockHolder(home));
       lock.announce(holder);
       return lock;
     } catch (e) {
@@ -64,7 +64,7 @@ export class HomeLock {
 
 function readHolder(home: string): Holder | null {
   try {
-    return JSON.parse(readFileSync(join(home, "holder.json"), "utf8")) as Holder;
+    return JSON.parse(readFileSync(homeLayout.lockHolder(home), "utf8")) as Holder;
   } catch {
     return null;
   }

@@ -42,6 +42,7 @@ import { SCHEMA_0006 } from "./schema-0006.ts";
 import { SCHEMA_0007 } from "./schema-0007.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
+import { homeLayout, snapshotFile } from "../platform/home-layout.ts";
 
 type Sqlite = Database.Database;
 
@@ -343,7 +344,7 @@ export class StoreReads implements Reads {
   }
 
   #readStored(id: string, offset: number, length: number): Buffer {
-    const fd = openSync(join(this.#home, "logs", `${id}.log`), "r");
+    const fd = openSync(homeLayout.log(this.#home, id), "r");
     try {
       const buffer = Buffer.allocUnsafe(length);
       let got = 0;
@@ -391,7 +392,7 @@ export class StoreReads implements Reads {
 
   checkpointPath(id: string, path: string): string | null {
     const row = this.#get<{ path: string }>("SELECT path FROM checkpoint WHERE job_id = ? AND path = ?", id, path);
-    return row ? join(this.#home, "artifacts", id, "checkpoints", row.path) : null;
+    return row ? join(homeLayout.checkpoints(this.#home, id), row.path) : null;
   }
 
   code(id: string, { restored = false } = {}): CodeSnapshot | null {
@@ -401,7 +402,7 @@ export class StoreReads implements Reads {
     if (snapshot === null) return null;
     try {
       // The id is a hash that svc made; the file is svc's own and is written once.
-      const manifest = readFileSync(join(this.#home, "code", "snapshots", `${snapshot}.json`), "utf8");
+      const manifest = readFileSync(snapshotFile(homeLayout.code(this.#home), snapshot), "utf8");
       const { sealed, ...shown } = JSON.parse(manifest) as CodeSnapshot & { sealed?: string };
       return restored && sealed ? (this.#secrets.unseal({ ...shown, sealed }) as CodeSnapshot) : shown;
     } catch (cause) {
@@ -465,9 +466,9 @@ export class StoreReads implements Reads {
  * @throws `store_missing`, `store_corrupt`, `store_newer`, `home_unusable`.
  */
 export function openReads(home: string, secrets: ShownSecrets = NO_SECRETS): Reads & { close(): void } {
-  const file = join(home, "svc.db");
+  const file = homeLayout.store(home);
   if (!existsSync(file)) {
-    if (existsSync(join(home, "installation.json"))) throw new SvcError("store_missing", { file });
+    if (existsSync(homeLayout.installation(home))) throw new SvcError("store_missing", { file });
     const empty = new Database(":memory:");
     for (const sql of SCHEMAS.flat()) empty.exec(sql);
     return new StoreReads(empty, home, Date.now, secrets);

@@ -19,7 +19,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { addData, type AddRequest } from "../../src/files/data/add.ts";
-import { listData, manifestFile, namesOf, readManifest, removeManifest } from "../../src/files/data/store.ts";
+import { homeLayout } from "../../src/platform/home-layout.ts";
+import { listData, namesOf, readManifest, removeManifest } from "../../src/files/data/store.ts";
 import { doubts, verifyData } from "../../src/files/data/verify.ts";
 import { hashFiles } from "../../src/files/hash-pool.ts";
 
@@ -48,7 +49,7 @@ const failing = (code: string, words = /./) =>
   expect.objectContaining({ code, message: expect.stringMatching(words) as string }) as Error;
 /** As if all had been added a while ago: what was written just before it was read is read once more, and would hide the rest. */
 function settled(): void {
-  const file = manifestFile(home, "set");
+  const file = homeLayout.dataManifest(home, "set");
   const manifest = JSON.parse(readFileSync(file, "utf8")) as {
     files: [string, number, string, number, number, number][];
   };
@@ -248,7 +249,7 @@ describe("verifying data", () => {
   it("refuses a manifest that was torn or that leads out of the data, and removes data without touching its files", async () => {
     put({ a: "1" });
     await add();
-    const file = manifestFile(home, "set");
+    const file = homeLayout.dataManifest(home, "set");
     const text = readFileSync(file, "utf8");
     writeFileSync(file, text.replace('"a"', '"../a"'));
     await expect(verify()).rejects.toThrowError(failing("data_manifest_damaged", /leads out/));

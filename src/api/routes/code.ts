@@ -7,7 +7,6 @@
 //     (src/files/listing/project-files.ts). Nothing is kept. One comparison per job runs at a time; concurrent callers
 //     share it.
 
-import { join } from "node:path";
 import { z } from "zod";
 import { quotedName } from "../../domain/quoted-name.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -18,12 +17,13 @@ import { CodeDiff, CodeFiles } from "../../schemas/code.ts";
 import { CodeSnapshot, type JobRecord } from "../../schemas/job.ts";
 import { jobOf, NO_JOB, ok, route, type Call } from "../route.ts";
 import { sendFile } from "../send-file.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 /** Length of a file's beginning that is enough to distinguish text from bytes. */
 const LOOK_BYTES = 64 * 1024;
 /** Comparing reads every file of a directory; larger directories are left to `svc code diff`. */
 const COMPARED_MAX: ProjectBounds = { filesMax: 20_000, bytesMax: 1024 ** 3 };
-export const codeDir = (call: Call): string => join(call.cp.home, "code");
+export const codeDir = (call: Call): string => homeLayout.code(call.cp.home);
 
 export function snapshotOf(call: Call, { id }: JobRecord): CodeSnapshot {
   const snapshot = call.cp.reads.code(id);

@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { bytes } from "../../domain/bytes.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { CodeChange, LeftOutList } from "../../schemas/code.ts";
@@ -11,6 +11,7 @@ import type { Io } from "../io.ts";
 import { everyJob, openStore, withJob, type OpenReads } from "../store.ts";
 import { safeField, safeText } from "../../domain/terminal-text.ts";
 import { instant, printJson, table } from "../text.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 // Code that reads and compares files is loaded when it is used.
 const contents = () => import("../../files/code/contents.ts");
@@ -171,7 +172,7 @@ function show([job = "", path]: string[], input: Input, io: Io): Promise<number>
   });
 }
 
-const codeDir = (io: Io): string => join(io.home(), "code");
+const codeDir = (io: Io): string => homeLayout.code(io.home());
 
 interface Side {
   job_id: string | null;

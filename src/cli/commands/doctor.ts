@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { createConnection } from "node:net";
 import { homedir } from "node:os";
-import { dirname, join, sep } from "node:path";
+import { dirname, sep } from "node:path";
 import { findControlPlane } from "../../../sdk/discover.ts";
 import { asSvcError } from "../../errors/index.ts";
 import { bytes } from "../../domain/bytes.ts";
@@ -19,6 +19,7 @@ import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { printJson } from "../text.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 interface Check {
   name: string;
@@ -126,7 +127,7 @@ async function rsync(io: Io): Promise<Check> {
 
 /** The SSH key for machines of providers without their own key setting. */
 function machineKey(home: string): Check {
-  const path = join(home, "ssh", "id_ed25519");
+  const path = homeLayout.sshKey(home);
   if (!existsSync(path)) return ok("machine key", `${path} (created when the first machine is rented)`);
   return statSync(path).mode & 0o077
     ? warn("machine key", `${path} is readable by other users`, `Run \`chmod 600 ${path}\`.`)
@@ -219,7 +220,7 @@ async function disk(home: string): Promise<Check> {
 }
 
 async function store(io: Io): Promise<Check> {
-  const file = join(io.home(), "svc.db");
+  const file = homeLayout.store(io.home());
   try {
     const { openStore } = await import("../store.ts");
     const reads = await openStore(io);
@@ -235,7 +236,7 @@ async function store(io: Io): Promise<Check> {
       const said = String(db.pragma("quick_check(1)", { simple: true }));
       return said === "ok"
         ? ok("store", "intact")
-        : fail("store", said, `Stop the control plane and restore a copy from ${join(io.home(), "backups")}.`);
+        : fail("store", said, `Stop the control plane and restore a copy from ${homeLayout.backups(io.home())}.`);
     } finally {
       db.close();
     }

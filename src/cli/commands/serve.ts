@@ -26,6 +26,7 @@ import { ACTIVE_STATUSES } from "../../schemas/names.ts";
 import { toJson } from "../../domain/terminal-text.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 import { withoutSecrets } from "../../domain/secret-names.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 export interface ServeOptions {
   host: string;
@@ -130,7 +131,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
     throw e;
   }
   const url = options.host === "0.0.0.0" || options.host === "::" ? `http://127.0.0.1:${server.port}` : server.url;
-  const path = join(cp.home, "control-plane.json");
+  const path = homeLayout.controlPlane(cp.home);
   const file: ControlPlaneFile = {
     url,
     pid: process.pid,
@@ -148,7 +149,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
     log.warn(
       `Parked, because svc cannot continue from their stored state: ${some(parked)}. A machine may still cost money; \`svc kill\` releases it.`,
     );
-  if (server.openUrl !== `${server.url}/`) tellOfToken(join(cp.home, "token"), server.openUrl, io, log);
+  if (server.openUrl !== `${server.url}/`) tellOfToken(homeLayout.token(cp.home), server.openUrl, io, log);
   else if (options.open) openBrowser(url, io, log);
 
   const why = await ending.promise;
@@ -225,7 +226,7 @@ function watchParent(pid: number, gone: () => void): void {
 
 /** The bearer token of this home, created when it is first needed. */
 function tokenOf(home: string): string {
-  const path = join(home, "token");
+  const path = homeLayout.token(home);
   try {
     const token = readFileSync(path, "utf8").trim();
     if (token.length >= 32) return token;

@@ -1,7 +1,6 @@
 import { runsHere } from "../../providers/descriptors.ts";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { withoutSecrets } from "../../domain/secret-names.ts";
 import { inAnyShell, quote } from "../../domain/shell-words.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -9,6 +8,7 @@ import type { Command } from "../command.ts";
 import { whole } from "../argv.ts";
 import { printJson } from "../text.ts";
 import { withJob } from "../store.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 /** Opens the shell in the project folder, or, if it has not arrived, in the login's home. */
 const shellIn = (folder: string): string => inAnyShell(`cd ${quote(folder)} 2>/dev/null; exec "\${SHELL:-/bin/sh}" -l`);
@@ -31,9 +31,9 @@ export const ssh: Command = {
       if (job !== null && runsHere(job.provider))
         throw new SvcError("command_unavailable", {
           what: `Job ${id} is a local run, which has no machine to log in to.`,
-          instead: existsSync(join(io.home(), "runs", id, "node0"))
-            ? `Its run directory is ${join(io.home(), "runs", id, "node0")}.`
-            : `It has ended; its files are in ${join(io.home(), "artifacts", id)}, and \`svc logs ${id}\` prints its log.`,
+          instead: existsSync(homeLayout.node(io.home(), id, 0))
+            ? `Its run directory is ${homeLayout.node(io.home(), id, 0)}.`
+            : `It has ended; its files are in ${homeLayout.artifactsOf(io.home(), id)}, and \`svc logs ${id}\` prints its log.`,
         });
       const held = reads.heldHandle(id, node);
       if (held === null) throw new SvcError("machine_not_held", { job: id, node, status: job?.status ?? "gone" });

@@ -43,6 +43,7 @@ import { IN_PLACE, measureProject, type MeasuredProject, type ProjectFile } from
 import { checkProjectDir } from "../listing/project-files.ts";
 import { WHY } from "../listing/protections.ts";
 import { whyNotListed } from "../listing/why-not-listed.ts";
+import { snapshotFile } from "../../platform/home-layout.ts";
 
 /** Files up to this size are read once; larger ones are hashed and copied as streams. */
 const WHOLE_BYTES_MAX = 8 * 1024 * 1024;
@@ -146,7 +147,7 @@ async function keepLeftOut(
 export async function readSnapshot({ codeDir, id, manifests }: SnapshotPlace): Promise<CodeSnapshot | null> {
   if (!/^[0-9a-f]{1,64}$/.test(id)) return null;
   try {
-    const read = JSON.parse(await readFile(manifestPath(codeDir, id), "utf8")) as object;
+    const read = JSON.parse(await readFile(snapshotFile(codeDir, id), "utf8")) as object;
     const parsed = CodeSnapshot.safeParse(manifests ? manifests.unseal(read) : read);
     return parsed.success ? parsed.data : null;
   } catch {
@@ -297,7 +298,7 @@ async function keepManifest(
   if (before !== null) return before;
   const bytes = files.reduce((sum, file) => sum + file.size, 0);
   const snapshot: CodeSnapshot = { id, files, bytes, git, created_at: new Date(now).toISOString() };
-  const path = manifestPath(codeDir, id);
+  const path = snapshotFile(codeDir, id);
   const text = JSON.stringify(manifests ? manifests.seal(snapshot) : snapshot);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   await renamedInto(path, (beside) => writeFile(beside, text, { mode: 0o600, flag: "wx" }));
@@ -358,8 +359,6 @@ async function renamedInto(path: string, write: (beside: string) => Promise<void
     throw cause;
   }
 }
-
-const manifestPath = (codeDir: string, id: string) => join(codeDir, "snapshots", `${id}.json`);
 
 /** Commit, branch and whether there are changes; null without a repository, a commit or git, or when git is too slow. */
 async function gitStateOf(root: string): Promise<GitState> {

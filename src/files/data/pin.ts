@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { quotedName } from "../../domain/quoted-name.ts";
 import { asSvcError, isMissing, SvcError } from "../../errors/index.ts";
 import type { DataManifest } from "../../schemas/data.ts";
-import { manifestFile, readManifest, readManifestFile } from "./store.ts";
+import { readManifest, readManifestFile } from "./store.ts";
 import { doubts } from "./verify.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 /** A manifest is replaced and never modified in place, so a hard link to it keeps its content. */
-const pinFile = (home: string, jobId: string, name: string): string =>
-  join(home, "runs", jobId, "data", `${name}.json`);
+const pinFile = (home: string, jobId: string, name: string): string => homeLayout.pinnedData(home, jobId, name);
 
 /**
  * Throws `data_unavailable`, naming the field, if a name is unknown or its files differ from the manifest. Reads no
@@ -45,17 +45,17 @@ export function pinData(home: string, jobId: string, names: readonly string[]): 
     const pin = pinFile(home, jobId, name);
     mkdirSync(join(pin, ".."), { recursive: true, mode: 0o700 });
     try {
-      linkSync(manifestFile(home, name), pin);
+      linkSync(homeLayout.dataManifest(home, name), pin);
     } catch (cause) {
       const { code } = cause as NodeJS.ErrnoException;
       if (code === "EEXIST") continue;
       if (isMissing(cause))
         throw new SvcError("data_unavailable", { name, why: "it was forgotten meanwhile" }, { cause });
-      copyFileSync(manifestFile(home, name), pin); // a file system without hard links
+      copyFileSync(homeLayout.dataManifest(home, name), pin); // a file system without hard links
     }
   }
   return () => {
-    if (names.length > 0) rmSync(join(home, "runs", jobId), { recursive: true, force: true });
+    if (names.length > 0) rmSync(homeLayout.run(home, jobId), { recursive: true, force: true });
   };
 }
 

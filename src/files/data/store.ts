@@ -3,16 +3,14 @@
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs";
-import { join } from "node:path";
 import { quotedName } from "../../domain/quoted-name.ts";
 import { isInside } from "../../domain/relative-path.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 import { isMissing, orDiskFull, SvcError, systemCode } from "../../errors/index.ts";
 import { DATA_NAME, DataManifest, type DataSummary } from "../../schemas/data.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 const ENDING = ".json";
-const dataDir = (home: string): string => join(home, "data");
-export const manifestFile = (home: string, name: string): string => join(dataDir(home), `${name}${ENDING}`);
 
 /** Throws `data_name_refused`. Names that differ only in case would be one file on some systems. */
 export function checkDataName(home: string, name: string): void {
@@ -29,7 +27,7 @@ export function checkDataName(home: string, name: string): void {
 export function namesOf(home: string): string[] {
   let entries: string[];
   try {
-    entries = readdirSync(dataDir(home));
+    entries = readdirSync(homeLayout.data(home));
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === "ENOENT") return [];
     throw cause;
@@ -42,7 +40,7 @@ export function namesOf(home: string): string[] {
 export function readManifest(home: string, name: string): DataManifest {
   const asked = quotedName(name, 100);
   if (!DATA_NAME.test(name)) throw new SvcError("data_not_found", { name: asked });
-  return readManifestFile(manifestFile(home, name), name);
+  return readManifestFile(homeLayout.dataManifest(home, name), name);
 }
 
 /** Reads a manifest from a given path, such as the copy that a run keeps. */
@@ -69,7 +67,7 @@ export function readManifestFile(file: string, name: string): DataManifest {
 /** Changes whenever the manifest is replaced; null if it does not exist. */
 export function stampOf(home: string, name: string): string | null {
   if (!DATA_NAME.test(name)) return null;
-  const stats = statSync(manifestFile(home, name), { throwIfNoEntry: false });
+  const stats = statSync(homeLayout.dataManifest(home, name), { throwIfNoEntry: false });
   return stats ? `${stats.ino} ${stats.mtimeMs} ${stats.size}` : null;
 }
 
@@ -78,22 +76,23 @@ export function stampOf(home: string, name: string): string | null {
  * rewritten.
  */
 export function markChecked(home: string, name: string, now: number): void {
-  utimesSync(manifestFile(home, name), now / 1_000, now / 1_000);
+  utimesSync(homeLayout.dataManifest(home, name), now / 1_000, now / 1_000);
 }
 
 export function writeManifest(home: string, manifest: DataManifest): void {
-  mkdirSync(dataDir(home), { recursive: true, mode: 0o700 });
+  mkdirSync(homeLayout.data(home), { recursive: true, mode: 0o700 });
   try {
-    replaceFile(manifestFile(home, manifest.name), JSON.stringify(manifest));
+    replaceFile(homeLayout.dataManifest(home, manifest.name), JSON.stringify(manifest));
   } catch (cause) {
-    throw orDiskFull(cause, dataDir(home));
+    throw orDiskFull(cause, homeLayout.data(home));
   }
 }
 
 /** Forgets the data; its files are not touched. Throws `data_not_found`. */
 export function removeManifest(home: string, name: string): void {
-  if (!DATA_NAME.test(name) || !existsSync(manifestFile(home, name))) throw new SvcError("data_not_found", { name });
-  rmSync(manifestFile(home, name), { force: true });
+  if (!DATA_NAME.test(name) || !existsSync(homeLayout.dataManifest(home, name)))
+    throw new SvcError("data_not_found", { name });
+  rmSync(homeLayout.dataManifest(home, name), { force: true });
 }
 
 export const summaryOf = (manifest: DataManifest): DataSummary => ({

@@ -8,6 +8,7 @@ import { LocalHost } from "./local-host.ts";
 import { isAlive, processesByVariable, startTime } from "./process-table.ts";
 import { readRunFileSync } from "./run-file.ts";
 import type { RunnerProgram } from "./runner-process.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 /** A twentieth of a second apart. */
 const FORGOTTEN_LOOKS = 100;
@@ -22,7 +23,7 @@ export interface LocalRun {
 
 /** Run directories below `home` with living processes, whoever started them; in order of path. */
 export function listLocalRuns(home: string): LocalRun[] {
-  const root = join(real(home), "runs");
+  const root = homeLayout.runs(real(home));
   const byDir = new Map<string, number[]>();
   for (const [runDir, pids] of processesByVariable("SVC_RUN_DIR")) {
     const dir = real(runDir);

@@ -10,6 +10,7 @@ import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } 
 import { refuseSpot } from "../spot.ts";
 import { LocalHost } from "./local-host.ts";
 import { listLocalRuns, terminateLocal } from "./local-runs.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 /** The grace of a run that is ended at once: it had its chance in `collect`. */
 const LAST_GRACE_SECONDS = 2;
@@ -47,7 +48,7 @@ export class LocalProvider implements Provider {
 
   async create(_offer: Offer, order: Order): Promise<MachineHandle> {
     this.#python = await this.#o.python();
-    const id = this.#runDir(order.jobId, order.node);
+    const id = homeLayout.node(this.#o.home, order.jobId, order.node);
     await mkdir(join(id, "install"), { recursive: true, mode: 0o700 });
     this.#ended.delete(id); // an earlier order of this node used the same directory
     return this.#handle(id, order.name);
@@ -76,7 +77,7 @@ export class LocalProvider implements Provider {
   listOwned(prefix: string): Promise<MachineHandle[]> {
     const machines = new Map<string, MachineHandle>();
     for (const { jobId, node } of listLocalRuns(this.#o.home)) {
-      const machine = this.#handle(this.#runDir(jobId, node), `${this.#o.prefix}${jobId}-n${node}-1`);
+      const machine = this.#handle(homeLayout.node(this.#o.home, jobId, node), `${this.#o.prefix}${jobId}-n${node}-1`);
       if (machine.name.startsWith(prefix)) machines.set(machine.id, machine);
     }
     return Promise.resolve([...machines.values()]);
@@ -102,10 +103,6 @@ export class LocalProvider implements Provider {
   #host(handle: MachineHandle, purpose: "run" | "install"): RunHost {
     const runDir = purpose === "run" ? handle.id : join(handle.id, "install");
     return new LocalHost({ runDir, runnerPath: this.#o.runnerPath, python: this.#python || "python3" });
-  }
-
-  #runDir(jobId: string, node: number): string {
-    return join(this.#o.home, "runs", jobId, `node${node}`);
   }
 
   #handle(id: string, name: string): MachineHandle {

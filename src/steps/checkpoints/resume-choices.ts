@@ -3,11 +3,11 @@
 // job itself has saved.
 
 import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { chooseResume, lastComplete, pinResume, readAnnounced, Resume, type Announced } from "./resume.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 /** More announcements add no information: this bounds how much a script can make svc store. */
 const ANNOUNCED_BYTES_MAX = 4 * 1024 * 1024;
@@ -85,7 +85,7 @@ export class Resumes {
   announce(jobId: string, node: number, names: readonly { path: string; step: number | null }[]): void {
     if (names.length === 0 || node !== 0) return;
     const file = this.#announcedFile(jobId);
-    mkdirSync(join(this.#home, "artifacts", jobId), { recursive: true, mode: 0o700 });
+    mkdirSync(homeLayout.artifactsOf(this.#home, jobId), { recursive: true, mode: 0o700 });
     if (existsSync(file) && statSync(file).size > ANNOUNCED_BYTES_MAX) return;
     appendFileSync(
       file,
@@ -102,7 +102,7 @@ export class Resumes {
     const spec = this.#specOf(job);
     if (spec === null) return null;
     const announced = new Set((await this.announcements(job)).keys());
-    const checkpoints = join(this.#home, "artifacts", job, "checkpoints");
+    const checkpoints = homeLayout.checkpoints(this.#home, job);
     return { job, checkpoints, announced, nodes: spec.nodes, resumedFrom: spec.resume_from };
   }
 
@@ -112,9 +112,9 @@ export class Resumes {
     if (from === undefined) return null;
     const before = this.#read(jobId, placement);
     if (before) return before;
-    mkdirSync(join(this.#home, "runs", jobId), { recursive: true, mode: 0o700 });
+    mkdirSync(homeLayout.run(this.#home, jobId), { recursive: true, mode: 0o700 });
     const pin = async (): Promise<Resume> =>
-      pinResume(await this.check(from), join(this.#home, "runs", jobId, choiceName(placement)));
+      pinResume(await this.check(from), homeLayout.resumeFiles(this.#home, jobId, placement));
     try {
       // The file may have been saved again between the choice and now: then the new one is the last checkpoint.
       const chosen = await pin().catch((e: unknown) => {
@@ -140,9 +140,6 @@ export class Resumes {
   }
 
   readonly #choiceFile = (jobId: string, placement: number): string =>
-    join(this.#home, "runs", jobId, `${choiceName(placement)}.json`);
-  readonly #announcedFile = (jobId: string): string => join(this.#home, "artifacts", jobId, "announced.jsonl");
+    homeLayout.resumeChoice(this.#home, jobId, placement);
+  readonly #announcedFile = (jobId: string): string => homeLayout.announced(this.#home, jobId);
 }
-
-/** Name of the folder that holds a choice's files; the choice itself has the same name with `.json`. */
-const choiceName = (placement: number): string => (placement === 1 ? "resume" : `resume-p${placement}`);

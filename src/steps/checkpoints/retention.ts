@@ -29,8 +29,8 @@ export interface KeepRules {
   points: (metric: string) => readonly { step: number; value: number }[];
   node: number;
   nodes: number;
-  /** The folder of node 0 at home. */
-  home: string;
+  /** The folder of node 0 on this computer. */
+  checkpoints: string;
 }
 
 /** Next to the local checkpoints of a node. */
@@ -59,7 +59,7 @@ export class Retention {
     const text = await readFile(join(this.#targetDir, DROPPED), "utf8").catch(nullIfMissing);
     const known = text === null ? null : Dropped.safeParse(jsonOf(text));
     this.#dropped = new Map((known?.success ? known.data : []).map((file) => [file.path, file]));
-    if (this.#rules.node === 0 && this.#rules.nodes > 1) this.#removed = await readRemoved(this.#rules.home);
+    if (this.#rules.node === 0 && this.#rules.nodes > 1) this.#removed = await readRemoved(this.#rules.checkpoints);
   }
 
   /** KC3. One new or changed file makes the checkpoint a new one, even if its other files are the same. */
@@ -112,9 +112,9 @@ export class Retention {
   }
 
   async #complete({ times }: Announced): Promise<Resume[]> {
-    const { home, nodes } = this.#rules;
+    const { checkpoints, nodes } = this.#rules;
     const all: Resume[] = [];
-    for await (const one of completeOnes({ job: "", checkpoints: home, announced: new Set(times.keys()), nodes }))
+    for await (const one of completeOnes({ job: "", checkpoints, announced: new Set(times.keys()), nodes }))
       all.push(one);
     return all;
   }
@@ -123,7 +123,7 @@ export class Retention {
   async #stillComing(all: readonly Resume[], { times }: Announced): Promise<number> {
     let coming = 0;
     for (let node = 1; node < this.#rules.nodes; node++) {
-      const folder = join(this.#rules.home, `node${node}`);
+      const folder = join(this.#rules.checkpoints, `node${node}`);
       for (const [i, { name }] of all.entries()) {
         if (!(await isHeld(folder, name, times.has(name)))) continue;
         coming = Math.max(coming, i);
@@ -138,8 +138,8 @@ export class Retention {
    * only this node was seen to save again stays.
    */
   async #removedByNode0(): Promise<string[]> {
-    const { home } = this.#rules;
-    const removed = await readRemoved(home);
+    const { checkpoints } = this.#rules;
+    const removed = await readRemoved(checkpoints);
     if (removed.length === 0) return [];
     const kept = (await this.#complete(await this.#rules.announced())).map(({ name }) =>
       savedAt(this.#targetDir, name),
@@ -148,7 +148,7 @@ export class Retention {
     const names: string[] = [];
     for (const name of removed) {
       const at = await savedAt(this.#targetDir, name);
-      if (at !== null && at < newest && (await savedAt(home, name)) === null) names.push(name);
+      if (at !== null && at < newest && (await savedAt(checkpoints, name)) === null) names.push(name);
     }
     return names;
   }
@@ -212,7 +212,7 @@ export class Retention {
 
   #setRemoved(names: readonly string[]): void {
     this.#removed = names;
-    replaceFile(join(this.#rules.home, REMOVED), JSON.stringify(names));
+    replaceFile(join(this.#rules.checkpoints, REMOVED), JSON.stringify(names));
   }
 
   /** Removes the files that were recorded as removed but that a crash left behind. */
@@ -246,8 +246,8 @@ export class Retention {
   }
 }
 
-async function readRemoved(home: string): Promise<readonly string[]> {
-  const text = await readFile(join(home, REMOVED), "utf8").catch(nullIfMissing);
+async function readRemoved(checkpoints: string): Promise<readonly string[]> {
+  const text = await readFile(join(checkpoints, REMOVED), "utf8").catch(nullIfMissing);
   const known = text === null ? null : Removed.safeParse(jsonOf(text));
   return known?.success ? known.data : [];
 }

@@ -17,6 +17,7 @@ import { installCommand } from "./install-command.ts";
 import { stopGraceSeconds } from "./launcher-argv.ts";
 import type { JobFacts, Ledger } from "../ports.ts";
 import { idleWindowMs } from "./runner-spec.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 export interface PlaceParts {
   home: string;
@@ -28,9 +29,6 @@ export interface PlaceParts {
   /** The Python of this computer. */
   python: () => Promise<string>;
 }
-
-/** The local folder of a node, whether the run works there or only its files are stored there. */
-export const nodeDir = (home: string, jobId: string, node: number): string => join(home, "runs", jobId, `node${node}`);
 
 export async function placeOf(
   { home, env, programRoot, ledger, providers, resumes, python }: PlaceParts,
@@ -47,7 +45,7 @@ export async function placeOf(
   const provider = handle === null ? undefined : providers.get(handle.provider);
   const access = handle === null ? null : provider?.access(handle);
   if (!handle || !access || access.inPlace) {
-    const checkpointDir = join(nodeDir(home, id, node), "checkpoints");
+    const checkpointDir = homeLayout.nodeCheckpoints(home, id, node);
     const entry = await checkEntrypoint(projectDir, spec.entrypoint);
     const runPython = await localPython({ spec, projectDir, entry, env, otherwise: python });
     return {
@@ -60,7 +58,7 @@ export async function placeOf(
       pythonEnv: await pythonVariables(runPython, env),
       resumeFrom: await resumeFrom(checkpointDir),
       checkpointDir,
-      dataDir: join(nodeDir(home, id, node), "data"),
+      dataDir: homeLayout.nodeData(home, id, node),
       packageDir: join(programRoot, "python"),
       addresses: ["127.0.0.1"],
       inherited: env,

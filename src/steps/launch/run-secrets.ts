@@ -1,7 +1,6 @@
 // The secrets that a run receives, and that its output must therefore not show.
 
 import { createHmac } from "node:crypto";
-import { join } from "node:path";
 import { Redactor } from "../../domain/redaction.ts";
 import { secretParts } from "../../domain/secret-names.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
@@ -10,6 +9,7 @@ import { secretsOfSpec } from "../../secrets/of-spec.ts";
 import { resolveSecret } from "../../secrets/resolve.ts";
 import { seal, unseal, type Given } from "../../secrets/sealed.ts";
 import { injectedVariables, type Injected } from "../../secrets/services.ts";
+import { homeLayout } from "../../platform/home-layout.ts";
 
 export interface RunSecretsParts {
   home: string;
@@ -97,7 +97,7 @@ export class RunSecrets {
   }
 
   #file(jobId: string): string {
-    return join(this.#parts.home, "runs", jobId, "secrets.sealed");
+    return homeLayout.runSecrets(this.#parts.home, jobId);
   }
 
   #derive(...words: string[]): string {

@@ -57,7 +57,7 @@ class World {
         announced: () => Promise.resolve(this.#times),
         keep: {
           keep: this.#keep,
-          home: this.home,
+          checkpoints: this.home,
           node,
           nodes: this.#nodes,
           announced: () => Promise.resolve({ times: this.#times, steps: this.#steps }),

@@ -58,7 +58,7 @@ const collect = (keep?: KeepCheckpoints) =>
       points: () => points,
       node: 0,
       nodes: 1,
-      home: targetDir,
+      checkpoints: targetDir,
     },
   }));
 
