@@ -138,7 +138,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     exit_code: row.exit_code,
     cost_usd: usdOf(microOf(machines.reduce((sum, m) => sum + costUsd(m, now), 0))),
     label: row.label,
-    provider: spec.provider,
+    provider: row.provider as JobRecord["provider"],
     gpus: row.gpus,
     nodes: row.nodes,
     entrypoint: spec.entrypoint,
@@ -148,7 +148,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     ended_at: isoOrNull(row.ended_at),
     price_per_hour_usd: known.length === 0 ? null : usdOf(known.reduce((a, b) => a + b, 0)),
     machines: machines.map(jobMachineOf),
-    error: row.error === null ? null : errorOf(spec.provider, JSON.parse(row.error) as JobError),
+    error: row.error === null ? null : errorOf(row.provider, JSON.parse(row.error) as JobError),
     code_snapshot: row.code_snapshot,
     left_out: leftOutOf(row),
     // Undefined in a home from an older version that no newer one has opened yet.

@@ -59,6 +59,10 @@ export interface WorldOptions {
   lines?: number;
   seconds?: number;
   spec?: Record<string, unknown>;
+  /** Further providers whose machines the run may use. */
+  others?: readonly ProviderCase[];
+  /** Instead of SCRIPT: the text of `train.py`. */
+  script?: string;
   jobs?: number;
   /** Instead of FACTOR. */
   factor?: number;
@@ -79,6 +83,8 @@ export class World {
   readonly ledger: SimLedger;
   readonly fleet: Fleet;
   readonly sim: ProviderSim;
+  /** Those of `others`, each with its own faults; ledger, fleet and clock are shared. */
+  readonly others: ReadonlyMap<ProviderCase, { sim: ProviderSim; faults: Faults }>;
   /** Boundaries that any life of the control plane has reported, in order. */
   readonly events: { name: string; data: Record<string, unknown> }[] = [];
   lives = 0;
@@ -97,7 +103,7 @@ export class World {
 
   private constructor(
     options: WorldOptions,
-    made: Pick<World, "dir" | "home" | "faults" | "ledger" | "fleet" | "sim"> & { startMs: number },
+    made: Pick<World, "dir" | "home" | "faults" | "ledger" | "fleet" | "sim" | "others"> & { startMs: number },
   ) {
     this.provider = options.provider;
     this.dir = made.dir;
@@ -106,6 +112,7 @@ export class World {
     this.ledger = made.ledger;
     this.fleet = made.fleet;
     this.sim = made.sim;
+    this.others = made.others;
     const project = join(made.dir, "project");
     this.lines = options.lines ?? 150;
     const spec = {
@@ -119,7 +126,7 @@ export class World {
     };
     const jobs = Array.from({ length: options.jobs ?? 1 }, () => spec);
     this.#order = { home: made.home, project, startMs: made.startMs, factor: options.factor ?? FACTOR, jobs };
-    const { env } = this.sim.settings();
+    const env = Object.assign({}, ...this.#sims().map((sim) => sim.settings().env)) as NodeJS.ProcessEnv;
     this.tellSettings();
     const { SSH_AUTH_SOCK: _, SVC_HOME: __, ...own } = process.env;
     this.#env = { NODE_COMPILE_CACHE: COMPILED, ...own, ...env, SVC_GATE_INDEX: "off" };
@@ -129,7 +136,7 @@ export class World {
     const dir = mkdtempSync(join(tmpdir(), "svc-rented-"));
     const home = join(dir, "home");
     for (const folder of [home, join(dir, "project"), join(dir, "fleet")]) mkdirSync(folder, { mode: 0o700 });
-    writeFileSync(join(dir, "project", "train.py"), SCRIPT);
+    writeFileSync(join(dir, "project", "train.py"), options.script ?? SCRIPT);
     const startMs = Date.now();
     const faults = makeFaults();
     let listener: LedgerListener = () => undefined;
@@ -141,9 +148,18 @@ export class World {
     const sim = await simulator(options.provider, parts, publicKeyLine);
     // Lists have pages of one machine: foreign ones come first, and ours on a later page.
     if (sim.pageSize !== undefined) sim.pageSize = 1;
-    const world = new World(options, { dir, home, faults, ledger, fleet, sim, startMs });
+    const others = new Map<ProviderCase, { sim: ProviderSim; faults: Faults }>();
+    for (const name of options.others ?? []) {
+      const own = makeFaults();
+      others.set(name, { sim: await simulator(name, { ...parts, faults: own }, publicKeyLine), faults: own });
+    }
+    const world = new World(options, { dir, home, faults, ledger, fleet, sim, others, startMs });
     listener = (event) => world.#saw(`sim.${event}`);
     return world;
+  }
+
+  #sims(): ProviderSim[] {
+    return [this.sim, ...[...this.others.values()].map(({ sim }) => sim)];
   }
 
   /** Calls `act` the next time that this boundary is passed, in whichever life. */
@@ -240,7 +256,7 @@ export class World {
 
   /** The owner writes down where the provider is to be found by now. */
   tellSettings(): void {
-    const { credentials } = this.sim.settings();
+    const credentials = Object.assign({}, ...this.#sims().map((sim) => sim.settings().credentials)) as object;
     writeFileSync(join(this.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
   }
 
@@ -266,7 +282,7 @@ export class World {
       await this.#exited;
       clearTimeout(late);
     }
-    await this.sim.close();
+    await Promise.all(this.#sims().map((sim) => sim.close()));
     await this.fleet.close();
     if (!keep) rmSync(this.dir, { recursive: true, force: true });
   }

@@ -1,0 +1,141 @@
+// A job that outlives its machine, from end to end: real providers' adapters over simulators, machines that boot, a control plane in a
+// process of its own that may be killed at any boundary.
+// @module-tag needs/sshd
+// @module-tag needs/rsync
+
+import { describe, expect, it } from "vitest";
+import { FACTOR, World, type Ending, type WorldOptions } from "./world.ts";
+
+/** Counts on from the checkpoint that it is given. Each line is one step; every tenth step is saved and announced. */
+const SCRIPT = `import os, sys, time
+import svc
+lines, seconds = int(sys.argv[1]), float(sys.argv[2])
+folder, begin = os.environ["SVC_CHECKPOINT_DIR"], 0
+resume = os.environ.get("SVC_RESUME_FROM")
+if resume:
+    with open(resume) as f:
+        begin = int(f.read())
+print("begin %d of placement %s" % (begin, os.environ["SVC_PLACEMENT"]), flush=True)
+for i in range(begin + 1, lines + 1):
+    print("line %d" % i, flush=True)
+    svc.log({"loss": 1.0 / i}, step=i)
+    if i % 10 == 0:
+        path = os.path.join(folder, "step_%03d" % i)
+        with open(path + ".tmp", "w") as f:
+            f.write(str(i))
+        os.rename(path + ".tmp", path)
+        svc.checkpoint(path, step=i)
+    time.sleep(seconds / lines)
+`;
+
+async function within<T>(options: WorldOptions, act: (world: World) => Promise<T>): Promise<T> {
+  const world = await World.start({ script: SCRIPT, lines: 120, seconds: 6, ...options });
+  try {
+    return await act(world);
+  } finally {
+    await world.close();
+  }
+}
+
+/** What must hold of every job with placements: no machine left, none beside another, every step once after the last resume. */
+function wrongOf(world: World, { records, logs, checkpoints }: Ending): string[] {
+  const wrong: string[] = [];
+  const [record, log = "", paths = []] = [records[0], logs[0], checkpoints[0]];
+  for (const { name } of world.ledger.alive()) wrong.push(`the machine ${name} is left`);
+  const lines = world.ledger.all().filter((line) => !line.foreign);
+  for (const one of lines) {
+    if (world.ledger.mostAtOnce(one.name) > 1) wrong.push(`two machines at once for ${one.name}`);
+    for (const other of lines)
+      if (
+        one.id < other.id &&
+        one.madeAtMs < (other.endedAtMs ?? Infinity) &&
+        other.madeAtMs < (one.endedAtMs ?? Infinity)
+      )
+        wrong.push(`${one.name} and ${other.name} existed at the same time`);
+  }
+  if (record?.status !== "succeeded") wrong.push(`came to ${record?.status}: ${record?.error?.message}`);
+  // Each part begins where a complete checkpoint stood, and the last one goes to the end.
+  const parts = log.split(/^begin (?=\d+ of placement)/m).slice(1);
+  for (const part of parts) {
+    const begin = Number(/^\d+/.exec(part)?.[0]);
+    const numbers = [...part.matchAll(/^line (\d+)$/gm)].map((match) => Number(match[1]));
+    const at = numbers.findIndex((number, index) => number !== begin + index + 1);
+    if (at >= 0) wrong.push(`the part from ${begin}: line ${at} reads ${numbers[at]}`);
+    if (begin % 10 !== 0) wrong.push(`a part begins at ${begin}, where no checkpoint was`);
+  }
+  if (!(parts.at(-1) ?? "").includes(`line ${world.lines}\n`)) wrong.push("the last part does not reach the end");
+  if (!paths.some((path) => path.endsWith(`step_${world.lines}`))) wrong.push("the last checkpoint is not at home");
+  return wrong;
+}
+const begins = (log: string): number[] => [...log.matchAll(/^begin (\d+) of/gm)].map((match) => Number(match[1]));
+
+/** The machine vanishes once a checkpoint is at home. */
+const vanishesOnce = (world: World): void => world.once("checkpoint.saved", () => world.faults.set("vanishes", 500));
+
+describe.concurrent("a job that outlives its machine", () => {
+  it("continues from the last complete checkpoint on another machine, in one log with a seam", async () => {
+    await within({ provider: "podhost" }, async (world) => {
+      vanishesOnce(world);
+      const ending = await world.live();
+      expect(wrongOf(world, ending)).toEqual([]);
+      const [log = ""] = ending.logs;
+      expect(begins(log)).toHaveLength(2);
+      expect(begins(log)[1]).toBeGreaterThan(0);
+      expect(log).toMatch(/^svc: placement 2 on podhost RTX4090 continues from step_\d+$/m);
+      expect(ending.records[0]?.machines).toHaveLength(2);
+    });
+  });
+
+  it("uses the next candidate where the first has no machine", async () => {
+    const spec = { candidates: [{ provider: "podhost", gpus: "RTX4090" }, { provider: "market" }] };
+    await within({ provider: "podhost", others: ["market"], spec }, async (world) => {
+      world.faults.set("no_capacity");
+      const ending = await world.live();
+      expect(wrongOf(world, ending)).toEqual([]);
+      expect(ending.records[0]).toMatchObject({ provider: "market", status: "succeeded" });
+    });
+  });
+
+  it("waits without a machine until there is one", async () => {
+    await within({ provider: "market", spec: { wait_for_capacity_minutes: 60 } }, async (world) => {
+      world.faults.set("no_capacity");
+      const over = world.live();
+      await world.passed("place.started");
+      // 150 s of the provider's time: a run that did not wait would have ended after one minute.
+      await new Promise((resolve) => setTimeout(resolve, 150_000 / FACTOR));
+      expect(world.ledger.all()).toEqual([]);
+      world.faults.clear("no_capacity");
+      expect(wrongOf(world, await over)).toEqual([]);
+    });
+  });
+
+  it.for(["placement.closed", "placement.opened", "machine.released", "collect.started"])(
+    "orders no second machine when the control plane is killed at %s",
+    async (kill) => {
+      await within({ provider: "podhost" }, async (world) => {
+        vanishesOnce(world);
+        const ending = await world.live(kill as "machine.released");
+        expect(wrongOf(world, ending)).toEqual([]);
+        expect(world.lives).toBe(2);
+        expect(world.ledger.all().filter((line) => !line.foreign)).toHaveLength(2);
+      });
+    },
+  );
+
+  it("ends with each candidate's own reason when none had a machine", async () => {
+    const spec = {
+      candidates: [
+        { provider: "podhost", gpus: "RTX4090" },
+        { provider: "market", gpus: "H100" },
+      ],
+    };
+    await within({ provider: "podhost", others: ["market"], spec }, async (world) => {
+      world.faults.set("no_capacity");
+      world.others.get("market")?.faults.set("no_capacity");
+      const { records } = await world.live();
+      expect(records[0]).toMatchObject({ status: "failed", error: { code: "no_offer" } });
+      expect(records[0]?.error?.message).toMatch(/podhost RTX4090: .*market H100: /);
+      expect(world.ledger.all()).toEqual([]);
+    });
+  });
+});
