@@ -2,7 +2,7 @@
 
 import { CloudvmProvider } from "../../src/providers/cloudvm/provider.ts";
 import { MarketProvider } from "../../src/providers/market/provider.ts";
-import { CloudvmSim } from "../sim/providers/cloudvm.ts";
+import { CloudvmSim, type CloudvmOptions } from "../sim/providers/cloudvm.ts";
 import { shownInstance } from "../sim/providers/cloudvm-shown.ts";
 import { MarketSim, type MarketOptions } from "../sim/providers/market.ts";
 import { FAULTS } from "../sim/providers/parts.ts";
@@ -29,9 +29,12 @@ export const marketWorld = (options: Partial<MarketOptions> = {}): Promise<World
     credential: (sim, good) => ({ secret: good ? keyOf(sim) : "wrong", settings: {} }),
   });
 
-export const cloudvmWorld = (): Promise<World & { sim: CloudvmSim }> =>
+export const cloudvmWorld = (
+  settings: Record<string, string> = {},
+  options: Pick<CloudvmOptions, "timings"> = {},
+): Promise<World & { sim: CloudvmSim }> =>
   simulatedWorld({
-    start: (parts) => CloudvmSim.start(parts),
+    start: (parts) => CloudvmSim.start({ ...parts, ...options }),
     provider: (remote) => new CloudvmProvider(remote),
     spec: { provider: "cloudvm", gpus: "L4" },
     // Its API tells no prices.
@@ -49,7 +52,10 @@ export const cloudvmWorld = (): Promise<World & { sim: CloudvmSim }> =>
       return {
         // Wrong: another account of the same project.
         secret: JSON.stringify({ ...sim.serviceAccount(), ...(good ? {} : { client_email: "nobody@example.org" }) }),
-        settings: Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, String(value)])),
+        settings: {
+          ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, String(value)])),
+          ...settings,
+        },
       };
     },
   });

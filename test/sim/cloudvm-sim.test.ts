@@ -79,6 +79,25 @@ const insertBody = (name: string, over: object = {}): Record<string, unknown> =>
   },
   ...over,
 });
+const scheduled = (provisioningModel: string, seconds: number) => ({
+  onHostMaintenance: "TERMINATE",
+  automaticRestart: false,
+  provisioningModel,
+  maxRunDuration: { seconds: String(seconds) },
+  instanceTerminationAction: "DELETE",
+});
+const FLEX = {
+  scheduling: scheduled("FLEX_START", 3_600),
+  params: { requestValidForDuration: { seconds: "900" } },
+  reservationAffinity: { consumeReservationType: "NO_RESERVATION" },
+};
+const FLEX_LONG = { ...FLEX, scheduling: scheduled("FLEX_START", 8 * 86_400) };
+const BOUND = { scheduling: scheduled("RESERVATION_BOUND", 3_600) };
+const SPECIFIC = {
+  consumeReservationType: "SPECIFIC_RESERVATION",
+  key: "compute.googleapis.com/reservation-name",
+  values: ["theirs"],
+};
 const insert = (name: string, over: object = {}, query = ""): Promise<Answer> =>
   api("POST", `/zones/${ZONE}/instances${query}`, insertBody(name, over));
 const get = async (name: string): Promise<Answer> => api("GET", `/zones/${ZONE}/instances/${name}`);
@@ -205,6 +224,14 @@ describe("inserting", () => {
       404,
       "notFound",
     ],
+    ["terms that nobody sells", { scheduling: { ...FLEX.scheduling, provisioningModel: "CHEAP" } }, 400, "invalid"],
+    ["a queue without its time", { ...FLEX, params: {} }, 400, "invalid"],
+    ["a queue of a minute", { ...FLEX, params: { requestValidForDuration: { seconds: "60" } } }, 400, "invalid"],
+    ["a queue for reserved capacity", { ...FLEX, reservationAffinity: SPECIFIC }, 404, "notFound"],
+    ["a queue for any capacity", { ...FLEX, reservationAffinity: {} }, 400, "invalid"],
+    ["a queue for eight days of running", FLEX_LONG, 400, "invalid"],
+    ["a bound machine without a reservation", BOUND, 400, "invalid"],
+    ["a reservation that nobody made", { ...BOUND, reservationAffinity: SPECIFIC }, 404, "notFound"],
   ])("refuses %s, and makes nothing", async (_what, over, status, why) => {
     const answer = await insert("svc-no-1", over);
     expect([answer.status, reason(answer)]).toEqual([status, why]);

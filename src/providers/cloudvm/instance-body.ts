@@ -9,6 +9,8 @@ import type { Place } from "./place.ts";
 
 const SECOND_MIN = 30;
 const SECOND_MAX = 120 * 24 * 3_600;
+/** The provider refuses a flex-start order of a machine that may run for longer. */
+const FLEX_RUN_SECONDS_MAX = 7 * 24 * 3_600;
 /** Default limit. Up to a week a machine may also draw on a second quota, which makes it easier to get. */
 const SECONDS_DEFAULT = 7 * 24 * 3_600;
 /** Time for the work around the run: sync, install, collect. */
@@ -30,11 +32,12 @@ export function requestIdOf(name: string, zone: string): string {
 }
 
 /** Seconds of running after which the provider deletes the machine, whatever happened to svc. */
-export function limitSeconds(spec: Order["spec"]): number {
+export function limitSeconds(spec: Order["spec"], provisioning: MachinePlan["provisioning"] = "STANDARD"): number {
   const run = spec.max_runtime_minutes ?? 0;
   if (run === 0) return SECONDS_DEFAULT;
   const seconds = Math.ceil(run * 60 + spec.stop_grace_seconds + SECONDS_AROUND + spec.orphan_grace_minutes * 60);
-  return Math.min(SECOND_MAX, Math.max(SECOND_MIN, seconds));
+  const most = provisioning === "FLEX_START" ? FLEX_RUN_SECONDS_MAX : SECOND_MAX;
+  return Math.min(most, Math.max(SECOND_MIN, seconds));
 }
 
 /**
@@ -114,7 +117,7 @@ export function instanceBody(
       // A machine that restarts by itself has lost its run.
       automaticRestart: false,
       provisioningModel: plan.provisioning,
-      maxRunDuration: { seconds: String(limitSeconds(order.spec)) },
+      maxRunDuration: { seconds: String(limitSeconds(order.spec, plan.provisioning)) },
       instanceTerminationAction: "DELETE",
     },
     ...(plan.provisioning === "FLEX_START" ? { params: { requestValidForDuration: { seconds: FLEX_SECONDS } } } : {}),

@@ -24,12 +24,18 @@ export class CloudError extends Error {
   }
 }
 
+const MODELS = ["STANDARD", "SPOT", "FLEX_START", "RESERVATION_BOUND"] as const;
+export type ProvisioningModel = (typeof MODELS)[number];
+
 export interface InsertOrder {
   name: string;
   zone: string;
   machineType: string;
   gpus: { type: AcceleratorType; count: number } | null;
+  model: ProvisioningModel;
   spot: boolean;
+  /** How long the order stays in the queue for capacity; null where it does not queue. */
+  queuesMs: number | null;
   onTermination: "STOP" | "DELETE";
   maxRunMs: number | null;
   diskGb: number;
@@ -80,6 +86,9 @@ const NAME = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_KEY = /^[a-z][a-z0-9_-]{0,62}$/;
 const LABEL_VALUE = /^[a-z0-9_-]{0,63}$/;
 const MAX_RUN_S = { least: 30, most: 10_368_000 } as const;
+/** Of an order that queues: how long it may queue, and how long the machine may run then. */
+const FLEX_S = { queueLeast: 90, queueMost: 7_200, runMost: 604_800 } as const;
+const RESERVATION_KEY = "compute.googleapis.com/reservation-name";
 const METADATA_BYTES = { all: 512 * 1024, one: 256 * 1024 } as const;
 
 const record = (value: unknown): Json =>
@@ -90,7 +99,13 @@ const invalid = (field: string, value: unknown, why: string): CloudError =>
   new CloudError(400, "invalid", `Invalid value for field 'resource.${field}': '${show(value)}'. ${why}`);
 const show = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
-export function readInsert(body: unknown, project: string, zone: string): InsertOrder {
+/** @param reservations names of the project's reservations. */
+export function readInsert(
+  body: unknown,
+  project: string,
+  zone: string,
+  reservations: ReadonlySet<string> = new Set(),
+): InsertOrder {
   if (!ZONES.includes(zone))
     throw new CloudError(404, "notFound", `The resource 'projects/${project}/zones/${zone}' was not found`);
   const given = record(body);
@@ -108,12 +123,21 @@ export function readInsert(body: unknown, project: string, zone: string): Insert
     );
   const gpus = accelerators(given, project, zone, sold);
   const schedule = scheduling(record(given["scheduling"]), gpus);
+  const reserved = reservation(record(given["reservationAffinity"]), { project, zone, reservations });
+  const queuesMs = schedule.model === "FLEX_START" ? queue(given) : null;
+  if (schedule.model === "RESERVATION_BOUND" && reserved === null)
+    throw invalid(
+      "reservationAffinity",
+      given["reservationAffinity"],
+      "RESERVATION_BOUND needs a specific reservation.",
+    );
   return {
     name,
     zone,
     machineType: type,
     gpus,
     ...schedule,
+    queuesMs,
     diskGb: disk(given, gpus, type, project, zone),
     labels: labels("labels", given["labels"]),
     metadata: metadata(given["metadata"]),
@@ -185,17 +209,60 @@ function accelerators(
   return { type, count };
 }
 
-function scheduling(given: Json, gpus: InsertOrder["gpus"]): Pick<InsertOrder, "spot" | "onTermination" | "maxRunMs"> {
-  const {
-    provisioningModel: model = "STANDARD",
-    instanceTerminationAction: action,
-    maxRunDuration,
-    terminationTime,
-  } = given;
+/** How long an order of FLEX_START may queue. Its machine comes from a pool of its own, never from a reservation. */
+function queue(given: Json): number {
+  const valid = record(record(given["params"])["requestValidForDuration"]);
+  const seconds = Number(valid["seconds"]);
+  if (!Number.isInteger(seconds) || seconds < FLEX_S.queueLeast || seconds > FLEX_S.queueMost)
+    throw invalid(
+      "params.requestValidForDuration",
+      valid,
+      `It must be set, between ${FLEX_S.queueLeast} seconds and two hours.`,
+    );
+  if (record(given["reservationAffinity"])["consumeReservationType"] !== "NO_RESERVATION")
+    throw invalid("reservationAffinity", given["reservationAffinity"], "FLEX_START needs NO_RESERVATION.");
+  const run = Number(record(record(given["scheduling"])["maxRunDuration"])["seconds"]);
+  if (!(run <= FLEX_S.runMost))
+    throw invalid("scheduling.maxRunDuration", given["scheduling"], "FLEX_START needs one of at most seven days.");
+  return seconds * 1000;
+}
+
+/** The name of the reservation that the machine is taken from; null for any or none. */
+function reservation(
+  given: Json,
+  of: { project: string; zone: string; reservations: ReadonlySet<string> },
+): string | null {
+  const type = given["consumeReservationType"] ?? "ANY_RESERVATION";
+  if (type === "ANY_RESERVATION" || type === "NO_RESERVATION") return null;
+  const { key, values } = given;
+  const [value] = Array.isArray(values) ? (values as unknown[]) : [];
+  if (type !== "SPECIFIC_RESERVATION" || key !== RESERVATION_KEY || typeof value !== "string")
+    throw invalid("reservationAffinity", given, "It must name one reservation.");
+  const [, project = of.project, name = value] = /^projects\/([^/]+)\/reservations\/(.+)$/.exec(value) ?? [];
+  if (project !== of.project || !of.reservations.has(name))
+    throw new CloudError(
+      404,
+      "notFound",
+      `The resource 'projects/${project}/zones/${of.zone}/reservations/${name}' was not found`,
+    );
+  return name;
+}
+
+/** The counts that a type of GPU is had in, by the terms of the order: those of a queue are those of spot machines. */
+function countsOf(type: AcceleratorType, model: ProvisioningModel): readonly number[] {
+  if (model === "RESERVATION_BOUND") return Object.keys(type.counts).map(Number);
+  return model === "STANDARD" ? type.onDemand : type.spot;
+}
+
+function scheduling(
+  given: Json,
+  gpus: InsertOrder["gpus"],
+): Pick<InsertOrder, "model" | "spot" | "onTermination" | "maxRunMs"> {
+  const { provisioningModel = "STANDARD", instanceTerminationAction: action, maxRunDuration, terminationTime } = given;
   if (gpus && given["onHostMaintenance"] !== "TERMINATE")
     throw new CloudError(400, "invalid", "Instances with guest accelerators do not support live migration.");
-  if (model !== "STANDARD" && model !== "SPOT")
-    throw invalid("scheduling.provisioningModel", model, "Not one of the values.");
+  const model = MODELS.find((each) => each === provisioningModel);
+  if (model === undefined) throw invalid("scheduling.provisioningModel", provisioningModel, "Not one of the values.");
   const spot = model === "SPOT";
   if (spot && given["automaticRestart"] !== false)
     throw new CloudError(
@@ -203,7 +270,7 @@ function scheduling(given: Json, gpus: InsertOrder["gpus"]): Pick<InsertOrder, "
       "invalid",
       "Scheduling must have automaticRestart be false when the provisioning model is SPOT.",
     );
-  if (gpus && !(spot ? gpus.type.spot : gpus.type.onDemand).includes(gpus.count))
+  if (gpus && !countsOf(gpus.type, model).includes(gpus.count))
     throw new CloudError(
       400,
       "invalid",
@@ -220,7 +287,7 @@ function scheduling(given: Json, gpus: InsertOrder["gpus"]): Pick<InsertOrder, "
         action,
         "It needs a time limit or provisioning model SPOT.",
       );
-    return { spot, onTermination: action ?? "STOP", maxRunMs: null };
+    return { model, spot, onTermination: action ?? "STOP", maxRunMs: null };
   }
   const seconds = Number(record(maxRunDuration)["seconds"]);
   if (!Number.isInteger(seconds) || seconds < MAX_RUN_S.least || seconds > MAX_RUN_S.most)
@@ -231,7 +298,7 @@ function scheduling(given: Json, gpus: InsertOrder["gpus"]): Pick<InsertOrder, "
     );
   if (action === undefined)
     throw invalid("scheduling.instanceTerminationAction", action, "It must be set with maxRunDuration.");
-  return { spot, onTermination: action, maxRunMs: seconds * 1000 };
+  return { model, spot, onTermination: action, maxRunMs: seconds * 1000 };
 }
 
 function disk(given: Json, gpus: InsertOrder["gpus"], machine: string, project: string, zone: string): number {

@@ -20,9 +20,11 @@ export interface CloudTimings {
   noticeMs: number;
   /** How long a machine without capacity is visible. */
   stockoutMs: number;
+  /** How long an order that queues for capacity waits where there is some. */
+  queuedMs: number;
 }
 
-export type InstanceStatus = "PROVISIONING" | "STAGING" | "RUNNING" | "STOPPING" | "TERMINATED";
+export type InstanceStatus = "PENDING" | "PROVISIONING" | "STAGING" | "RUNNING" | "STOPPING" | "TERMINATED";
 
 export interface Instance {
   id: string;
@@ -160,7 +162,7 @@ export class CloudInstances {
     const instance: Instance = {
       id: String(4_200_000_000_000_000_000n + BigInt(this.#count) * 7_919n),
       order,
-      status: "PROVISIONING",
+      status: order.queuesMs === null ? "PROVISIONING" : "PENDING",
       madeAtMs: clock.now(),
       startedAtMs: null,
       networkIp: null,
@@ -184,7 +186,7 @@ export class CloudInstances {
         operation.finish({ error: { code: "INTERNAL_ERROR", message: "Internal error" }, httpStatus: 500 });
       });
     } else {
-      void clock.wait(this.#timings.stockoutMs).then(() => {
+      void clock.wait(order.queuesMs ?? this.#timings.stockoutMs).then(() => {
         this.all.delete(instance.id);
         instance.gone = true;
         const { httpStatus, ...error } = failure;
@@ -207,6 +209,11 @@ export class CloudInstances {
     };
     await clock.wait(this.#timings.operationPendingMs);
     if (operation.status === "PENDING") operation.status = "RUNNING";
+    if (instance.status === "PENDING") {
+      await clock.wait(this.#timings.queuedMs);
+      if (cancelled()) return;
+      instance.status = "PROVISIONING";
+    }
     await clock.wait(this.#timings.provisioningMs);
     if (cancelled()) return;
     instance.status = "STAGING";
@@ -376,7 +383,9 @@ export class CloudInstances {
       zone,
       machineType: "e2-medium",
       gpus: null,
+      model: "STANDARD",
       spot: false,
+      queuesMs: null,
       onTermination: "STOP",
       maxRunMs: null,
       diskGb: 10,

@@ -57,7 +57,7 @@ export function shownInstance(project: string, instance: Instance): Json {
       },
     ],
     scheduling: {
-      provisioningModel: order.spot ? "SPOT" : "STANDARD",
+      provisioningModel: order.model,
       automaticRestart: false,
       onHostMaintenance: "TERMINATE",
     },

@@ -45,6 +45,7 @@ const TIMINGS: CloudTimings = {
   deletingMs: 150,
   noticeMs: 300,
   stockoutMs: 150,
+  queuedMs: 150,
 };
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const ZERO_UUID = "00000000-0000-0000-0000-000000000000";
@@ -64,6 +65,8 @@ export class CloudvmSim implements ProviderSim {
   /** A quota that every insert exceeds, said at once or in the operation. */
   quota: { metric: string; limit: number; how: "at once" | "in the operation" } | null = null;
   denied: Denied | null = null;
+  /** Names of the project's reservations. */
+  readonly reservations = new Set<string>();
   pageSize = 500;
 
   readonly #parts: SimParts;
@@ -392,7 +395,7 @@ export class CloudvmSim implements ProviderSim {
     const zone = this.#reachable(call);
     const earlier = this.#replayed(call);
     if (earlier) return this.#shown(earlier);
-    const order = readInsert(call.body, this.project, zone);
+    const order = readInsert(call.body, this.project, zone, this.reservations);
     const slow = faults.get("slow_create");
     if (slow !== null) {
       faults.clear("slow_create");
