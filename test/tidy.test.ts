@@ -284,6 +284,39 @@ describe("the layout", () => {
     expect(names).toEqual([]);
   });
 
+  test("no exported name has two meanings", () => {
+    /** A provider's folder and the commands are worlds of their own: their files repeat each other's names on purpose. */
+    const own = /^src\/(providers\/[a-z]+\/|cli\/commands\/)/;
+    const homes = new Map<string, string[]>();
+    for (const { path, lines } of PRODUCT.filter(({ path }) => path.startsWith("src/") && !own.test(path)))
+      for (const line of lines) {
+        const name =
+          /^export (?:declare )?(?:abstract )?(?:async )?(?:function\*?|const|let|class|interface|type) (\w+)/.exec(
+            line,
+          )?.[1];
+        if (name !== undefined) homes.set(name, [...new Set([...(homes.get(name) ?? []), path])]);
+      }
+    expect(
+      [...homes].filter(([, paths]) => paths.length > 1).map(([name, paths]) => `${name}: ${paths.join(", ")}`),
+    ).toEqual([]);
+  });
+
+  test("every rule that a comment cites is defined in its file, or in the head of its Python package", () => {
+    const DEFINITION = /^\s*(?:\/\/|\*)?\s*([A-Z]\d{1,2})\./;
+    const defined = (lines: readonly string[]): string[] => lines.flatMap((line) => DEFINITION.exec(line)?.[1] ?? []);
+    const python = pythonSources("runner", "python");
+    const undefinedRules = [...PRODUCT, ...python].flatMap(({ path, lines }) => {
+      const head = python.find((one) => one.path === join(dirname(path), "__init__.py"));
+      const known = new Set([...defined(lines), ...defined(head?.lines ?? [])]);
+      return lines.flatMap((line, n) =>
+        [...line.matchAll(/(?:\/\/|\*|#|""").*?\(([A-Z]\d{1,2})\)/g)]
+          .filter(([, rule = ""]) => !known.has(rule))
+          .map(([, rule]) => `${path}:${n + 1}: ${rule}`),
+      );
+    });
+    expect(undefinedRules).toEqual([]);
+  });
+
   test("machines and engine take time and randomness only from Clock and Ids", () => {
     const banned =
       /\bDate\.now\(|\bnew Date\(\)|\bMath\.random\(|\bsetTimeout\(|\bsetInterval\(|\brandomUUID\(|\bperformance\.now\(/;

@@ -149,7 +149,7 @@ export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
-export function pathOf(target: string): string {
+export function requestPath(target: string): string {
   const cut = target.search(/[?#]/);
   return cut < 0 ? target : target.slice(0, cut);
 }
@@ -169,7 +169,7 @@ function uidOf(socket: Socket): number | null {
 
 function opensShell(request: IncomingMessage, target: string): boolean {
   const { "sec-fetch-mode": mode, "sec-fetch-dest": dest } = request.headers;
-  return request.method === "GET" && mode === "navigate" && dest === "document" && pathOf(target) === "/";
+  return request.method === "GET" && mode === "navigate" && dest === "document" && requestPath(target) === "/";
 }
 
 function linkToken(request: IncomingMessage, target: string): string | null {

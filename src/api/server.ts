@@ -12,7 +12,7 @@ import { maskedJson } from "../domain/masked-json.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { checked, checkedQuery, invalid } from "./field-errors.ts";
-import { Gate, isLoopback, pathOf } from "./gate.ts";
+import { Gate, isLoopback, requestPath } from "./gate.ts";
 import { Holds } from "./holds.ts";
 import { LIMITS, type Limits } from "./limits.ts";
 import { ServerMetrics } from "./metrics.ts";
@@ -101,7 +101,9 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   app.setErrorHandler((thrown, request, reply) => {
     const error = asProblemError(thrown, limits);
     if (error.status >= 500)
-      log(`${request.method} ${pathOf(request.url).slice(0, 200)} ${error.status} ${error.code}: ${error.message}`);
+      log(
+        `${request.method} ${requestPath(request.url).slice(0, 200)} ${error.status} ${error.code}: ${error.message}`,
+      );
     sendProblem(reply, error, cp);
   });
   acceptOnlyJson(app);
@@ -212,7 +214,7 @@ function guardUpgrades(server: Server, gate: Gate): void {
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const verdict = gate.check(request);
     if (verdict.kind === "refused") return answerSocket(socket, verdict.error);
-    const path = pathOf(request.url ?? "/");
+    const path = requestPath(request.url ?? "/");
     const known = ROUTES.some((route) => route.socket && route.path === path);
     if (!known || request.method !== "GET")
       return answerSocket(socket, new SvcError("not_found", { path: path.slice(0, 200) }));
@@ -307,7 +309,7 @@ const PATTERNS = ROUTES.map(({ method, path }) => ({
 
 /** Answers another method of a known path, a file of the dashboard, or an unknown path. */
 function unmatched(files: StaticFiles, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const path = pathOf(request.url);
+  const path = requestPath(request.url);
   const allow = new Set(PATTERNS.filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => methods));
   if (allow.size > 0 && !allow.has(request.method))
     throw new SvcError("method_not_allowed", { allow: [...allow].sort().join(", ") });

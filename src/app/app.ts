@@ -35,7 +35,7 @@ import { describeProviders } from "../providers/registry.ts";
 import { credentialDesk } from "./credentials.ts";
 import { checkConnected, remoteMachines, remoteProviders } from "./rented.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
-import { localPython, pathOf } from "../steps/launch/local-python.ts";
+import { localPython, searchPathOf } from "../steps/launch/local-python.ts";
 import { manifestSeal, shownSecrets } from "./shown-secrets.ts";
 import { preview } from "./preview.ts";
 import { homeDefaults } from "./home-defaults.ts";
@@ -247,7 +247,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         await checkProjectDir(projectDir, home);
         const entry = await checkEntrypoint(projectDir, spec.entrypoint);
         if (runsHere(spec.provider)) {
-          const path = pathOf(spec, env);
+          const path = searchPathOf(spec, env);
           await checkInterpreter(projectDir, spec.entrypoint, entry, path);
           await localPython({ spec, projectDir, entry, env, otherwise: python });
         } else for (const name of providersOf(spec)) await machines.key(name);

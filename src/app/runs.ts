@@ -2,7 +2,7 @@
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { guardOf, placeOf, type PlaceParts } from "../steps/launch/run-paths.ts";
+import { guardOf, runPlaceOf, type PlaceParts } from "../steps/launch/run-paths.ts";
 import { RunSecrets } from "../steps/launch/run-secrets.ts";
 import { assert } from "../errors/assert.ts";
 import { candidateCount, candidateSpec } from "../domain/candidates.ts";
@@ -17,13 +17,13 @@ import { checkEntrypoint } from "../files/entrypoint.ts";
 import type { KnownSecrets } from "../secrets/known.ts";
 import type { StoredLeftOut } from "../schemas/job.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
-import type { Sinks } from "../sinks/sinks.ts";
+import type { SinkSet } from "../sinks/sinks.ts";
 import { TunnelOutages } from "../steps/rental/tunnel-outage.ts";
 import { CheckpointCollector } from "../steps/checkpoints/collector.ts";
 import { nodeFolder, Undecided } from "../steps/follow/log-follower.ts";
 import { installCommand } from "../steps/launch/install-command.ts";
 import type { JobFacts, Search } from "../steps/ports.ts";
-import { planRun } from "../steps/launch/runner-spec.ts";
+import { planRunner } from "../steps/launch/runner-spec.ts";
 import type { KeepRules } from "../steps/checkpoints/retention.ts";
 import type { RunServices } from "../steps/run-services.ts";
 import { specOf } from "../schemas/stored-spec.ts";
@@ -36,7 +36,7 @@ export interface RunParts extends PlaceParts {
   manifests: ManifestSeal;
   engine: Engine;
   sink: DurableStorySink;
-  sinks: Sinks;
+  sinks: SinkSet;
   /** Points of a metric, in the order in which they were logged. */
   points: (jobId: string, metric: string) => { step: number; value: number }[];
   /** Called for a machine that is gone, so that no connection to it stays open. */
@@ -103,9 +103,9 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     plan: async (jobId, node, purpose) => {
       const { spec } = facts(jobId);
       const { placement } = facts(jobId);
-      const where = await placeOf(parts, facts(jobId), () => runs.code(jobId), node, purpose);
+      const where = await runPlaceOf(parts, facts(jobId), () => runs.code(jobId), node, purpose);
       const given = secrets.give(jobId, where.inPlace);
-      const plan = planRun({
+      const plan = planRunner({
         jobId,
         node,
         placement,

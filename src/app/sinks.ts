@@ -6,7 +6,7 @@ import type { JobStatus } from "../schemas/job.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
 import { ByteBudget } from "../sinks/byte-budget.ts";
 import type { SinkPorts } from "../sinks/ports.ts";
-import { Sinks } from "../sinks/sinks.ts";
+import { SinkSet } from "../sinks/sinks.ts";
 import { SinkStore } from "../store/sink-store.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 
@@ -21,13 +21,13 @@ export function sinksOf(parts: {
   key: Buffer;
   logBytes: (jobId: string) => number;
   report: (line: string) => void;
-}): Sinks {
+}): SinkSet {
   const { engine, clock, ...rest } = parts;
   const openStore: SinkPorts["openStore"] = async (access) =>
     access.kind === "objstore_a"
       ? (await import("../sinks/s3-store.ts")).openS3(access)
       : (await import("../sinks/gcs-store.ts")).openGcs(access, clock.now);
-  return new Sinks({
+  return new SinkSet({
     ...rest,
     clock,
     openStore,

@@ -90,7 +90,7 @@ export function processIo(): Io {
 }
 
 /** Waits for `ms`, or until Ctrl-C. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
+export function sleep(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {

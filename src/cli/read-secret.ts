@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
-import { pause, type Io } from "./io.ts";
+import { sleep, type Io } from "./io.ts";
 
 const BYTES_MAX = 64 * 1024;
 /** A paste arrives at once; after this silence it is complete. */
@@ -53,7 +53,7 @@ async function typed(prompt: string, io: Io): Promise<string> {
     await whole;
     for (const end = performance.now() + SILENCE_MS_MAX; performance.now() < end;)
       if (performance.now() - heardAt > SILENCE_MS) break;
-      else await pause(SILENCE_MS / 4, io.interrupted);
+      else await sleep(SILENCE_MS / 4, io.interrupted);
     io.interrupted.throwIfAborted();
     return text.trim();
   } finally {

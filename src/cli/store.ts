@@ -11,7 +11,7 @@ import { homeLayout } from "../platform/home-layout.ts";
 export type OpenReads = Reads & { close(): void };
 
 /** Null for a home that was never used: it has no runs, and reading does not create it. */
-export async function openStore(io: Io): Promise<OpenReads | null> {
+export async function storeOfHome(io: Io): Promise<OpenReads | null> {
   const home = io.home();
   const there = lookAt(home);
   if (!there) return null;
@@ -80,7 +80,7 @@ export async function withJob<T>(
   prefix: string,
   use: (reads: OpenReads, id: string) => Promise<T>,
 ): Promise<T> {
-  const reads = await openStore(io);
+  const reads = await storeOfHome(io);
   if (!reads) throw new SvcError("job_not_found", { id: prefix });
   try {
     return await use(reads, reads.resolveJobId(prefix));

@@ -26,7 +26,7 @@ const READ_BYTES = 1024 * 1024;
 /** Wrong content may come from one bad cache; after two times the server itself has it. */
 const WRONG_MAX = 2;
 
-export interface FetchOptions extends Omit<RetryOptions, "gained"> {
+export interface BlobFetch extends Omit<RetryOptions, "gained"> {
   open: (file: HubFile, from: number, signal: AbortSignal) => Promise<Reply>;
   /** Reports each gain, and each loss as a negative number. */
   moved: (bytes: number) => void;
@@ -49,7 +49,7 @@ async function sizeOf(path: string): Promise<number | null> {
 }
 
 /** Resolves when the blob is complete and verified. */
-export async function fetchBlob(file: HubFile, places: BlobPlaces, options: FetchOptions): Promise<void> {
+export async function fetchBlob(file: HubFile, places: BlobPlaces, options: BlobFetch): Promise<void> {
   await mkdir(dirname(places.partial), { recursive: true });
   const handle = await open(places.partial, "a+", 0o600);
   try {
@@ -70,7 +70,7 @@ export async function fetchBlob(file: HubFile, places: BlobPlaces, options: Fetc
 class Download {
   readonly #file: HubFile;
   readonly #handle: FileHandle;
-  readonly #o: FetchOptions;
+  readonly #o: BlobFetch;
   #hash: Hash;
   /** Number of bytes that are hashed, and written or about to be. */
   #at = 0;
@@ -79,7 +79,7 @@ class Download {
   #everGained = 0;
   #wrong = 0;
 
-  constructor(file: HubFile, handle: FileHandle, options: FetchOptions) {
+  constructor(file: HubFile, handle: FileHandle, options: BlobFetch) {
     this.#file = file;
     this.#handle = handle;
     this.#o = options;

@@ -59,7 +59,7 @@ export interface SinkPlace {
 const SCHEMES: Record<SinkKind, string> = { objstore_a: "s3", objstore_b: "gs" };
 
 /** The place that a sink's url names, or an error message if the url is wrong. */
-export function placeOf(kind: SinkKind, url: string): SinkPlace | string {
+export function sinkPlaceOf(kind: SinkKind, url: string): SinkPlace | string {
   const scheme = SCHEMES[kind];
   const [, bucket, rest = ""] = new RegExp(`^${scheme}://([^/]*)(?:/(.*))?$`).exec(url) ?? [];
   if (bucket === undefined) return `must be ${scheme}://bucket or ${scheme}://bucket/prefix for ${kind}`;
@@ -99,7 +99,7 @@ export const Sink = z
   .superRefine((sink, context) => {
     const refuse = (path: (string | number)[], message: string): void =>
       context.addIssue({ code: "custom", path, message });
-    const place = placeOf(sink.kind, sink.url);
+    const place = sinkPlaceOf(sink.kind, sink.url);
     if (typeof place === "string") refuse(["url"], place);
     const pathOf = (name: keyof Fields): string[] => (sink[name] === undefined ? ["credentials", name] : [name]);
     for (const name of NAMES) {

@@ -23,10 +23,10 @@ import {
   storeOf,
   unusable,
   type FieldPlace,
-  type Found,
+  type FoundCredential,
   type Places,
 } from "./read-credential.ts";
-import { blockIn, entryOf, isRecord } from "./store-file.ts";
+import { blockIn, storedEntry, isRecord } from "./store-file.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 
 export interface CredentialReading {
@@ -132,14 +132,14 @@ function gather(
   block: Record<string, unknown>,
   configuredBy?: string,
 ): CredentialReading {
-  const extra = entryOf(block, "extra");
+  const extra = storedEntry(block, "extra");
   const place = (name: string): FieldPlace => {
     const variables = [variableOf(provider, name)];
     const at = { owner: provider, path: `providers.${provider}`, block, variables, name, home, env };
     return configuredBy === undefined ? at : { ...at, configuredBy };
   };
-  const field = (name: string): Found | null => findField(place(name));
-  const oneLine = (name: string): Found | null => findLine(place(name));
+  const field = (name: string): FoundCredential | null => findField(place(name));
+  const oneLine = (name: string): FoundCredential | null => findLine(place(name));
 
   const settings: Record<string, string> = {};
   const where = new Map<string, CredentialSource>();
@@ -158,7 +158,7 @@ function gather(
       if (key === null) return null;
       const text = keyFileText(provider, key, { home, env });
       const member = (of: string): string | null => {
-        const value = entryOf(JSON.parse(text), of);
+        const value = storedEntry(JSON.parse(text), of);
         return typeof value === "string" && value.trim() !== "" && !CONTROL.test(value) ? value.trim() : null;
       };
       return { text, member, source: key.source };

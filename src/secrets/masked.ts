@@ -4,7 +4,7 @@ import type { CredentialField } from "../providers/descriptor.ts";
 import { CREDENTIAL_FIELDS, type CredentialName } from "../schemas/credential-blocks.ts";
 import type { ShownCredential, ShownField } from "../schemas/credentials.ts";
 import { isService } from "../schemas/credential-blocks.ts";
-import { CONTROL, findField, type Found, type Places } from "./read-credential.ts";
+import { CONTROL, findField, type FoundCredential, type Places } from "./read-credential.ts";
 import { configured } from "./registry.ts";
 import { isRecord } from "./store-file.ts";
 
@@ -18,7 +18,12 @@ export function masked(secret: string): string {
 }
 
 /** The source of one field: the registry, the environment or `block`. Null if it is not set, or is not text. */
-export function foundIn(name: CredentialName, field: CredentialField, block: unknown, places: Places): Found | null {
+export function foundIn(
+  name: CredentialName,
+  field: CredentialField,
+  block: unknown,
+  places: Places,
+): FoundCredential | null {
   const path = isService(name) ? name : `providers.${name}`;
   const at = { owner: name, path, name: field.name, variables: field.variables, ...places };
   try {

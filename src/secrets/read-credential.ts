@@ -6,7 +6,7 @@ import { SvcError } from "../errors/index.ts";
 import type { CredentialName } from "../schemas/credential-blocks.ts";
 import type { CredentialSource } from "../schemas/credentials.ts";
 import { configured, type Configured, type StoredRegistry } from "./registry.ts";
-import { entryOf, isRecord, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
+import { storedEntry, isRecord, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 
 const KEY_FILE_BYTES_MAX = 64 * 1024;
@@ -26,7 +26,7 @@ export interface Places {
 export const storeOf = (places: Places): Record<string, unknown> => places.store ?? readStore(places.home);
 
 /** A value with its source: a variable's name, or a field of the store. */
-export interface Found {
+export interface FoundCredential {
   value: string;
   source: CredentialSource;
   where: string;
@@ -73,7 +73,7 @@ export interface FieldPlace extends Places {
 }
 
 /** Trimmed; null if it is not set. Throws `credential_missing` if the value is not text. */
-export function findField(at: FieldPlace): Found | null {
+export function findField(at: FieldPlace): FoundCredential | null {
   for (const variable of at.variables) {
     const text = at.env[variable]?.trim();
     if (text) return { value: text, source: "env", where: variable };
@@ -83,7 +83,7 @@ export function findField(at: FieldPlace): Found | null {
     at.configuredBy === undefined
       ? `${at.path}.${at.name} in ${homeLayout.credentials(at.home)}`
       : `${at.name} of ${at.configuredBy}`;
-  const raw = entryOf(at.block, at.name) ?? entryOf(entryOf(at.block, "extra"), at.name);
+  const raw = storedEntry(at.block, at.name) ?? storedEntry(storedEntry(at.block, "extra"), at.name);
   if (raw === undefined || raw === null || raw === "") return null;
   // The content of a key file is itself a JSON object, and may have been pasted as one.
   if (at.name === "service_account_json" && isRecord(raw)) return { value: JSON.stringify(raw), source, where };
@@ -93,7 +93,7 @@ export function findField(at: FieldPlace): Found | null {
 }
 
 /** Like {@link findField}, but refuses line breaks and control characters. */
-export function findLine(at: FieldPlace): Found | null {
+export function findLine(at: FieldPlace): FoundCredential | null {
   const found = findField(at);
   if (found && CONTROL.test(found.value)) throw unusable(at.owner, `${found.where} must be one line of text`);
   return found;
@@ -102,7 +102,7 @@ export function findLine(at: FieldPlace): Found | null {
 /**
  * `~` is the user's home; a relative path counts from where it was written: the working directory, or the home of svc.
  */
-export function absolutePath(found: Found, { home, env }: Places): string {
+export function absolutePath(found: FoundCredential, { home, env }: Places): string {
   const path = found.value;
   const user = env["HOME"] || homedir();
   if (path === "~") return user;
@@ -111,7 +111,7 @@ export function absolutePath(found: Found, { home, env }: Places): string {
 }
 
 /** The text of a service account's key file, given as text or as a path. */
-export function keyFileText(owner: string, key: Found, places: Places): string {
+export function keyFileText(owner: string, key: FoundCredential, places: Places): string {
   const pasted = key.value.startsWith("{");
   const path = pasted ? "" : absolutePath(key, places);
   if (!pasted && CONTROL.test(key.value)) throw unusable(owner, `${key.where} is neither JSON nor a path`);

@@ -8,7 +8,7 @@
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { SvcError } from "../errors/index.ts";
-import { entryOf, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
+import { storedEntry, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
 
 const FILE_BYTES_MAX = 64 * 1024;
 
@@ -36,7 +36,7 @@ const fromEnvironment = (reference: string, name: string, env: NodeJS.ProcessEnv
 
 function fromStore(reference: string, path: string, home: string): string {
   const value = path.split("/").reduce<unknown>(
-    (at, key) => entryOf(at, key),
+    (at, key) => storedEntry(at, key),
     usable(reference, () => readStore(home)),
   );
   return typeof value === "string" && value !== ""

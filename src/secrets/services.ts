@@ -14,7 +14,7 @@ import {
   refusing,
   storeOf,
   unusable,
-  type Found,
+  type FoundCredential,
   type Places,
 } from "./read-credential.ts";
 import type { Configured } from "./registry.ts";
@@ -156,7 +156,7 @@ function reader(name: ServiceName, places: Places) {
   let block: Record<string, unknown> | null = null;
   let source: CredentialSource | null = null;
   let registered: { is: Configured | null } | null = null;
-  const find = (field: string, how: typeof findField): Found | null => {
+  const find = (field: string, how: typeof findField): FoundCredential | null => {
     const variables = CREDENTIAL_FIELDS[name].find((f) => f.name === field)?.variables ?? [];
     const at = { owner: name, path: name, name: field, variables, ...places };
     const named = (registered ??= { is: configuredFor(name, places) }).is;
@@ -189,6 +189,6 @@ function blockOf(name: ServiceName, places: Places, source: CredentialSource | n
 }
 
 /** https, or http on this computer. */
-function addressOf(name: ServiceName, { env }: Places, url: Found | null, fallback: string): string {
+function addressOf(name: ServiceName, { env }: Places, url: FoundCredential | null, fallback: string): string {
   return baseUrlOf(name, env, url === null ? null : { settings: { url: url.value } }, fallback);
 }

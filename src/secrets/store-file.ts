@@ -37,7 +37,7 @@ export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** A JSON object's own entry; nothing inherited. */
-export const entryOf = (value: unknown, key: string): unknown =>
+export const storedEntry = (value: unknown, key: string): unknown =>
   isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 
 /**
@@ -132,9 +132,9 @@ export function withBlock(
     const entries = Object.entries(isRecord(into) ? into : {}).filter(([key]) => key !== name);
     return Object.fromEntries(block === null ? entries : [...entries, [name, block]]);
   };
-  return isService(name) ? put(store) : { ...store, providers: put(entryOf(store, "providers")) };
+  return isService(name) ? put(store) : { ...store, providers: put(storedEntry(store, "providers")) };
 }
 
 /** The block of a provider or a service, unvalidated. */
 export const blockIn = (store: Record<string, unknown>, name: CredentialName): unknown =>
-  entryOf(isService(name) ? store : entryOf(store, "providers"), name);
+  storedEntry(isService(name) ? store : storedEntry(store, "providers"), name);

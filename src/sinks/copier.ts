@@ -15,12 +15,12 @@ import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { asSvcError, nullIfMissing, SvcError } from "../errors/index.ts";
-import { placeOf, type Sink } from "../schemas/sink.ts";
+import { sinkPlaceOf, type Sink } from "../schemas/sink.ts";
 import { sealText, unseal, unsealText } from "../secrets/sealed.ts";
 import { CHECKPOINTS, LOG, MANIFEST } from "../store/sink-reads.ts";
 import type { SinkKey } from "../store/sink-store.ts";
 import type { SinkCopyRow } from "../store/tables.ts";
-import { fingerprint, fingerprintOf, readExactly, type Fingerprint } from "./fingerprint.ts";
+import { fileFingerprint, fingerprintOf, readExactly, type Fingerprint } from "./fingerprint.ts";
 import {
   KEY_BYTES_MAX,
   OBJECT_BYTES_MAX,
@@ -126,7 +126,7 @@ export class SinkCopier {
   }
 
   #objectKey(path: string): string {
-    const place = placeOf(this.#sink.kind, this.#sink.url);
+    const place = sinkPlaceOf(this.#sink.kind, this.#sink.url);
     const prefix = typeof place === "string" || place.prefix === "" ? "" : `${place.prefix}/`;
     return `${prefix}${this.key.job_id}/${path}`;
   }
@@ -200,7 +200,7 @@ export class SinkCopier {
     const partBytes = partBytesOf(file.size);
     const known = this.#prints.get(file.path);
     const same = known?.of.size === file.size && known.of.modifiedAt === file.modifiedAt;
-    const prints = same ? known.prints : await fingerprint(handle, file.size, partBytes, signal);
+    const prints = same ? known.prints : await fileFingerprint(handle, file.size, partBytes, signal);
     this.#prints.set(file.path, { of: file, prints });
     const before = this.#o.rows.copy({ ...this.key, path: file.path });
     // If a copy of other content was begun since, the store may have that one.

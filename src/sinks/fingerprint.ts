@@ -14,7 +14,7 @@ export interface Fingerprint {
 }
 
 /** For the first `size` bytes. Throws `file_not_found` if the file has fewer. */
-export async function fingerprint(
+export async function fileFingerprint(
   file: FileHandle,
   size: number,
   partBytes: number,

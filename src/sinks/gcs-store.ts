@@ -13,7 +13,7 @@ import { jsonOf } from "../domain/parsed-lines.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { isBug, networkWords, plainWords, type ObjectStore, type SourceFile, type UploadTurn } from "./object-store.ts";
 import { tokensFrom, type Tokens } from "./google-token.ts";
-import { PACE, Quiet, webStreamOf, type Pace } from "./quiet.ts";
+import { PACE, Quiet, webStreamOf, type UploadPace } from "./quiet.ts";
 import type { SinkAccess } from "./sink-access.ts";
 
 /** Only the facts of one object, and refusals, are read whole. */
@@ -71,9 +71,9 @@ class GcsStore implements ObjectStore {
   readonly #access: SinkAccess;
   readonly #tokens: Tokens;
   readonly #base: string;
-  readonly #pace: Pace;
+  readonly #pace: UploadPace;
 
-  constructor(access: SinkAccess, tokens: Tokens, pace: Pace) {
+  constructor(access: SinkAccess, tokens: Tokens, pace: UploadPace) {
     this.#access = access;
     this.#pace = pace;
     this.#tokens = tokens;

@@ -10,14 +10,14 @@ const PIECE_BYTES = 64 * 1024;
 /** The kernel accepts about this much of a body before the line has carried any of it. */
 const KERNEL_BYTES = 1024 * 1024;
 
-export interface Pace {
+export interface UploadPace {
   /** How long a healthy store may stay silent. */
   quietMs: number;
   /** The slowest line on which svc waits for bytes that the kernel still buffers. */
   bytesPerSecondMin: number;
 }
 
-export const PACE: Pace = { quietMs: 60_000, bytesPerSecondMin: 4 * 1024 };
+export const PACE: UploadPace = { quietMs: 60_000, bytesPerSecondMin: 4 * 1024 };
 
 /**
  * The deadline of one request. Each progress postpones it; `signal` aborts with a `TimeoutError` when it has passed.
@@ -31,7 +31,7 @@ export class Quiet {
   #limitMs = 0;
 
   /** @param bytes how many bytes the request carries. */
-  constructor(bytes: number, { quietMs, bytesPerSecondMin }: Pace) {
+  constructor(bytes: number, { quietMs, bytesPerSecondMin }: UploadPace) {
     this.signal = this.#stop.signal;
     this.#waitMs = quietMs + (Math.min(bytes, KERNEL_BYTES) / bytesPerSecondMin) * 1_000;
     this.moved();

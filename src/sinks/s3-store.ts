@@ -27,7 +27,7 @@ import { defaultProvider } from "@aws-sdk/credential-provider-node";
 import { throughProxy } from "../domain/proxy-env.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { isBug, networkWords, plainWords, type ObjectStore, type SourceFile, type UploadTurn } from "./object-store.ts";
-import { PACE, Quiet, type Pace } from "./quiet.ts";
+import { PACE, Quiet, type UploadPace } from "./quiet.ts";
 import { boundAnswers } from "./s3-bounds.ts";
 import { sendInPieces } from "./s3-pieces.ts";
 import { followRegion, whereTo } from "./s3-redirects.ts";
@@ -96,10 +96,10 @@ class S3Store implements ObjectStore {
   readonly #client: S3Client;
   readonly #once: S3Client;
   readonly #access: SinkAccess;
-  readonly #pace: Pace;
+  readonly #pace: UploadPace;
 
   /** @param once a client without retries: a retried CreateMultipartUpload could leave an upload behind. */
-  constructor(client: S3Client, once: S3Client, { access, pace }: { access: SinkAccess; pace: Pace }) {
+  constructor(client: S3Client, once: S3Client, { access, pace }: { access: SinkAccess; pace: UploadPace }) {
     this.#client = client;
     this.#once = once;
     this.#access = access;

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
-import { credentialsOf, placeOf, type Sink, type SinkKind } from "../schemas/sink.ts";
+import { credentialsOf, sinkPlaceOf, type Sink, type SinkKind } from "../schemas/sink.ts";
 import { keyFileText } from "../secrets/read-credential.ts";
 import { resolveSecret } from "../secrets/resolve.ts";
 import type { Given } from "../secrets/sealed.ts";
@@ -44,7 +44,7 @@ const KEY_FILE_BYTES_MAX = 64 * 1024;
 
 /** Throws `sink_credentials` if a named value is missing. */
 export function accessOf(sink: Sink, places: AccessPlaces): SinkAccess {
-  const place = placeOf(sink.kind, sink.url);
+  const place = sinkPlaceOf(sink.kind, sink.url);
   if (typeof place === "string") throw new SvcError("sink_refused", { sink: sink.url, why: `its url ${place}` });
   try {
     const found = sink.kind === "objstore_a" ? ofA(sink, places) : ofB(sink, places);

@@ -42,7 +42,7 @@ interface Runner {
 
 const nameOf = ({ job_id, sink }: SinkKey): string => `${job_id} ${sink}`;
 
-export class Sinks {
+export class SinkSet {
   readonly #o: SinkPorts;
   readonly #startedAt: number;
   readonly #stop = new AbortController();

@@ -8,7 +8,7 @@ export interface AskedMachine {
   readonly agent: (signal: AbortSignal) => Promise<AgentClient>;
 }
 
-/** Makes one call, with one retry if the channel had died unnoticed. Every call is idempotent (H1). */
+/** Makes one call, with one retry if the channel had died unnoticed. Every call is idempotent (H1 of src/providers/host.ts). */
 export async function askAgent<T>(
   agent: AskedMachine["agent"],
   op: string,

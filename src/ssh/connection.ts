@@ -14,7 +14,7 @@ import { systemClock, type Clock } from "../domain/clock.ts";
 import type { SshEndpoint } from "../domain/endpoint.ts";
 import { orAborted } from "../domain/or-aborted.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
-import { dial, PATIENCE, type Link, type Patience } from "./dial.ts";
+import { dial, DIAL_PATIENCE, type Link, type DialPatience } from "./dial.ts";
 import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { SlotGate } from "./slot-gate.ts";
@@ -38,7 +38,7 @@ export interface ConnectionOptions {
   pins: HostKeyPins;
   clock?: Clock;
   /** By default 10 s for a login, 15 to 20 s of silence. */
-  patience?: Patience;
+  patience?: DialPatience;
 }
 
 export interface ExecOptions {
@@ -227,7 +227,7 @@ export class SshConnection {
    * elsewhere, too.
    */
   async #dialEach(): Promise<Link> {
-    const { key, pins, machine, patience = PATIENCE } = this.#options;
+    const { key, pins, machine, patience = DIAL_PATIENCE } = this.#options;
     const endpoints = this.#inOrder();
     if (endpoints.length === 0) throw this.#unreachable("its address is not known yet");
     const ours = await key();

@@ -11,7 +11,7 @@ import { openProxy, type ProxiedStream } from "./proxy-command.ts";
 import { NO_HANDSHAKE, whyUnreachable } from "./words.ts";
 
 /** How long silence is tolerated. */
-export interface Patience {
+export interface DialPatience {
   /** Until the login. */
   readyMs: number;
   /** Interval of keepalive probes; after three without an answer the connection is lost. */
@@ -19,7 +19,7 @@ export interface Patience {
 }
 
 /** A connection that falls silent is lost after 15 to 20 s. */
-export const PATIENCE: Patience = { readyMs: 10_000, keepaliveMs: 5_000 };
+export const DIAL_PATIENCE: DialPatience = { readyMs: 10_000, keepaliveMs: 5_000 };
 const KEEPALIVES_UNANSWERED = 3;
 const LAST_WORDS_MS = 1_000;
 
@@ -39,7 +39,7 @@ export interface DialOptions {
   key: SshKey;
   pins: HostKeyPins;
   clock: Clock;
-  patience: Patience;
+  patience: DialPatience;
 }
 
 /** A logged-in connection. */
@@ -195,7 +195,7 @@ function wasTurnedAway(thrown: unknown): boolean {
 
 const hungUp = ({ host, port }: SshEndpoint): string => `${host} port ${port} hung up before anybody was logged in`;
 
-function whyLost(thrown: unknown, { keepaliveMs }: Patience): string {
+function whyLost(thrown: unknown, { keepaliveMs }: DialPatience): string {
   const { level, code } = thrown as { level?: unknown; code?: unknown };
   if (level === "client-timeout")
     return `it did not answer for ${Math.round((KEEPALIVES_UNANSWERED * keepaliveMs) / 1000)} s`;

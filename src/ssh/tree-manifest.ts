@@ -71,7 +71,7 @@ fi`;
 }
 
 /** Replaces the manifest atomically. */
-export async function writeManifest(
+export async function writeTreeManifest(
   connection: SshConnection,
   to: string,
   manifest: Manifest,

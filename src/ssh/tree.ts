@@ -11,7 +11,7 @@ import type { TreePush, TreePushed } from "../providers/host.ts";
 import type { Report, TreeOptions } from "./tree-options.ts";
 import { localRsync, pushByRsync, type RsyncUnfit } from "./tree-rsync.ts";
 import { pushByTar } from "./tree-tar.ts";
-import { parentsOf, readTree, removeFiles, writeManifest, type Manifest } from "./tree-manifest.ts";
+import { parentsOf, readTree, removeFiles, writeTreeManifest, type Manifest } from "./tree-manifest.ts";
 
 /** Throws `sync_failed`, and the connection's errors. */
 export async function pushTree(options: TreeOptions): Promise<TreePushed> {
@@ -33,7 +33,7 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
     if (!before.has(path)) before.set(path, { digest: null, size, executable });
   }
   const news = before.size > state.pushed.size;
-  if (news) await writeManifest(connection, tree.to, before, signal);
+  if (news) await writeTreeManifest(connection, tree.to, before, signal);
   await removeFiles(
     connection,
     tree.to,
@@ -53,7 +53,7 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
       if (typeof sent === "number") {
         const after = known(before, listed);
         if (gone.length > 0 || byTarBefore) {
-          await writeManifest(connection, tree.to, after, signal);
+          await writeTreeManifest(connection, tree.to, after, signal);
         }
         report({ files: tree.files.length, bytes }, true);
         return { files: tree.files.length, bytes, sent_bytes: sent, how: "rsync" };
@@ -62,7 +62,7 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
     }
   }
   const { digests, sentBytes } = await pushByTar({ ...options, state, report });
-  await writeManifest(connection, tree.to, known(before, listed, digests), signal);
+  await writeTreeManifest(connection, tree.to, known(before, listed, digests), signal);
   report({ files: tree.files.length, bytes }, true);
   const how = tree.files.length === 0 ? "nothing to send" : `tar (${unfit ?? "no rsync"})`;
   return { files: tree.files.length, bytes, sent_bytes: sentBytes, how };

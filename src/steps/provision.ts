@@ -24,7 +24,7 @@ import {
   whyNotOthers,
 } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { endTwins, lookUp, type Found } from "./rental/resolve-lost-order.ts";
+import { endTwins, lookUp, type FoundOrder } from "./rental/resolve-lost-order.ts";
 import { ownedMachines } from "./rental/list-owned.ts";
 import type { LedgerEntry, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./rental/account-check.ts";
@@ -79,7 +79,7 @@ async function resolveOrder(
   provider: Provider,
   entry: LedgerEntry,
   signal: AbortSignal,
-): Promise<Found> {
+): Promise<FoundOrder> {
   if (entry.state === "releasing") {
     const wait = await release(ports, provider, entry, signal);
     return wait === null ? { is: "absent" } : { is: "open", ...wait.later };
@@ -96,7 +96,7 @@ async function resolveOrder(
  * A key that was changed meanwhile proves nothing about a possible machine: the step waits until the key is right
  * again.
  */
-async function orAskLater(asked: Promise<Found>): Promise<Found> {
+async function orAskLater(asked: Promise<FoundOrder>): Promise<FoundOrder> {
   try {
     return await asked;
   } catch (e) {

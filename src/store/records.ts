@@ -94,10 +94,10 @@ function noteOf(row: JobRow, machines: MachineRow[]): Note | null {
 
 /** The feed's event for a newly stored job. */
 export function createdEvent(status: string, row: Pick<JobRow, "label" | "provider" | "left_out">) {
-  return { status, label: row.label, provider: row.provider, left_out: leftOutOf(row) };
+  return { status, label: row.label, provider: row.provider, left_out: leftOutOfRow(row) };
 }
 
-export function leftOutOf({ left_out }: Pick<JobRow, "left_out">): JobRecord["left_out"] {
+export function leftOutOfRow({ left_out }: Pick<JobRow, "left_out">): JobRecord["left_out"] {
   // Undefined in a home from an older version that no newer one has opened yet.
   if (!left_out) return null;
   const { count, names, ignored } = JSON.parse(left_out) as StoredLeftOut;
@@ -150,7 +150,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     machines: machines.map(jobMachineOf),
     error: row.error === null ? null : errorOf(row.provider, JSON.parse(row.error) as JobError),
     code_snapshot: row.code_snapshot,
-    left_out: leftOutOf(row),
+    left_out: leftOutOfRow(row),
     // Undefined in a home from an older version that no newer one has opened yet.
     disk_bytes: row.disk_bytes ?? null,
     spec: maskSpec(spec),

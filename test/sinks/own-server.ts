@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach } from "vitest";
 import { openGcs } from "../../src/sinks/gcs-store.ts";
 import type { ObjectStore, SourceFile, UploadTurn } from "../../src/sinks/object-store.ts";
-import type { Pace } from "../../src/sinks/quiet.ts";
+import type { UploadPace } from "../../src/sinks/quiet.ts";
 import { openS3 } from "../../src/sinks/s3-store.ts";
 
 const servers: Server[] = [];
@@ -29,7 +29,7 @@ export async function serve(handler: Handler): Promise<string> {
 }
 
 /** A store of either protocol, whose requests with a file are given to `take`. */
-export async function storeOf(scheme: "s3" | "gs", take: Handler, pace?: Pace): Promise<ObjectStore> {
+export async function storeOf(scheme: "s3" | "gs", take: Handler, pace?: UploadPace): Promise<ObjectStore> {
   const endpoint = await serve((request, response) =>
     request.url === "/token" ? void response.end('{"access_token":"t","expires_in":3600}') : take(request, response),
   );

@@ -9,7 +9,7 @@ import { sinksOf } from "../../src/app/sinks.ts";
 import { DurableStorySink } from "../../src/engine/run-log-writer.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import type { SinkStatus } from "../../src/schemas/sink-status.ts";
-import type { Sinks } from "../../src/sinks/sinks.ts";
+import type { SinkSet } from "../../src/sinks/sinks.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { Harness, newHome, START } from "../engine/harness.ts";
 
@@ -18,7 +18,7 @@ export const JOB = "job1";
 
 export class World {
   readonly h: Harness;
-  readonly sinks: Sinks;
+  readonly sinks: SinkSet;
   readonly story: DurableStorySink;
   readonly reports: string[] = [];
   #offset = 0;

@@ -10,7 +10,7 @@
 import { z } from "zod";
 import { quotedName } from "../../domain/quoted-name.ts";
 import { SvcError } from "../../errors/index.ts";
-import { describeDirectory, fileIn, openContent, readContent, textOf } from "../../files/code/contents.ts";
+import { describeDirectory, fileIn, openContent, readContent, decodedText } from "../../files/code/contents.ts";
 import { diffCode, type CodeSide } from "../../files/code/diff.ts";
 import type { ProjectBounds } from "../../files/listing/measured-project.ts";
 import { CodeDiff, CodeFiles } from "../../schemas/code.ts";
@@ -129,7 +129,7 @@ export const CODE_ROUTES = [
       try {
         const head = await file.read(Buffer.alloc(LOOK_BYTES), 0, LOOK_BYTES, 0);
         const contentType =
-          textOf(head.buffer.subarray(0, head.bytesRead), true) !== null
+          decodedText(head.buffer.subarray(0, head.bytesRead), true) !== null
             ? "text/plain; charset=utf-8"
             : "application/octet-stream";
         return await sendFile(call, file, { name: path, etag: `"${entry.sha256 ?? ""}"`, contentType });

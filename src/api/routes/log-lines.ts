@@ -4,11 +4,11 @@ import { invalid } from "../field-errors.ts";
 import { LogIndex } from "../log-index.ts";
 import { LogSearch } from "../log-search.ts";
 import { jobOf, NO_JOB, ok, route, type Call } from "../route.ts";
-import { Switch, whole } from "./logs.ts";
+import { Switch, wholeQuery } from "./logs.ts";
 
 const COUNT_MAX = 2_000;
-const Line = whole(1_000_000_000);
-const Count = whole(COUNT_MAX).default(500);
+const Line = wholeQuery(1_000_000_000);
+const Count = wholeQuery(COUNT_MAX).default(500);
 
 /** One index per control plane. */
 const indexes = new WeakMap<object, { index: LogIndex; search: LogSearch }>();
@@ -31,7 +31,7 @@ export const LOG_LINE_ROUTES = [
     description:
       "From line `from` (counted from 1), from the first line written at `at_ms` (milliseconds since the epoch) or later, or the " +
       "last `count`. Long lines are truncated, and long responses contain fewer lines than requested.",
-    query: z.strictObject({ from: Line.optional(), at_ms: whole(8_640_000_000_000_000).optional(), count: Count }),
+    query: z.strictObject({ from: Line.optional(), at_ms: wholeQuery(8_640_000_000_000_000).optional(), count: Count }),
     responses: { 200: { description: "The lines, and how many there are.", schema: LogLines } },
     errors: [...NO_JOB, "invalid_request"],
     async handle(call) {

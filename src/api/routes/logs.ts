@@ -18,7 +18,7 @@ const CHUNK_BYTES = 64 * 1024;
 const LOOK_AGAIN_MS = 1_000;
 
 export const Switch = z.enum(["0", "1", "true", "false"]).transform((v) => v === "1" || v === "true");
-export const whole = (max: number) =>
+export const wholeQuery = (max: number) =>
   z
     .string()
     .regex(/^\d{1,15}$/, "must be a whole number of 0 or more")
@@ -27,10 +27,10 @@ export const whole = (max: number) =>
 
 const LogsQuery = z.strictObject({
   follow: Switch.optional(),
-  offset: whole(Number.MAX_SAFE_INTEGER).optional(),
-  tail: whole(1_000_000).optional(),
+  offset: wholeQuery(Number.MAX_SAFE_INTEGER).optional(),
+  tail: wholeQuery(1_000_000).optional(),
   timestamps: Switch.optional(),
-  rank: whole(1_000_000).optional(),
+  rank: wholeQuery(1_000_000).optional(),
 });
 
 export const LOG_ROUTE = route({

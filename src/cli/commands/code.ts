@@ -8,7 +8,7 @@ import { runAction } from "../actions.ts";
 import { usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import type { Io } from "../io.ts";
-import { everyJob, openStore, withJob, type OpenReads } from "../store.ts";
+import { everyJob, storeOfHome, withJob, type OpenReads } from "../store.ts";
 import { safeField, safeText } from "../../domain/terminal-text.ts";
 import { instant, printJson, table } from "../text.ts";
 import { homeLayout } from "../../platform/home-layout.ts";
@@ -52,7 +52,7 @@ export const code: Command = {
 async function ls([job]: string[], input: Input, io: Io): Promise<number> {
   if (input.flags.has("left-out")) return leftOut(job, input, io);
   if (job !== undefined) return listFiles(job, input, io);
-  const reads = await openStore(io);
+  const reads = await storeOfHome(io);
   try {
     const jobs = [...(reads ? everyJob(reads) : [])].filter((j) => j.code_snapshot !== null);
     if (input.json)
@@ -156,11 +156,11 @@ const listFiles = (job: string, input: Input, io: Io): Promise<number> =>
 function show([job = "", path]: string[], input: Input, io: Io): Promise<number> {
   if (path === undefined) return listFiles(job, input, io);
   return withJob(io, job, async (reads, id) => {
-    const { fileIn, readContent, textOf } = await contents();
+    const { fileIn, readContent, decodedText } = await contents();
     const snapshot = snapshotOf(reads, id);
     const file = fileIn(snapshot, path);
     const content = await readContent(codeDir(io), snapshot.id, file);
-    const text = textOf(content);
+    const text = decodedText(content);
     if (input.json) {
       const held = text === null ? { base64: content.toString("base64") } : { text };
       await printJson(io, { job_id: id, code_snapshot: snapshot.id, ...file, ...held });

@@ -222,8 +222,8 @@ async function disk(home: string): Promise<Check> {
 async function store(io: Io): Promise<Check> {
   const file = homeLayout.store(io.home());
   try {
-    const { openStore } = await import("../store.ts");
-    const reads = await openStore(io);
+    const { storeOfHome } = await import("../store.ts");
+    const reads = await storeOfHome(io);
     if (!reads) return ok("store", "none yet");
     try {
       reads.jobs({ limit: 1 });

@@ -6,8 +6,8 @@ import { PROVIDER_NAMES } from "../../providers/descriptors.ts";
 import type { ProviderName } from "../../schemas/spec.ts";
 import { oneOf, usage, value, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
-import { pause, type Io } from "../io.ts";
-import { openStore, type OpenReads } from "../store.ts";
+import { sleep, type Io } from "../io.ts";
+import { storeOfHome, type OpenReads } from "../store.ts";
 import { hasEnded, JOB_STATUSES } from "../../schemas/names.ts";
 import { toJson } from "../../domain/terminal-text.ts";
 import { duration, instant, printJson, statusPaint, table } from "../text.ts";
@@ -63,7 +63,7 @@ export const jobs: Command = {
 };
 
 async function listJobs(options: JobsOptions, io: Io): Promise<number> {
-  let reads = await openStore(io);
+  let reads = await storeOfHome(io);
   try {
     if (!options.watch) {
       const { jobs: list, next } = collect(reads, options);
@@ -76,7 +76,7 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
     }
     let before = "";
     while (!io.interrupted.aborted) {
-      reads ??= await openStore(io);
+      reads ??= await storeOfHome(io);
       const { jobs: list, next } = collect(reads, options);
       const shown = options.json ? `${toJson({ jobs: list, next_cursor: next })}\n` : jobsTable(io, list);
       // On a terminal the durations change, so every poll is drawn; a pipe gets a new block only when a run changed.
@@ -92,7 +92,7 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
               : shown,
         );
       before = key;
-      await pause(1_000, io.interrupted);
+      await sleep(1_000, io.interrupted);
     }
     return 130;
   } finally {

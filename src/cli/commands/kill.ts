@@ -3,8 +3,8 @@ import type { JobRecord } from "../../schemas/job.ts";
 import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
-import { pause, type Io } from "../io.ts";
-import { everyJob, openStore } from "../store.ts";
+import { sleep, type Io } from "../io.ts";
+import { everyJob, storeOfHome } from "../store.ts";
 import { ACTIVE_STATUSES, hasEnded } from "../../schemas/names.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { printJson } from "../text.ts";
@@ -74,7 +74,7 @@ async function killJobs(options: KillOptions, io: Io): Promise<number> {
 
 /** Full ids. An unknown id stops the command before anything is killed. */
 async function targets(options: KillOptions, io: Io): Promise<string[]> {
-  const reads = await openStore(io);
+  const reads = await storeOfHome(io);
   try {
     if (!options.all) {
       if (!reads) throw new SvcError("job_not_found", { id: options.jobs[0] ?? "" });
@@ -113,7 +113,7 @@ export async function killThrough(
       );
     let message = record.note?.message;
     while (options.wait && !hasEnded(record.status) && !io.interrupted.aborted) {
-      await pause(lookMs, io.interrupted);
+      await sleep(lookMs, io.interrupted);
       record = (await killer.job(record.id)) ?? record;
       const before = message;
       message = record.note?.message;

@@ -4,7 +4,7 @@ import { foldReturns, rankOf, terminalSafe } from "../../domain/log-lines.ts";
 import { whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { take } from "../columns.ts";
-import { pause, type Io } from "../io.ts";
+import { sleep, type Io } from "../io.ts";
 import { withJob, type OpenReads } from "../store.ts";
 import { hasEnded } from "../../schemas/names.ts";
 import { safeField, toJson } from "../../domain/terminal-text.ts";
@@ -106,7 +106,7 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
         );
         break;
       }
-      await pause(200, io.interrupted);
+      await sleep(200, io.interrupted);
       continue;
     }
     if (lostAt !== null) io.err(`A control plane is running job ${id} again.`);
@@ -122,7 +122,7 @@ async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: 
     }
     over = ended();
     if (over) await stored();
-    else await pause(100, io.interrupted);
+    else await sleep(100, io.interrupted);
   }
   await printer.end();
   if (io.interrupted.aborted) return 130;

@@ -6,7 +6,7 @@ import type { JobRecord } from "../../schemas/job.ts";
 import { PROVIDER_NAMES } from "../../providers/descriptors.ts";
 import { oneOf, usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
-import { everyJob, openStore, type OpenReads } from "../store.ts";
+import { everyJob, storeOfHome, type OpenReads } from "../store.ts";
 import { OUTCOMES } from "../../schemas/names.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { printJson } from "../text.ts";
@@ -41,7 +41,7 @@ export const prune: Command = {
       throw usage("--keep-best must be METRIC:N or METRIC:N:max.", "For example `--keep-best loss:3`.");
     const provider = oneOf(input, "provider", PROVIDER_NAMES);
     const label = value(input, "label");
-    const reads = await openStore(io);
+    const reads = await storeOfHome(io);
     let chosen: JobRecord[] = [];
     try {
       const query = {

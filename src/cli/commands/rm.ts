@@ -7,7 +7,7 @@ import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
-import { openStore } from "../store.ts";
+import { storeOfHome } from "../store.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { printJson } from "../text.ts";
 
@@ -24,7 +24,7 @@ export const rm: Command = {
   async run(input, io) {
     if (input.args.length === 0)
       throw usage("`svc rm` needs JOB.", "Write `svc rm JOB`; `svc prune` removes old ones.");
-    const reads = await openStore(io);
+    const reads = await storeOfHome(io);
     let ids: string[];
     try {
       ids = [

@@ -63,7 +63,7 @@ export async function hashFile(path: string): Promise<string> {
  * The text of a file; null for a binary one: a NUL byte near its beginning, or not UTF-8. The last character of a
  * `beginning` may be cut.
  */
-export function textOf(bytes: Buffer, beginning = false): string | null {
+export function decodedText(bytes: Buffer, beginning = false): string | null {
   if (bytes.subarray(0, NUL_LOOK_BYTES).includes(0)) return null;
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes, { stream: beginning });

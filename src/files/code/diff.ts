@@ -11,8 +11,8 @@
 import type { CodeChange } from "../../schemas/code.ts";
 import type { CodeFile } from "../../schemas/job.ts";
 import { binaryPatch } from "./binary-patch.ts";
-import { isKept, textOf } from "./contents.ts";
-import { editsOf, linesOf, type Edit } from "./line-diff.ts";
+import { isKept, decodedText } from "./contents.ts";
+import { editsOf, textLines, type Edit } from "./line-diff.ts";
 
 const CONTEXT_LINES = 3;
 const TEXT_BYTES_MAX = 2 * 1024 * 1024;
@@ -92,10 +92,10 @@ async function changeOf(
   if ((before && !isKept(before)) || (after && !isKept(after))) return { ...change, binary: true, note: ONLY_RECORDED };
   if (Math.max(before?.size ?? 0, after?.size ?? 0) > TEXT_BYTES_MAX)
     return { ...change, note: "too large to be compared line by line" };
-  const old = before ? textOf(await from.read(before)) : "";
-  const now = after ? textOf(await to.read(after)) : "";
+  const old = before ? decodedText(await from.read(before)) : "";
+  const now = after ? decodedText(await to.read(after)) : "";
   if (old === null || now === null) return { ...change, binary: true, note: "binary files differ" };
-  const patch = hunksOf(linesOf(old), linesOf(now));
+  const patch = hunksOf(textLines(old), textLines(now));
   bounds.bytesLeft -= patch.text.length;
   if (bounds.bytesLeft < 0)
     return { ...change, ...patch.counts, note: "left out: the difference is too large as a whole" };

@@ -15,7 +15,7 @@ export interface Edit {
 }
 
 /** A text as lines, each with its line end; only the last may lack one. */
-export const linesOf = (text: string): string[] => (text === "" ? [] : text.split(/(?<=\n)/));
+export const textLines = (text: string): string[] => (text === "" ? [] : text.split(/(?<=\n)/));
 
 /** The edits, in order; between two edits the lines are the same. */
 export function editsOf(from: readonly string[], to: readonly string[]): Edit[] {

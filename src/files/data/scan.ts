@@ -191,7 +191,7 @@ function realOr(path: string): string {
 }
 
 /** The path on this computer of a file of the data; null if none of its roots can contain it. */
-export function placeOf(roots: readonly Root[], path: string): string | null {
+export function placeBelow(roots: readonly Root[], path: string): string | null {
   for (const { path: at, into, folder } of roots) {
     if (!folder && path === into) return at;
     if (folder && into === "") return join(at, path);

@@ -5,7 +5,7 @@ import { statSync } from "node:fs";
 import { isMissing } from "../../errors/index.ts";
 import type { DataManifest, DataReport } from "../../schemas/data.ts";
 import { isAsRecorded, isHashed, readAll, recordOf, type DataOptions } from "./add.ts";
-import { placeOf, scanRoots, type Found } from "./scan.ts";
+import { placeBelow, scanRoots, type Found } from "./scan.ts";
 import { markChecked, readManifest, stampOf, writeManifest } from "./store.ts";
 import { systemWords } from "../hash-file.ts";
 
@@ -59,7 +59,7 @@ export async function verifyData(name: string, full: boolean, options: DataOptio
 
 /** A file of the manifest that the walk did not find: it is gone, or exists and cannot be read. */
 function absent({ roots }: DataManifest, path: string, report: DataReport): void {
-  const at = placeOf(roots, path);
+  const at = placeBelow(roots, path);
   try {
     const stats = at === null ? undefined : statSync(at, { throwIfNoEntry: false });
     if (!stats) report.missing.push(path);
@@ -127,7 +127,7 @@ export async function doubts(manifest: DataManifest): Promise<string | null> {
 }
 
 function doubt({ roots }: DataManifest, record: DataManifest["files"][number]): string | null {
-  const at = placeOf(roots, record[0]);
+  const at = placeBelow(roots, record[0]);
   try {
     const stats = at === null ? undefined : statSync(at, { throwIfNoEntry: false });
     if (!stats) return "is missing";

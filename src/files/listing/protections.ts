@@ -6,7 +6,7 @@ import { IgnoreRules } from "../../domain/gitignore.ts";
 export const NEVER = [".git", ".hg", ".svn", ".ssh", ".gnupg", ".aws", ".kube", ".svc"];
 
 /** Secrets: excluded, even if git tracks them, unless a `.svcignore` includes them again with `!name`. */
-export const SECRETS = [
+export const SECRET_FILES = [
   ".env",
   ".env.*",
   "!.env.example",
@@ -64,7 +64,7 @@ export const MARKS_OF_SVC: readonly string[] = [MARK_OF_SVC, ...OLD_MARKS];
 export const MADE_BY_SVC = ["checkpoints-local/", ".svc-*", ".*.svc-*/"];
 
 export const never = new IgnoreRules(NEVER.join("\n"));
-export const secrets = new IgnoreRules(SECRETS.join("\n"));
+export const secrets = new IgnoreRules(SECRET_FILES.join("\n"));
 export const madeAgain = new IgnoreRules(MADE_AGAIN.join("\n"));
 export const madeBySvc = new IgnoreRules(MADE_BY_SVC.join("\n"));
 

@@ -63,7 +63,7 @@ const BATCH_MS = 5_000;
 /** How often the last scan retries files that changed during their download. */
 const FINAL_PASSES_MAX = 3;
 
-export interface ScanOptions {
+export interface CheckpointScan {
   /** The run has ended: no file will change any more. */
   final: boolean;
   /**
@@ -81,7 +81,7 @@ export interface ScanOptions {
   record?: (files: CheckpointFile[], removed: readonly string[]) => Promise<void>;
 }
 
-type OneScan = ScanOptions & { signal: AbortSignal };
+type OneScan = CheckpointScan & { signal: AbortSignal };
 
 export interface ScanResult {
   /** Downloaded by this scan. */
@@ -144,7 +144,7 @@ export class CheckpointCollector {
    * Scans the checkpoint directory once and downloads the files that are ready. Safe to repeat after any failure:
    * downloaded files stay. Throws the host's errors, and `disk_full`.
    */
-  async scan(host: CheckpointHost, options: ScanOptions): Promise<ScanResult> {
+  async scan(host: CheckpointHost, options: CheckpointScan): Promise<ScanResult> {
     const { signal } = options;
     while (this.#scan !== null) {
       await unlessAborted(this.#scan, signal).catch(() => undefined);

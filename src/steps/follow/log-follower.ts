@@ -2,7 +2,7 @@
 // recorded offset; no state is only in memory, so the next control plane misses nothing.
 
 import { setTimeout as pause } from "node:timers/promises";
-import type { CheckpointCollector, ScanOptions } from "../checkpoints/collector.ts";
+import type { CheckpointCollector, CheckpointScan } from "../checkpoints/collector.ts";
 import { withHomeNames } from "../checkpoints/home-names.ts";
 import type { LogCursor, RunLogWriter } from "../ports.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -250,7 +250,7 @@ export const nodeFolder = (node: number): string => (node === 0 ? "" : `node${no
 export function collectNow(
   run: FollowedRun,
   collector: CheckpointCollector,
-  options: Pick<ScanOptions, "announced" | "final" | "signal">,
+  options: Pick<CheckpointScan, "announced" | "final" | "signal">,
 ) {
   const below = nodeFolder(run.node);
   const record = (files: CheckpointFile[], removed: readonly string[]) =>

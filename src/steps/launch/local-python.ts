@@ -26,7 +26,7 @@ export interface PythonPlace {
 }
 
 /** The folders in which programs of the run are searched. */
-export const pathOf = (spec: Pick<RunSpec, "env">, env: Env): string => {
+export const searchPathOf = (spec: Pick<RunSpec, "env">, env: Env): string => {
   const given = spec.env["PATH"];
   return given === undefined || isReference(given) ? (env["PATH"] ?? "") : given;
 };
@@ -35,12 +35,14 @@ export const pathOf = (spec: Pick<RunSpec, "env">, env: Env): string => {
 export async function localPython({ spec, projectDir, entry, env, otherwise }: PythonPlace): Promise<string> {
   const { named } = entry;
   if (named !== undefined) {
-    const found = named.includes("/") ? resolve(projectDir, named) : await programOnPath(named, pathOf(spec, env));
+    const found = named.includes("/")
+      ? resolve(projectDir, named)
+      : await programOnPath(named, searchPathOf(spec, env));
     if (found !== null) return found;
     const why = `names ${named} in its first line, and there is none on the PATH of this computer`;
     throw new SvcError("entrypoint_not_runnable", { entrypoint: spec.entrypoint, why });
   }
-  return spec.python === undefined ? otherwise() : chosenPython(spec.python, projectDir, pathOf(spec, env), env);
+  return spec.python === undefined ? otherwise() : chosenPython(spec.python, projectDir, searchPathOf(spec, env), env);
 }
 
 async function chosenPython(python: string, projectDir: string, path: string, env: Env): Promise<string> {

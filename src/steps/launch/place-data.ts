@@ -11,7 +11,7 @@ import { mkdir, rm, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { bytes } from "../../domain/bytes.ts";
 import { SvcError } from "../../errors/index.ts";
-import { placeOf } from "../../files/data/scan.ts";
+import { placeBelow } from "../../files/data/scan.ts";
 import { doubts } from "../../files/data/verify.ts";
 import { hashFiles } from "../../files/hash-pool.ts";
 import type { MachineAccess, TreeFile, TreePush } from "../../providers/host.ts";
@@ -92,7 +92,7 @@ async function checkContents(data: DataManifest, paths: readonly string[], signa
   const suspects = new Set(paths.slice(0, SUSPECTS_MAX));
   const records = data.files.filter(([path]) => suspects.has(path));
   const results = await hashFiles(
-    records.map(([path, size]) => ({ at: placeOf(data.roots, path) ?? "", size })),
+    records.map(([path, size]) => ({ at: placeBelow(data.roots, path) ?? "", size })),
     { signal },
   );
   const odd = records.flatMap(([path, , sha256], i) => {

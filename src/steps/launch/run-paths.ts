@@ -30,7 +30,7 @@ export interface PlaceParts {
   python: () => Promise<string>;
 }
 
-export async function placeOf(
+export async function runPlaceOf(
   { home, env, programRoot, ledger, providers, resumes, python }: PlaceParts,
   { id, spec, projectDir }: JobFacts,
   code: () => SnapshotPlace,

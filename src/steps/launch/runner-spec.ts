@@ -80,7 +80,7 @@ export function sampleSeconds(spec: RunSpec): number {
   return window === 0 ? SAMPLE_SECONDS_MAX : Math.min(SAMPLE_SECONDS_MAX, Math.max(1, window / 4_000));
 }
 
-export function planRun(input: PlanInput): RunPlan {
+export function planRunner(input: PlanInput): RunPlan {
   const { spec, inherited } = input;
   const secretEnv: Record<string, string> = { ...input.injected.secrets, SVC_METRICS_MARK: input.mark };
   const plainEnv: Record<string, string> = {};

@@ -8,7 +8,7 @@ import type { LedgerEntry, OrphanPorts } from "../ports.ts";
 
 const LOOK_AGAIN_MS = 5_000;
 
-export type Found =
+export type FoundOrder =
   { is: "held"; handle: MachineHandle } | { is: "open"; afterMs: number; why: string } | { is: "absent" };
 
 /** Ends duplicates of the machine that is kept. A failed end is left to the next sweep. */
@@ -30,7 +30,7 @@ export async function lookUp(
   provider: Provider,
   entry: LedgerEntry,
   signal: AbortSignal,
-): Promise<Found> {
+): Promise<FoundOrder> {
   const { certainty } = provider;
   // A listing says nothing about events after its request, however long its answer takes.
   const askedAt = ports.now();

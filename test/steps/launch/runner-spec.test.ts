@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { RunSpec, type RunSpecInput } from "../../../src/schemas/spec.ts";
 import { RunnerSpec } from "../../../src/schemas/runner.ts";
-import { planRun, type PlanInput, type RunPlan } from "../../../src/steps/launch/runner-spec.ts";
+import { planRunner, type PlanInput, type RunPlan } from "../../../src/steps/launch/runner-spec.ts";
 
 function plan(spec: Partial<RunSpecInput> = {}, more: Partial<PlanInput> = {}): RunPlan {
-  return planRun({
+  return planRunner({
     jobId: "job1",
     node: 0,
     placement: 1,
