@@ -15,9 +15,12 @@ import json
 import os
 import shutil
 import signal
+import socket
+import ssl
 import sys
 import tempfile
 import threading
+import urllib.parse
 from collections import deque
 
 TYPE_CHECKING = False
@@ -29,6 +32,9 @@ INIT_SECONDS = 30.0
 # In addition to the library's own timeout, which it does not always obey.
 INIT_SECONDS_MORE = 15.0
 FAILURES_MAX = 20
+# The library tries for INIT_SECONDS before it says anything.
+KNOCK_SECONDS = 8.0
+HOST = "https://api.wandb.ai"
 STEP = "svc_step"
 
 
@@ -149,6 +155,45 @@ def library(outlet: Outlet) -> Any:
     return wandb
 
 
+def knock(outlet: Outlet) -> None:
+    """Says at once where the tracker cannot be reached at all. Nothing is sent, and the library goes on trying whatever this finds."""
+    env = {name.lower(): value for name, value in os.environ.items()}
+    if env.get("https_proxy") or env.get("http_proxy") or env.get("all_proxy"):
+        return  # The library knows the way; a connection of our own would not show it.
+    try:
+        place = urllib.parse.urlsplit(os.environ.get("WANDB_BASE_URL") or HOST)
+        host, port = place.hostname or "", place.port or (443 if place.scheme == "https" else 80)
+        with socket.create_connection((host, port), KNOCK_SECONDS) as connection:
+            if place.scheme == "https":
+                trusted().wrap_socket(connection, server_hostname=host).close()
+        return
+    except ssl.SSLCertVerificationError as error:
+        why = "its certificate is not trusted here ({})".format(error.verify_message)
+    except socket.gaierror:
+        why = "its name cannot be resolved"
+    except (ConnectionRefusedError, socket.timeout):
+        why = "nothing answers at {}:{}".format(host, port)
+    except (OSError, ValueError) as error:
+        why = plain(error)
+    outlet.say("the tracker cannot be reached: {}. Its library keeps trying; svc has all metrics".format(why))
+
+
+def trusted() -> ssl.SSLContext:
+    """The certificates that the library trusts."""
+    context = ssl.create_default_context()
+    for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"):
+        bundle = os.environ.get(name, "")
+        if os.path.isfile(bundle):
+            context.load_verify_locations(bundle)
+    try:
+        import certifi
+
+        context.load_verify_locations(certifi.where())
+    except ImportError:
+        pass
+    return context
+
+
 def begin(wandb: Any, outlet: Outlet) -> Any:
     """The open run, or None. The library limits the time, and this code does so if the library hangs."""
     done = threading.Event()
@@ -245,6 +290,8 @@ def main() -> None:
     run = None
     wandb = library(outlet)
     if wandb is not None:
+        if not offline:
+            threading.Thread(target=knock, args=(outlet,), daemon=True).start()
         run = begin(wandb, outlet)
     if run is None:
         inbox.close()

@@ -1,6 +1,7 @@
 // A run with a tracker: the key reaches the library, the link reaches svc, and the values reach both.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo, type Server } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { FeedEvent } from "../../src/schemas/job.ts";
@@ -27,13 +28,21 @@ def init(**given):
 `;
 
 let place: Place;
-beforeEach(() => {
+/** Where connections are taken: svc looks whether the tracker can be reached. */
+let tracker: Server;
+beforeEach(async () => {
   place = new Place();
+  tracker = createServer((socket) => socket.end());
+  await new Promise<void>((up) => tracker.listen(0, "127.0.0.1", up));
 });
-afterEach(() => place.close());
+afterEach(async () => {
+  await place.close();
+  tracker.close();
+});
 
 test("a job's metrics go to svc and to the tracker, and svc knows the run's page there", async () => {
-  Object.assign(place.env, { TRACKER_API_KEY: KEY, SVC_TRACKER_URL: "http://127.0.0.1:9" });
+  const address = `http://127.0.0.1:${(tracker.address() as AddressInfo).port}`;
+  Object.assign(place.env, { TRACKER_API_KEY: KEY, SVC_TRACKER_URL: address });
   const library = join(place.root, "library");
   mkdirSync(join(library, "wandb"), { recursive: true });
   writeFileSync(join(library, "wandb/__init__.py"), LIBRARY);
@@ -47,7 +56,7 @@ test("a job's metrics go to svc and to the tracker, and svc knows the run's page
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as unknown);
-  expect(noted[0]).toEqual([id, "cdef", "http://127.0.0.1:9", false]);
+  expect(noted[0]).toEqual([id, "cdef", address, false]);
   expect(noted.slice(1, -1)).toEqual(Array.from({ length: 20 }, (_, i) => ({ loss: 1 / (i + 1), svc_step: i })));
   expect(noted.at(-1)).toEqual(["finish", 0]);
   expect((await served.metrics(id)).series["loss"]).toHaveLength(20);

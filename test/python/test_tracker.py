@@ -1,12 +1,20 @@
 """svc.log and the tracker: real processes, with a library in the tracker's place that does what a test tells it to."""
 
+import contextlib
+import http.server
 import importlib.util
 import json
 import os
+import shutil
+import socket
+import ssl
+import subprocess
 import tempfile
 import textwrap
+import threading
 import time
 import unittest
+from concurrent import futures
 from pathlib import Path
 
 from test_script import PACKAGE, records, run_script
@@ -62,11 +70,15 @@ class Tracker(unittest.TestCase):
         (self.folder / "library" / "wandb").mkdir(parents=True)
         (self.folder / "library" / "wandb" / "__init__.py").write_text(LIBRARY)
         self.file = self.folder / "calls"
+        # Where connections are taken: svc looks whether the tracker can be reached.
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listening.close)
+        self.url = "http://127.0.0.1:{}".format(listening.getsockname()[1])
 
     def run_job(self, code, how="", library=True, **env):
         path = ([str(self.folder / "library")] if library else []) + [str(PACKAGE)]
         given = {
-            "TRACKER_API_KEY": KEY, "SVC_JOB_ID": "job1", "FAKE_TRACKER": how, "FAKE_TRACKER_FILE": str(self.file),
+            "TRACKER_API_KEY": KEY, "SVC_JOB_ID": "job1", "FAKE_TRACKER": how, "FAKE_TRACKER_FILE": str(self.file), "WANDB_BASE_URL": self.url,
             "PYTHONPATH": os.pathsep.join(path), **env,
         }  # fmt: skip
         return run_script(textwrap.dedent(code), given, cwd=str(self.folder))
@@ -142,6 +154,54 @@ class Tracker(unittest.TestCase):
             self.assertEqual(sum(r["k"] == "m" for r in found), 300, how)
             self.assertIn(words, ran.stderr, how)
             self.assertEqual(ran.stderr.count(words) if words else 1, 1, how)
+
+    def test_a_tracker_that_cannot_be_reached_is_reported_within_ten_seconds(self):
+        refusing = socket.create_server(("127.0.0.1", 0))
+        port = refusing.getsockname()[1]
+        refusing.close()
+        with self.untrusted() as secure, futures.ThreadPoolExecutor() as pool:
+            whys = {
+                "http://127.0.0.1:{}".format(port): b"nothing answers at 127.0.0.1:",
+                "https://tracker.invalid": b"its name cannot be resolved",
+                "https://127.0.0.1:{}".format(secure): b"its certificate is not trusted here",
+            }
+            # The library says nothing for as long as it tries, which is longer than this waits.
+            given = {"SVC_TRACKER_FINISH_SECONDS": "8"}
+            code = "import svc\nsvc.log({'a': 1})"
+            runs = {
+                url: pool.submit(self.run_job, code, "init hangs", WANDB_BASE_URL=url, **given) for url in whys
+            }
+            for url, why in whys.items():
+                ran = runs[url].result()
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                words = b"svc.log: the tracker cannot be reached: " + why
+                self.assertEqual(ran.stderr.count(words), 1, ran.stderr)
+                self.assertIn(b"Its library keeps trying; svc has all metrics", ran.stderr)
+
+    def test_a_tracker_that_answers_is_not_complained_about(self):
+        ran = self.run_job("import svc\nsvc.log({'a': 1})")
+        self.assertNotIn(b"cannot be reached", ran.stderr)
+        self.assertEqual(len(self.calls("finish")), 1)
+
+    @contextlib.contextmanager
+    def untrusted(self):
+        """The port of a server whose certificate nobody trusts."""
+        if shutil.which("openssl") is None:
+            self.skipTest("needs openssl")
+        key, cert = str(self.folder / "key.pem"), str(self.folder / "cert.pem")
+        args = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+        subprocess.run(["openssl", *args, "-keyout", key, "-out", cert], check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert, key)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+        server.handle_error = lambda *_: None
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            server.server_close()
 
     def test_without_the_library_one_line_says_what_to_install(self):
         (self.folder / "wandb").mkdir()  # what an earlier run left in the project
