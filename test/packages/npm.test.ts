@@ -65,7 +65,9 @@ test("holds the program, the SDK and its types, and no sources, tests or maps", 
       "dist/types",
       "examples/digits",
       "python/svc",
-      "runner",
+      "runner/svc_agent",
+      "runner/svc_gate",
+      "runner/svc_runner",
     ].toSorted(),
   );
   expect(files.filter((path) => /\.map$|\.pyc$|(?<!\.d)\.ts$/.test(path))).toEqual([]);

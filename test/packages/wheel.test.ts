@@ -185,7 +185,9 @@ test("a notebook kernel starts a run, shows it, and is interrupted", () => {
   };
   expect(said.replies).toEqual(["ok", "KeyboardInterrupt", "ok"]);
   expect(said.text).toContain("succeeded 0");
-  expect(said.text).toMatch(/after: (interrupted|cancelled)/);
+  expect(said.text).toMatch(/svc: stopped watching run \w+, .*`svc kill \w+` ends it now/);
+  expect(said.text).toContain("after: running");
+  expect(said.text).toContain("killed: cancelled");
   expect(said.kinds).toContain("text/html");
   expect(
     said.shown.some((line) => /^svc: \w+ succeeded after /.test(line)),
