@@ -54,7 +54,7 @@ it("A refused candidate is one placement, and the next candidate's provider beco
   expect(h.folds()).toBe(true);
 });
 
-it("A machine that is lost with a checkpoint at home is followed by another, under the same job", async () => {
+it("If a machine is lost and a checkpoint is at home, another machine continues the same job", async () => {
   const h = await begin();
   await h.attempt("place").done({ candidate: 1 });
   await h.upTo("stream");
@@ -72,7 +72,7 @@ it("A machine that is lost with a checkpoint at home is followed by another, und
   expect(h.folds()).toBe(true);
 });
 
-it("A restart between two placements goes on where the rows end", async () => {
+it("A restart between two placements continues from the stored rows", async () => {
   let h = await begin();
   await h.attempt("place").done({ candidate: 0 });
   await h.attempt("provision").fail(noMachine());
@@ -87,7 +87,7 @@ it("A restart between two placements goes on where the rows end", async () => {
   expect(rows(h).map(({ n, provider }) => `${n} ${provider}`)).toEqual(["1 podhost", "2 market"]);
 });
 
-it("A kill while it waits ends the job at once; while a failed placement is released, no other follows", async () => {
+it("A kill ends a waiting job at once; during the release of a failed placement it prevents the next one", async () => {
   const waiting = await begin();
   await waiting.kill();
   expect(waiting.row()).toMatchObject({ state: "terminal", status: "cancelled" });
@@ -101,7 +101,7 @@ it("A kill while it waits ends the job at once; while a failed placement is rele
   expect(h.row()).toMatchObject({ state: "terminal", status: "cancelled" });
 });
 
-it("A parked job is released with the provider of its last placement", async () => {
+it("The provider of a parked job's last placement releases the job's machines", async () => {
   let h = await begin();
   await h.attempt("place").done({ candidate: 1 });
   h.store.db.prepare("UPDATE job SET snapshot = '{}' WHERE id = 'job1'").run();

@@ -90,7 +90,7 @@ it("A good machine is measured by every probe, and no file of the gate stays on 
   expect(readdirSync(folder)).toEqual([]);
 });
 
-it("A machine without GPUs, CUDA and torch is no failure of a probe", async () => {
+it("No probe fails on a machine without GPUs, CUDA and torch", async () => {
   gpus.smi("exit 127");
   const answers = await measured({ probes: ["cuda", "torch_found", "torch", "shm"] });
   expect(answers).toMatchObject({
@@ -100,7 +100,7 @@ it("A machine without GPUs, CUDA and torch is no failure of a probe", async () =
   expect(answers.torch).toBeUndefined();
 });
 
-it("An nvidia-smi that fails twice is a fault in its own words; one that fails once is not", async () => {
+it("The gate reports an nvidia-smi that fails twice, with its message, and retries one that fails once", async () => {
   gpus.smi("echo 'Unable to determine the device handle for GPU 0: GPU is lost.'; exit 15");
   expect(await measured({ probes: ["gpus"] })).toMatchObject({
     gpus: { ok: { fault: { exit: 15, words: expect.stringContaining("GPU is lost") } } },
@@ -113,7 +113,7 @@ echo '0, GPU-1, 00000000:01:00.0, 24564, 24000, 570.86.15, NVIDIA L4, odd'`);
   });
 });
 
-it("Errors of memory and rows that wait for a reset are read; a driver that knows neither field is no fault", async () => {
+it("The gate reads memory errors and rows that wait for a reset, and accepts a driver that knows neither field", async () => {
   gpus.show([{ name: "NVIDIA A100-SXM4-80GB", memory_mib: 81_920, uncorrected: 3, remapping: "pending" }]);
   expect(await measured({ probes: ["gpu_health"] })).toMatchObject({
     gpu_health: { ok: { gpus: [{ uncorrected: 3, pending: true, failure: false }] } },
@@ -123,14 +123,14 @@ it("Errors of memory and rows that wait for a reset are read; a driver that know
 });
 
 describe("CUDA", () => {
-  it("that cannot be initialized gives its code and name", async () => {
+  it("returns a code and its name if it cannot be initialized", async () => {
     gpus.cuda({ init: 999 });
     expect(await measured({ probes: ["cuda"] })).toMatchObject({
       cuda: { ok: { code: 999, name: "CUDA_ERROR_UNKNOWN", driver: 12_080, gpus: null } },
     });
   });
 
-  it("whose library crashes breaks no other probe", async () => {
+  it("does not disturb the other probes if its library crashes", async () => {
     gpus.cuda({ init: "crash" });
     const answers = await measured({ probes: ["cuda", "gpus", "shm"] });
     expect(answers).toMatchObject({
@@ -140,7 +140,7 @@ describe("CUDA", () => {
     });
   });
 
-  it("that hangs is cut off with the gate, and the others have answered", async () => {
+  it("ends with the gate if it hangs, after the other probes have answered", async () => {
     gpus.cuda({ init: "hang" });
     gpus.torch();
     const answers = await measured({ probes: ["cuda", "gpus", "torch_found", "torch"], seconds: 2 });
@@ -150,7 +150,7 @@ describe("CUDA", () => {
   });
 });
 
-it("A GPU that multiplies wrongly or slowly shows, and so does a sum over several that is wrong or fails", async () => {
+it("The gate detects a GPU that multiplies wrongly or slowly, and a sum over several GPUs that is wrong or fails", async () => {
   gpus.show(Array.from({ length: 2 }, () => ({ name: "NVIDIA GeForce RTX 4090", memory_mib: 24_564 })));
   gpus.cuda({ count: 2 });
   gpus.torch({ count: 2, right: false, mm_seconds: 0.2, sum_right: false });
@@ -166,7 +166,7 @@ it("A GPU that multiplies wrongly or slowly shows, and so does a sum over severa
   });
 });
 
-it("A download is measured with the newest wheel of the index; an index that answers with an error is named", async () => {
+it("The gate measures a download of the index's newest wheel, and reports an index that answers with an error", async () => {
   const wheel = Buffer.alloc(200_000, 1);
   const paths: string[] = [];
   const server = createServer((request, answer) => {
@@ -188,14 +188,14 @@ it("A download is measured with the newest wheel of the index; an index that ans
   });
 });
 
-it("A folder that cannot be written to is an error of the disk", async () => {
+it("The disk probe fails if its folder cannot be written to", async () => {
   writeFileSync(join(gpus.folder, "machine"), "a file where the folder should be");
   expect(await measured({ probes: ["disk"] })).toMatchObject({
     disk: { error: expect.stringContaining("FileExistsError") },
   });
 });
 
-it("It ends at once, with all that it has started, when no process reads its output any more", async () => {
+it("The gate ends at once, with all its processes, when no process reads its output any more", async () => {
   gpus.cuda({ init: "hang" });
   const child = started({ probes: ["cuda", "shm"] });
   const { pid = 0 } = child;

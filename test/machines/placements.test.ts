@@ -30,7 +30,7 @@ const lostWhileRunning = (from: Snapshot, failure: Failure, checkpoint: string |
   after(from, ...toRunning(), failed("stream", failure), collected, released(checkpoint));
 
 describe("a job that searches", () => {
-  it("waits first, asks for a place and for no machine", () => {
+  it("first waits and requests a search, and orders no machine", () => {
     const [snapshot, actions] = step(begin({ searches: true }), { type: "place.done", node: 0, candidate: 2 });
     expect(begin({ searches: true }).value).toBe("waiting");
     expect(snapshot.value).toBe("provisioning");
@@ -42,12 +42,12 @@ describe("a job that searches", () => {
     });
   });
 
-  it("ends at once where it is killed while it waits, for nothing exists", () => {
+  it("ends at once if it is killed while it waits, because no machine exists", () => {
     const over = after(begin({ searches: true }), kill);
     expect([over.value, over.context.outcome, over.context.ended_at]).toEqual(["terminal", "cancelled", AT]);
   });
 
-  it("looks further when a candidate has no machine, and remembers its words", () => {
+  it("searches on when a candidate has no machine, and remembers the reason", () => {
     const placed = after(begin({ searches: true }), { type: "place.done", node: 0, candidate: 1 });
     const again = after(placed, failed("provision", "no_machine"), released());
     expect(again.value).toBe("waiting");
@@ -62,7 +62,7 @@ describe("a job that searches", () => {
     });
   });
 
-  it("forgets what was refused once it has a machine", () => {
+  it("forgets the refusals once it has a machine", () => {
     const placed = after(begin({ searches: true }), { type: "place.done", node: 0, candidate: 1 });
     const again = after(placed, failed("provision", "no_machine"), released(), {
       type: "place.done",
@@ -75,12 +75,12 @@ describe("a job that searches", () => {
 });
 
 describe("a plain job", () => {
-  it("ends where there is no machine", () => {
+  it("ends if the order finds no machine", () => {
     const over = after(begin(RENTED), failed("provision", "no_machine"), released());
     expect([over.value, over.context.outcome]).toEqual(["terminal", "failed"]);
   });
 
-  it("goes on at once on another machine when the first was unfit, and ends after the third", () => {
+  it("continues at once on another machine if the first was unfit, and ends after the third", () => {
     let snapshot = begin(RENTED);
     for (const placement of [1, 2, 3]) {
       expect([snapshot.value, snapshot.context.placement]).toEqual(["provisioning", placement]);
@@ -122,7 +122,7 @@ describe("a plain job", () => {
     expect(falling.context).toMatchObject({ placement: 2, on_demand: true });
   });
 
-  it("spends its limit of time over all placements", () => {
+  it("counts its time limit over all placements", () => {
     let snapshot = begin(RENTED, 90_000);
     const at = (body: Body, ms: number) => step(snapshot, body, AT + ms);
     for (const body of toRunning().slice(0, 4)) snapshot = at(body, 0)[0];
@@ -148,7 +148,7 @@ describe("a kill while a failed placement is released", () => {
     ]);
   });
 
-  it("leaves the outcome of a failure that nothing would follow", () => {
+  it("does not change the outcome of a failure without a further placement", () => {
     const ending = after(begin(RENTED), ...toRunning(), failed("stream", "other"), kill);
     expect(ending.context.outcome).toBe("failed");
   });

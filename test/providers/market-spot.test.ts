@@ -57,7 +57,7 @@ describe("bidding", () => {
     expect(stub.calls.at(-1)?.body["dph_total"]).toBeUndefined();
   });
 
-  test("machines that accept no bid below their price on demand are named when there is no offer", async () => {
+  test("the reason for no offer counts machines that accept no bid below their price on demand", async () => {
     const offers = await offersOf({ min_bid: 0.5 }, { spot: "only" });
     expect(whyNotOthers(offers).join()).toContain("1 of its offers take no bid below their price on demand");
   });

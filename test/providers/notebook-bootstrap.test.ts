@@ -69,7 +69,7 @@ describe("GET /v1/notebook/bootstrap", () => {
     expect(JSON.parse(reply.text)).toEqual(bootstrapNotebook(KEY));
   });
 
-  it("says that there is no key", async () => {
+  it("says that no key exists", async () => {
     const { server } = await serve();
     expect((await ask({ port: server.port, path })).json).toMatchObject({ code: "provider_unavailable" });
   });

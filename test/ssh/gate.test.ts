@@ -40,7 +40,7 @@ function testing(): string[] {
   });
 }
 
-it("It is started once, answers as soon as what is needed is there, and says what it has told before", async () => {
+it("The gate starts once, answers as soon as the needed probes have finished, and marks the results that it has already returned", async () => {
   gpus.cuda();
   const over = open();
   await over.start(ask("gpus", "cuda", "shm"), never);
@@ -56,7 +56,7 @@ it("It is started once, answers as soon as what is needed is there, and says wha
   expect(Math.abs(last.clockAheadMs)).toBeLessThan(20_000);
 });
 
-it("What hangs is ended with it before the script starts", async () => {
+it("The end of the gate kills hanging probes before the script starts", async () => {
   gpus.cuda({ init: "hang" });
   gpus.smi("sleep 1000");
   const over = open();
@@ -68,7 +68,7 @@ it("What hangs is ended with it before the script starts", async () => {
   expect(await over.look({ need: [], waitMs: 0, end: true }, never)).toMatchObject({ started: true, over: true });
 });
 
-it("Another connection knows of none, and the machine loses what the lost one had started", async () => {
+it("A new connection finds no gate, because the gate of the lost connection has ended", async () => {
   gpus.smi("sleep 1000");
   const link = machine.link();
   await remoteGate(link, () => gate.text, machine.base).start({ ...ask("gpus", "shm"), seconds: 2 }, never);

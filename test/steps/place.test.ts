@@ -50,7 +50,7 @@ describe("place", () => {
     expect(await placed()).toMatchObject({ done: { candidate: 1 } });
   });
 
-  it("takes the cheapest of all where it is asked to, and one without a price last", async () => {
+  it("takes the cheapest offer if the spec says so, and one without a price last", async () => {
     rent.search = { ...rent.search, choose: "cheapest" };
     has("podhost", priced(3));
     has("market", priced(2));
@@ -58,13 +58,13 @@ describe("place", () => {
     expect(await placed()).toMatchObject({ done: { candidate: 1 } });
   });
 
-  it("does not let a provider that never answers hold up the others", async () => {
+  it("does not wait for a provider that never answers while another has an offer", async () => {
     slow("podhost");
     has("market", priced(5));
     expect(await placed(placeStep(rent.ports), 4_000)).toMatchObject({ done: { candidate: 1 } });
   });
 
-  it("passes over a candidate that refused a moment ago, and takes it again later", async () => {
+  it("skips a candidate that has just refused, and takes it again later", async () => {
     const refused = { candidate: 0, at: rent.h.clock.now(), message: "sold out" };
     rent.search = { ...rent.search, refusals: [refused] };
     expect(await placed()).toMatchObject({ done: { candidate: 1 } });
@@ -72,7 +72,7 @@ describe("place", () => {
     expect(await placed()).toMatchObject({ done: { candidate: 0 } });
   });
 
-  it("waits, and says of each candidate why it was not taken", async () => {
+  it("waits, and gives the reason of each candidate", async () => {
     for (const name of Object.keys(clouds)) has(name, []);
     clouds["market"]!.before = () => {
       throw new SvcError("credential_refused", { provider: "market", why: "401" });
@@ -84,7 +84,7 @@ describe("place", () => {
     expect(JSON.stringify(answer)).toContain("does not accept the credential");
   });
 
-  it("ends with every candidate's reason when the time is up", async () => {
+  it("ends with every candidate's reason when the search times out", async () => {
     for (const name of Object.keys(clouds)) has(name, []);
     rent.search = { ...rent.search, waitMs: 3_600_000 };
     await rent.h.clock.advance(3_599_000);
@@ -94,7 +94,7 @@ describe("place", () => {
     await expect(placed()).rejects.toThrow(/within 1 h 00 min: podhost A100: .*; market A100: .*; cloudvm A100: /);
   });
 
-  it("asks once for jobs that wait for the same thing", async () => {
+  it("sends one request for jobs that wait for the same offers", async () => {
     const step = placeStep(rent.ports);
     for (const name of Object.keys(clouds)) has(name, []);
     await Promise.all(Array.from({ length: 20 }, () => placed(step)));

@@ -213,7 +213,7 @@ describe.each(["marked", "announced"] as const)("Checkpoints of three nodes that
     for (const node of [0, 1, 2]) expect(world.steps(node), `node ${node}`).toEqual([2]);
   });
 
-  it("that are saved again under an old name count as new on each node, in whatever order the nodes are read", async () => {
+  it("count as new on each node when they are saved again under an old name, whatever the order of the nodes", async () => {
     const world = new World({ last: 1 }, mark, 3);
     for (const step of [1, 2]) {
       world.save(step);
@@ -230,7 +230,7 @@ describe.each(["marked", "announced"] as const)("Checkpoints of three nodes that
     expect(existsSync(join(world.home, world.name(2)))).toBe(false);
   });
 
-  it("that are saved again while an older version would have to go are downloaded", async () => {
+  it("are downloaded if they are saved again while the older version is due for removal", async () => {
     const world = new World({ last: 2 }, mark, 1);
     for (const step of [1, 2]) {
       world.save(step);

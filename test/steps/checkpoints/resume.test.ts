@@ -102,7 +102,7 @@ describe("the last complete checkpoint", () => {
   });
 });
 
-it("announcements are read as far as they are complete", async () => {
+it("readAnnounced returns the announcements of complete lines, and counts repeated ones", async () => {
   writeFileSync(join(dir, "a.jsonl"), '"./x/"\n"y"\n17\n{"path":"x","step":7}\n"cut');
   const { times, steps } = await readAnnounced(join(dir, "a.jsonl"));
   expect([...times]).toEqual([

@@ -55,12 +55,12 @@ const GOOD: GateAnswers = {
   torch_found: { ok: { version: "2.9.0", cuda: "12.8" } },
 };
 
-test("A good machine, and one of which nothing is known, have no finding", () => {
+test("A good machine has no finding, and neither has a machine without any result", () => {
   expect(judged(GOOD)).toEqual([]);
   expect(judged({}, {}, null)).toEqual([]);
 });
 
-describe("The machine ends with the numbers where", () => {
+describe("svc ends the machine, and gives the numbers, if", () => {
   test.each<[string, GateAnswers, RegExp, Partial<RunSpecInput>?]>([
     ["a GPU is missing", gpus({}), /2 × RTX4090 were ordered, and the machine shows 1/, { gpus: "RTX4090:2" }],
     ["another model is there", gpus({ name: "NVIDIA GeForce RTX 3060" }), /1 × RTX4090 was ordered/],
@@ -97,7 +97,7 @@ describe("The machine ends with the numbers where", () => {
   });
 });
 
-describe("It is reported, and the run goes on, where", () => {
+describe("svc only reports it, and the run continues, if", () => {
   test.each<[string, GateAnswers, RegExp, Partial<RunSpecInput>?]>([
     ["some memory is taken", gpus({ free_mib: 20_000 }), /19.5 GiB of the 24.0 GiB/],
     ["errors were not corrected", health({ uncorrected: 2 }), /2 uncorrected/],

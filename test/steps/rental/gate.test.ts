@@ -68,7 +68,7 @@ const begin = () => beginGate(services, context, held());
 const after = () => lookThroughGate(services, context, held());
 const end = () => endGate(services, context, held());
 
-test("It asks for every probe within 20 s, waits a second for the GPUs after the upload, and is over before the script starts", async () => {
+test("The gate runs every probe within 20 s, waits a second for the GPUs after the upload, and ends before the script starts", async () => {
   await begin();
   expect(asked).toEqual([
     expect.objectContaining({ seconds: 20, probes: expect.arrayContaining(["gpus", "torch", "download"]) }),
@@ -89,7 +89,7 @@ test("A run without GPUs tests no GPU and waits for nothing", async () => {
   expect([asked[0]?.probes, looks[0]?.need]).toEqual([["shm", "disk", "download"], []]);
 });
 
-test("An index that is named is asked, and `off` downloads nothing", async () => {
+test("The gate downloads from the configured index, and `off` prevents the download", async () => {
   services.gateIndex = "https://index.example/simple";
   await begin();
   services.gateIndex = "off";
@@ -116,7 +116,7 @@ test("On a machine that svc does not own the same finding is a notice", async ()
   expect(notices).toEqual([expect.stringContaining("999")]);
 });
 
-test("A soft finding is told once, and stands in both steps", async () => {
+test("svc reports a soft finding once, and both steps record it", async () => {
   look = { results: [gpus({}), SLOW_DISK] };
   const first = await after();
   look = { ...look, told: ["gpus", "disk"] };
@@ -127,19 +127,19 @@ test("A soft finding is told once, and stands in both steps", async () => {
   expect(notices).toHaveLength(1);
 });
 
-test("A machine whose agent knows of no gate is asked for nothing, and the script starts", async () => {
+test("If the agent has started no gate, svc reads no results, and the script starts", async () => {
   look = { started: false };
   expect(await end()).toEqual({});
   expect(notices).toEqual([]);
 });
 
-test("`health: off` asks for nothing", async () => {
+test("`health: off` starts no gate", async () => {
   rent.want({ gpus: "RTX4090", health: "off" });
   await begin();
   expect([await after(), await end(), asked, looks]).toEqual([{}, {}, [], []]);
 });
 
-test("A gate that does not work costs no run; a machine that cannot be reached is for the step", async () => {
+test("The run continues if the gate fails; the step handles a machine that cannot be reached", async () => {
   failure = new SvcError("machine_unfit", { machine: "m", why: "its answer to gate_look cannot be read" });
   await begin();
   expect(await after()).toEqual({});
