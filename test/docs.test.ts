@@ -65,7 +65,7 @@ describe("the pages", () => {
   });
 
   it("link to headings that are there", () => {
-    /** As GitHub makes it of a heading. */
+    /** The anchor that GitHub makes of a heading. */
     const anchorsOf = (page: string): string[] =>
       [
         ...read(page)

@@ -1,4 +1,4 @@
-// All that a child process says, and how it ended.
+// The whole output of a child process, and its exit code.
 
 import type { ChildProcess } from "node:child_process";
 
@@ -9,7 +9,7 @@ export interface Gathered {
   exited: Promise<number | null>;
 }
 
-/** To be called at once, for a child whose stdout and stderr are pipes. */
+/** Call it at once, for a child whose stdout and stderr are pipes. */
 export function gathered(child: ChildProcess): Gathered {
   let [out, err] = ["", ""];
   child.stdout?.setEncoding("utf8").on("data", (text: string) => (out += text));

@@ -1,5 +1,5 @@
-// Loaded before each test file: a file that leaves a process, a listening server or a temporary folder behind is reported, and fails
-// where SVC_TEST_LEAKS=fail is set, as vitest.config.ts does for the quick tests.
+// Loaded before each test file: a file that leaves a process, a listening server or a temporary folder behind is
+// reported, and fails if SVC_TEST_LEAKS=fail is set, as vitest.config.ts does for the quick tests.
 //
 // L1. Each file has its own temporary folder (TMPDIR), so that leftovers there belong to it; the folder is removed with
 //     the file.
@@ -14,9 +14,9 @@ import { afterAll } from "vitest";
 import { DEADLINE_MS } from "./deadline.ts";
 
 const FAILS = process.env["SVC_TEST_LEAKS"] === "fail";
-/** A report can be wrong on a busy computer; a failure must not. */
+/** A report may be wrong on a busy computer, but a failure must be right. */
 const WAIT_MS = FAILS ? DEADLINE_MS : 3_000;
-/** Made by tools for every process that uses them, and reused: no test makes them. */
+/** Shared by every process of some tools; no test creates them. */
 const SHARED = /^(node-compile-cache|tsx-|v8-compile-cache)/;
 
 const folder = mkdtempSync(join(realpathSync(tmpdir()), "svc"));
@@ -38,12 +38,12 @@ function read(path: string): string {
   try {
     return readFileSync(path, "latin1");
   } catch {
-    // It ended meanwhile, or belongs to another user.
+    // The process has ended meanwhile, or belongs to another user.
     return "";
   }
 }
 
-/** Node has no public list of what keeps a process alive that tells a server from another handle. */
+/** Node has no public list of active handles that tells a server from another handle. */
 function servers(): string[] {
   const { _getActiveHandles: handles } = process as unknown as { _getActiveHandles(): unknown[] };
   return handles

@@ -1,4 +1,5 @@
-// Lists that are written out where the one in src/schemas cannot be imported, for their language or their weight, held to it.
+// Lists that repeat one of src/schemas, because they cannot import it (another language, or too large an import),
+// compared with the original.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

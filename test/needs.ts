@@ -12,7 +12,7 @@ import { hasChromium } from "../scripts/lib/chromium.ts";
 /** Programs that only their tests need; the name of a need is the name of its program. */
 const PROGRAMS = ["bash", "curl", "openssl", "patch", "perl", "rsync", "setpriv", "strace"] as const;
 
-/** Where Debian and its kin keep what `sshd` and `rsync` are; not every user has these folders on the PATH. */
+/** Debian and similar systems keep `sshd` and `rsync` here; not every user has these folders on the PATH. */
 const SBIN = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 export function onPath(program: string): boolean {
@@ -30,7 +30,7 @@ const isLinux = process.platform === "linux";
 const isRoot = isLinux && process.getuid?.() === 0;
 const interfaces = (): NetworkInterfaceInfo[] => Object.values(networkInterfaces()).flatMap((list) => list ?? []);
 
-/** A file system in memory can be mounted, which takes root and, in a container, a capability. */
+/** Whether a file system in memory can be mounted, which takes root and, in a container, a capability. */
 function canMount(): boolean {
   if (!isRoot) return false;
   const folder = mkdtempSync(join(tmpdir(), "svc-mount-"));
@@ -63,7 +63,7 @@ const works = (program: string, ...args: string[]): boolean => isRoot && spawnSy
 
 const NEEDS: Record<string, Need> = {
   ...Object.fromEntries(PROGRAMS.map((name) => [name, program(name, () => onPath(name))])),
-  // OpenSSH comes in two packages nearly everywhere: the server, and its tools for keys.
+  // Most systems package OpenSSH in two parts: the server, and the tools for keys.
   cc: program("cc", () => onPath("cc")),
   sshd: program("sshd", () => existsSync("/usr/sbin/sshd") && onPath("ssh-keygen")),
   ssh: program("ssh", () => onPath("ssh") && onPath("ssh-keygen") && onPath("ssh-agent")),
@@ -100,7 +100,10 @@ export const TAGS: TestTagDefinition[] = Object.entries(NEEDS).map(([name, { why
   ...(UNMET.has(`needs/${name}`) ? { skip: true } : {}),
 }));
 
-/** Why a test with these tags is skipped here, as `need sshd and rsync (not installed)`; null where every need is met. */
+/**
+ * The reason why a test with these tags is skipped here, such as `need sshd and rsync (not installed)`; null if every
+ * need is met.
+ */
 export function unmetNeeds(tags: readonly string[]): string | null {
   const reasons = tags.flatMap((tag) => UNMET.get(tag) ?? []).toSorted();
   if (reasons.length === 0) return null;

@@ -1,4 +1,4 @@
-// The table that says where each sentence of the specification lives names files and tests that are there.
+// Checks that the table of the specification's sentences names existing files and tests.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

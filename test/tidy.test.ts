@@ -1,9 +1,11 @@
-// Holds the layout: which folder may import which, where dangerous things may be said, and that generated pages are current.
+// Holds the layout: which folder may import which, where dangerous calls are allowed, and that generated pages are
+// current.
 //
-// T1. The five leaves (descriptors, schemas, errors, domain, platform) are open to all; beyond them a folder imports only what NEIGHBOURS grants it.
-//     No circle of imports, within a folder neither: files that know each other are one idea, or hide a third.
+// T1. The five leaves (descriptors, schemas, errors, domain, platform) are open to all; beyond them a folder imports
+//     only what NEIGHBOURS grants it. No circle of imports, not even within a folder: files that import each other are
+//     one idea, or hide a third.
 // T2. A package that does I/O has one home; time and randomness reach the pure parts only through Clock and Ids.
-// T3. Every finding names file and line, so that it can be walked to.
+// T3. Every finding names file and line, so that an editor can open it.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -139,7 +141,10 @@ function objection(path: string, { specifier, typeOnly }: Omit<Import, "line">):
     : undefined;
 }
 
-/** The first circle that is met, as the files on it with the first one again at the end, or undefined. */
+/**
+ * The first circle of imports that is found: its files, with the first one again at the end; undefined if there is
+ * none.
+ */
 function circleIn(imported: ReadonlyMap<string, readonly string[]>): string[] | undefined {
   const done = new Set<string>();
   const from = (path: string, way: readonly string[]): string[] | undefined => {
@@ -359,7 +364,7 @@ describe("the layout", () => {
         : new RegExp(`["'\`]${name}["'\`]`);
     const isIts = (path: string, name: string): boolean =>
       path.startsWith(`src/providers/${name}/`) || path === "python/svc/_providers.py" || isExample(path);
-    // Examples of a script, in which people write the name; and the type that is generated, and the default of a signature.
+    // The example of a script that a person writes, the generated type, and the default of a signature.
     const isExample = (path: string): boolean =>
       /^(src\/cli\/commands\/run|dashboard\/src\/runs\/first-run)\.tsx?$/.test(path);
     const found = PROVIDER_NAMES.flatMap((name) =>
@@ -382,7 +387,10 @@ describe("the tests", () => {
   const isComment = (line = ""): boolean => /^\s*\/\/|;\s*\/\/ /.test(line);
   const number = (text: string): number => Number(text.replaceAll("_", ""));
 
-  /** Lines in which a number that `pattern` captures is out of bounds, and which no comment on the line or above it explains. */
+  /**
+   * Lines where `pattern` captures a number that is out of bounds, without an explaining comment on the line or above
+   * it.
+   */
   const unexplained = (pattern: RegExp, isOutOfBounds: (value: number) => boolean): string[] =>
     TESTS.flatMap(({ path, lines }) =>
       lines.flatMap((line, i) => {
@@ -412,7 +420,7 @@ describe("the tests", () => {
     expect(linesWith(TESTS, shortByDefault), "its default of one second is too short: pass DEADLINE_MS").toEqual([]);
   });
 
-  /** A file that imports what starts a program bears the tag of that program, or each of its suites does. */
+  /** A file that imports one of these starts a program, so the file, or each of its suites, has the program's tag. */
   const STARTERS: readonly (readonly [RegExp, string])[] = [
     [
       /\bimport \{[^}]*\bSshd\b[^}]*\} from "[./a-z]*\/sshd\.ts"|\bTestMachine\b[^;]* from "[./a-z]*\/machine\.ts"/,
@@ -449,7 +457,7 @@ describe("the documentation", () => {
   });
 
   test("generated pages show no missing value", () => {
-    // The references speak of such values, in code and of their own accord.
+    // The reference pages name such values in code and in sentences about them.
     const plain = (text: string): string => text.replaceAll(/```[^]*?```|`[^`\n]*`|\bNaN and infinities\b/g, "");
     const marks = generatedPages().flatMap(({ path, text }) =>
       (plain(text).match(/.*(?:\bNaN\b|undefined|\[object).*/g) ?? []).map((line) => `${path}: ${line.slice(0, 120)}`),

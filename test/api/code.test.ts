@@ -14,7 +14,7 @@ async function setUp() {
     rmSync(projectDir, { recursive: true });
     return id;
   };
-  /** The project directory stays. */
+  /** The project directory stays unchanged. */
   const submitFrom = async (files: Record<string, string | Buffer>) => {
     const projectDir = mkdtempSync(join(plane.home, "..", "project-"));
     onTestFinished(() => rmSync(projectDir, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-// An in-memory control plane with explicit behaviour: what a test puts in is what the API can read. Submitting makes a
+// An in-memory control plane with explicit behaviour: the API reads exactly what a test has put in. Submitting makes a
 // record and an event; killing ends it at once; nothing runs.
 
 import { mkdtempSync, realpathSync, rmSync } from "node:fs";
@@ -121,7 +121,7 @@ export class PlaneDouble implements ControlPlane {
     return record;
   }
 
-  /** Without models; a test that pulls puts the real one there. */
+  /** Empty by default; a test that pulls models replaces it with the real one. */
   hub: ModelsOfHub = {
     pull: () => {
       throw new SvcError("extra_missing", { extra: "hub" });

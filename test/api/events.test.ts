@@ -5,7 +5,7 @@ import { DEADLINE_MS } from "../deadline.ts";
 import { serve } from "./double.ts";
 import { ask } from "./wire.ts";
 
-/** A socket that keeps what it hears. */
+/** A socket that keeps all received messages. */
 class Reader {
   readonly socket: WebSocket;
   readonly messages: any[] = [];

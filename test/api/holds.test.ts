@@ -10,7 +10,7 @@ import { post } from "./wire.ts";
 interface Held {
   id: string;
   answer: IncomingMessage;
-  /** All that it said so far. */
+  /** Its output so far. */
   said(): string;
 }
 

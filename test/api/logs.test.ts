@@ -115,7 +115,7 @@ describe("GET /jobs/{id}/logs", () => {
     socket.write(
       `GET /jobs/${id}/logs?follow=1 HTTP/1.1\r\nHost: 127.0.0.1:${server.port}\r\nConnection: close\r\n\r\n`,
     );
-    // Reading stops when the kernel's buffers are full: two looks that see the same.
+    // Reading stops when the kernel's buffers are full: two looks then find the same position.
     let seen = -1;
     await expect
       .poll(() => (taken > 0 && taken === seen) || ((seen = taken), false), { interval: 200, timeout: DEADLINE_MS })

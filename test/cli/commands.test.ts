@@ -28,7 +28,7 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(0.1)
 `;
 
-/** `svc serve` beyond loopback on a terminal, until its last word before it waits for callers. */
+/** Runs `svc serve` beyond loopback on a terminal, until its last line before it waits for callers. */
 const ON_TERMINAL = `import os, pty, sys
 pid, fd = pty.fork()
 if pid == 0:
@@ -275,7 +275,7 @@ describe("with a control plane", () => {
     await served.exited;
 
     const follow = at.svc("logs", "-f", two);
-    // It is not over: 0 would say that it is.
+    // The run has not ended, so the exit code must not be 0.
     expect(follow.code).toBe(5);
     expect(follow.err).toContain("No control plane is running job");
     const r = at.svc("kill", one);
@@ -345,7 +345,7 @@ describe("with a control plane", () => {
     writeFileSync(join(bin, "xdg-open"), `#!/bin/sh\necho "$@" > ${at.root}/opened\n`, { mode: 0o755 });
     const env = { ...at.env, PATH: `${bin}:${at.env["PATH"]}` };
     const terminal = spawn("python3", ["-c", ON_TERMINAL, CLI], { env, cwd: at.project });
-    // With its terminal the control plane goes, too.
+    // The control plane ends with its terminal.
     onTestFinished(() => void terminal.kill());
     const { out, exited } = gathered(terminal);
     await until(() => /token=\S+\s/.test(out()), "it prints the link");

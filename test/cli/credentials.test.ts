@@ -76,7 +76,10 @@ test("a secret on the command line is refused and not repeated", () => {
     expect(svc("", ...words).code, words.join(" ")).toBe(2);
 });
 
-/** A shell on a terminal: `svc` is asked for a secret, what comes in is pasted, and what of that was left goes to the next program. */
+/**
+ * A shell on a terminal: it runs `svc`, which asks for a secret; the input is pasted, and the next program receives the
+ * rest of it.
+ */
 const TYPE = `import os, pty, sys
 pid, fd = pty.fork()
 if pid == 0:

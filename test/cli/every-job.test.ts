@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { everyJob } from "../../src/cli/store.ts";
 import type { JobRecord, JobsQuery } from "../../src/schemas/job.ts";
 
-/** As the store pages: the cursor is how many came before. */
+/** Pages like those of the store: the cursor is the number of earlier jobs. */
 function pages(count: number, asked: JobsQuery[] = []) {
   return {
     asked,

@@ -1,4 +1,4 @@
-// `settings.json` in the home: what runs get that do not say otherwise.
+// `settings.json` in the home: the defaults of runs.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ async function submit(served: Served, spec: object = {}, key?: string) {
 test("`keep_checkpoints` of settings.json is the default of a run", { timeout: 90_000 }, async () => {
   const served = await place.serve();
   expect((await submit(served)).keep).toBeUndefined();
-  // It is read at each submission: no restart is needed.
+  // The file is read at each submission, so no restart is needed.
   settings('{"keep_checkpoints": {"last": 3}}');
   expect((await submit(served)).keep).toEqual({ last: 3 });
   expect((await submit(served, { keep_checkpoints: { best: "loss:2" } })).keep).toEqual({ best: "loss:2" });

@@ -1,4 +1,4 @@
-// bin/svc in a checkout of its own, whose program only says who runs it.
+// bin/svc in a separate checkout, whose program only prints how it was started.
 
 import { spawnSync } from "node:child_process";
 import {

@@ -73,7 +73,7 @@ test("`svc rm` removes a run with all its files, and the code that no other run 
     expect(again.err).toContain(`The job ${third} was removed on`);
   }
 
-  // The first run's code is that of the second.
+  // The first run's code is the same as the second's.
   const afterThird = blobs().length;
   expect((await fetch(`${served.url}/jobs/${first}`, { method: "DELETE" })).status).toBe(200);
   expect(blobs().length).toBe(afterThird);
@@ -81,7 +81,7 @@ test("`svc rm` removes a run with all its files, and the code that no other run 
     files: expect.any(Array) as unknown[],
   });
 
-  // Costs stay counted: rows of machines are the ledger.
+  // The cost stays counted: the rows of machines are the ledger.
   const db = new Database(join(place.home, "svc.db"), { readonly: true });
   expect(db.prepare("SELECT count(*) AS n FROM machine WHERE job_id = ?").get(first)).toEqual({ n: 1 });
   for (const table of ["job", "journal", "effect", "feed", "log", "log_time", "series", "checkpoint"])

@@ -63,7 +63,7 @@ export class Workplace {
     return served;
   }
 
-  /** POST /jobs; answers with the id. */
+  /** POST /jobs; returns the id. */
   async submit(served: Served, entrypoint: string, args: string[] = []): Promise<string> {
     const answer = await fetch(`${served.url}/jobs`, {
       method: "POST",
@@ -85,7 +85,7 @@ export class Workplace {
   }
 }
 
-/** Looks until it is so; says what was waited for when it never is. */
+/** Polls until the condition holds; if it never does, the error names it. */
 export async function until(is: () => boolean | Promise<boolean>, what: string, msMax = DEADLINE_MS): Promise<void> {
   for (const end = performance.now() + msMax; !(await is());) {
     if (performance.now() > end) throw new Error(`not within ${msMax} ms: ${what}`);

@@ -1,4 +1,4 @@
-// `svc sim` as a process, with what a run has to outlive.
+// `svc sim` as a process, with the troubles that a run may have to survive.
 
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { until, Workplace } from "./serving.ts";

@@ -64,7 +64,7 @@ test.each([
 ])("takes no trap where the filter %s is not honoured", async (filter) => {
   world.sim.ignoredFilters.add(filter);
   const offers = await provider.listOffers(world.spec, soon());
-  // Other cards may fill an answer that holds only so many.
+  // Other cards may fill an answer, which has a maximum size.
   if (filter !== "gpu_name") expect(offers.length).toBeGreaterThan(0);
   for (const { id, priceMicro } of offers) {
     const offer = world.sim.offers.find((one) => String(one.id) === id);
@@ -86,7 +86,7 @@ test("finds its machine on the second page of a long list, and counts all the ot
 test.each(["direct", "proxy"] as const)("gives another way in where the %s one is shut", async (way) => {
   world.sim.shut = way;
   const handle = await make();
-  // The direct one is shown some time after the machine runs.
+  // The direct endpoint appears some time after the machine runs.
   const ways = await eventually(async () => {
     const status = await provider.inspect(handle, soon());
     const found = status.phase === "ready" ? (status.ssh ?? []) : [];

@@ -1,4 +1,5 @@
-// The list of machines comes in pages, strangers first: what holds of a machine on the last one, however its order went.
+// The list of machines has pages, with foreign machines first: these tests hold for a machine on the last page,
+// whatever happened to its order.
 
 import { expect } from "vitest";
 import type { MachineHandle, Provider } from "../../src/providers/provider.ts";
@@ -26,7 +27,7 @@ export async function onTheLastPage(of: {
   prefix: string;
   machine: string;
   fault: FaultName | "none";
-  /** Orders the machine; the code that it fails with, or null. */
+  /** Orders the machine; returns the code of the error, or null. */
   create: () => Promise<string | null>;
   end: (handle: MachineHandle) => Promise<unknown>;
 }): Promise<void> {

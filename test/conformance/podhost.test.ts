@@ -9,7 +9,7 @@ import { simulatedWorld } from "./world.ts";
 
 const keyOf = (sim: PodhostSim): string => sim.settings().env["PODHOST_API_KEY"] ?? "";
 
-// Both of its APIs: the second alone once the first is retired.
+// Tests both APIs: the second one alone once the first is retired.
 for (const retired of [false, true])
   conformance(
     "podhost",

@@ -1,5 +1,5 @@
-// One suite for every provider: what the engine relies on, asked of the real code over a simulator of the other side. A
-// capability that a provider has not is a case that is skipped, and says why.
+// One suite for every provider: what the engine relies on, tested on the real code with a simulated provider. A case
+// for a capability that the provider lacks is skipped, with the reason.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test, type TestContext } from "vitest";
 import { endpointOf, idOf } from "../../src/domain/endpoint.ts";
@@ -341,7 +341,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       for (const used of [provider, world.provider()]) {
         for (let turn = 0; turn < 2; turn += 1) {
           expect(await codeOf(used.listOwned(PREFIX, soon()))).toBe("credential_refused");
-          // A machine that was seen recently may still be reported; only "gone" would be a lie.
+          // A machine that was seen recently may still be reported; only "gone" would be wrong.
           const told = await eventually(() =>
             used.inspect(handle, soon()).then(
               ({ phase }) => (phase === "gone" ? phase : null),
@@ -428,7 +428,7 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       if (simulated.parts.fleet.kind === "plain") return ctx.skip("machines share this computer's first process here");
       const way = wayOf(simulated, await reach(handle, "ready"));
       await login(way);
-      // The two words that such a text may use, as the guard defines them.
+      // The two variables that such a text may use, as the guard defines them.
       const guard = guardScript({ name: handle.name, graceSeconds: 60, stopSeconds: 10, selfEnd: text });
       const words = guard.slice(guard.indexOf("svc_env() {"), guard.indexOf("end_machine() {"));
       const script = Buffer.from(`${words}\n(\n${text}\n)\n`).toString("base64");

@@ -1,6 +1,6 @@
 // @module-tag needs/sshd
 
-// A host that refuses a container, which only words of its provider tell.
+// A host that refuses a container; only a message of its provider says so.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { MachineHandle, MachineStatus, Provider } from "../../src/providers/provider.ts";

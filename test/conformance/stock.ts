@@ -1,4 +1,4 @@
-// Scarce stock, bad hosts, prices that move and machines that are taken back: what every provider must make of them.
+// Scarce stock, bad hosts, changing prices and reclaimed machines: how svc must handle them with every provider.
 
 import { expect, test, type TestContext } from "vitest";
 import {
@@ -19,7 +19,7 @@ export interface StockCase {
   spec: () => RunSpec;
   faulty: (ctx: TestContext, ...faults: FaultName[]) => Simulated;
   nextName: () => string;
-  /** Orders what is offered, for this spec. */
+  /** Orders this offer for this spec. */
   create: (offer: Offer, name: string, spec: RunSpec) => Promise<MachineHandle>;
   reach: (handle: MachineHandle, ...phases: MachineStatus["phase"][]) => Promise<MachineStatus>;
   end: (handle: MachineHandle) => Promise<unknown>;
@@ -42,7 +42,7 @@ export function stockRows(of: StockCase): void {
     if (!of.provider().info.capabilities.spot) ctx.skip("it has no spot machines");
     return of.faulty(ctx, ...faults);
   };
-  /** What the driver's tool ends with on the machine. */
+  /** The exit code of the driver's tool on the machine. */
   const gpuTool = async (simulated: Simulated, handle: MachineHandle): Promise<number | null> => {
     const way = of.wayOf(simulated, await of.reach(handle, "ready"));
     await login(way);
@@ -79,7 +79,7 @@ export function stockRows(of: StockCase): void {
     const simulated = of.faulty(ctx, "dead_hosts");
     simulated.parts.faults.set("dead_hosts");
     const dead = await make();
-    // As long as another machine takes to come up.
+    // Long enough for another machine to come up.
     await of.reach(dead, "starting");
     const other = await make();
     await of.reach(other, "ready");

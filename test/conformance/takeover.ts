@@ -1,5 +1,5 @@
-// The first of a provider's two APIs ends, announces its end or limits its callers while machines run: what holds of a machine that was
-// ordered by the first API, of one whose order was under way, and of the next one.
+// The first of a provider's two APIs ends, announces its end, or limits its callers while machines run: the tests cover
+// a machine that the first API made, one whose order was under way, and the next one.
 
 import { expect } from "vitest";
 import type { MachineHandle, MachineStatus, Provider } from "../../src/providers/provider.ts";
@@ -15,7 +15,7 @@ export async function takenOver(of: {
   provider: Provider;
   prefix: string;
   fault: FaultName;
-  /** Orders a machine of that name. */
+  /** Orders a machine with that name. */
   make: (name: string) => Promise<MachineHandle>;
   names: readonly [string, string, string];
   end: (handle: MachineHandle) => Promise<unknown>;
@@ -34,7 +34,7 @@ export async function takenOver(of: {
   const first = await make(names[0]);
   await eventually(async () => (await look(first)) === "ready");
   faults.set(fault);
-  // An answer may be lost while it is found out; "gone" would be a lie.
+  // An answer may be lost until the takeover; "gone" would be wrong.
   await eventually(async () => {
     const phase = await look(first);
     expect(phase).not.toBe("gone");
@@ -42,7 +42,7 @@ export async function takenOver(of: {
   });
   await eventually(async () => (await owned()).map((one) => one.id).join() === first.id);
 
-  // The answer to this order is lost on top of it: it is found by its name, through whichever API answers.
+  // The answer to this order is lost as well: svc finds the machine by its name, through the API that answers.
   faults.set("lost_after_create");
   const lost = await make(names[1]).catch(() => null);
   faults.clear("lost_after_create");

@@ -1,4 +1,4 @@
-// A provider and its simulator, put together as the product would, in a time that runs faster for both of them alike.
+// A provider and its simulator, connected as in the product; time runs faster for both of them alike.
 
 import { readFileSync } from "node:fs";
 import { RunSpec } from "../../src/schemas/spec.ts";
@@ -8,7 +8,7 @@ import { testParts, type TestParts } from "../sim/harness-parts.ts";
 import { scaledClock } from "../sim/providers/clock.ts";
 import type { FaultName, ProviderSim } from "../sim/providers/parts.ts";
 
-/** Seconds of the provider and the product in a second of this computer. */
+/** Seconds of the provider and the product in one second of this computer. */
 const FACTOR = 20;
 
 export interface Simulated {
@@ -16,23 +16,23 @@ export interface Simulated {
   sim: ProviderSim;
   /** Faults that this provider's simulator can commit. */
   faults: ReadonlySet<FaultName>;
-  /** Machines on one page of every list from now on; the usual number where none is given. */
+  /** Sets the number of machines on one page of every list; without an argument, the usual number. */
   pages: (size?: number) => void;
   /** Makes a foreign machine on the account; returns its id or name, as the provider lists it. */
   addForeign: ((name: string) => void) | null;
-  /** All that the account's owner is shown of machines: text. */
+  /** All texts about machines that the account's owner can see. */
   everythingShown: () => Promise<string>;
   /** Ends the remaining machines without the provider's API. */
   clear: () => Promise<void>;
 }
 
 export interface World {
-  /** A new one every time, as after a restart: nothing is remembered. */
+  /** Makes a new provider every time, as after a restart: it remembers nothing. */
   provider(): Provider;
   spec: RunSpec;
-  /** Null where the provider works in place. */
+  /** Null for a provider without a simulator. */
   simulated: Simulated | null;
-  /** From now on the credential is wrong; null where there is none. */
+  /** Makes the credential wrong from now on; null for a provider without one. */
   spoilKey: (() => void) | null;
   mendKey: () => void;
   close(): Promise<void>;

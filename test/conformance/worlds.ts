@@ -50,7 +50,7 @@ export const cloudvmWorld = (
       const block = sim.settings().credentials["providers"] as { cloudvm: Record<string, string | number> };
       const { service_account_json: _, ...rest } = block.cloudvm;
       return {
-        // Wrong: another account of the same project.
+        // A wrong credential is that of another account of the same project.
         secret: JSON.stringify({ ...sim.serviceAccount(), ...(good ? {} : { client_email: "nobody@example.org" }) }),
         settings: {
           ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, String(value)])),

@@ -1,4 +1,4 @@
-// Chromium for the dashboard's tests: one browser per file, a context per test, and a page that tells what went wrong on it.
+// Chromium for the dashboard's tests: one browser per file, a context per test, and a page that reports its errors.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -57,7 +57,7 @@ async function visit(browser: Browser, url: string, options: BrowserContextOptio
   };
 }
 
-/** Keeps a browser for the tests of one file, with a server that answers for the control plane. */
+/** Keeps a browser for the tests of one file, with a server that plays the control plane. */
 export function dashboard(): {
   open(path: string, options?: BrowserContextOptions, world?: FakeWorld): Promise<Opened>;
 } {
@@ -97,7 +97,7 @@ function oneBrowser(): () => Browser {
   return () => browser;
 }
 
-/** Fails with what axe finds wrong, rule by rule. */
+/** Fails with the findings of axe, rule by rule. */
 export async function expectAccessible(page: Page): Promise<void> {
   // Evaluated through the debugger, which the page's policy does not bind.
   await page.evaluate(AXE);

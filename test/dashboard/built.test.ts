@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { DASHBOARD_DIST } from "../../scripts/lib/build-dashboard.ts";
 
-// Tests run with another NODE_ENV than a build does, and leave in the checkout what they have built.
+// Tests run with another NODE_ENV than a build, and leave their build in the checkout.
 it("is built for production by its tests, too", { tags: "needs/chromium" }, () => {
   const assets = join(DASHBOARD_DIST, "assets");
   const scripts = readdirSync(assets).filter((name) => name.endsWith(".js"));

@@ -25,7 +25,7 @@ function indexOf(run: FakeRun): { index: LogIndex; search: LogSearch } {
 const numberOf = (url: URL, name: string): number | undefined =>
   url.searchParams.has(name) ? Number(url.searchParams.get(name)) : undefined;
 
-/** The answer's body, or undefined where the path is another's. */
+/** The answer's body; undefined for a path that this module does not serve. */
 export async function runPart(run: FakeRun, path: string, url: URL): Promise<unknown> {
   const { id } = run.record;
   const count = numberOf(url, "count") ?? 500;

@@ -73,9 +73,9 @@ const problem = (
 
 export class FakeServer {
   readonly world: FakeWorld;
-  /** Every request that was answered, oldest first. */
+  /** Every answered request, oldest first. */
   readonly seen: Seen[] = [];
-  /** How POST /jobs makes a run. */
+  /** Makes the run of a POST /jobs. */
   makeRun: (label: string | null, spec: Record<string, unknown>) => FakeRun;
   /** So many of the next sockets are neither accepted nor refused. */
   silent = 0;

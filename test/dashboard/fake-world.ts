@@ -1,4 +1,4 @@
-// Runs of every kind, with words in them that would like to be markup.
+// Runs of every kind, with texts that contain markup.
 
 import type {
   CheckpointFile,
@@ -349,7 +349,7 @@ export function fakeWorld(): FakeWorld {
   };
 }
 
-/** What POST /jobs of the fake server makes. */
+/** The run that the fake server makes on POST /jobs. */
 export function submitted(label: string | null, spec: Record<string, unknown>): FakeRun {
   const run = fakeRun(`n${Date.now().toString(36)}`, 0, {
     label,

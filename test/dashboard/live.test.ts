@@ -134,7 +134,8 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
   it("adds points to the charts without reading all of them again", () =>
     withPage("/runs/r1-digits?tab=metrics", async ({ page, server }) => {
       await page.waitForSelector("canvas");
-      // The page reads the whole once more when its socket opens, which may be later than the first chart: this point tells.
+      // The page reads the whole series again when its socket opens, perhaps after the first chart: this point shows
+      // whether it did.
       server.appendMetric("r1-digits", "loss", { step: 4_999, time: 1_700_008_999, value: 0.031_25, rank: 0 });
       await page.waitForSelector(".chart-value >> text=0.03125");
       const before = server.seen.length;
@@ -166,7 +167,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await dialog.getByRole("button", { name: "Kill run" }).click();
       await page.waitForSelector("tr:has-text('r1-digits') .pill >> text=terminating");
       await dialog.waitFor({ state: "hidden" });
-      // Its button is gone; the keyboard stays at the run.
+      // The button of the run has disappeared, so the focus moves to the run.
       await expect.poll(() => page.evaluate(() => document.activeElement?.id), WAIT).toBe("run-r1-digits");
     }));
 

@@ -160,7 +160,7 @@ describe("the dashboard on a small screen", { tags: "needs/chromium" }, () => {
   it("keeps a credential's text within its card", () =>
     withPhone("/connect", async (opened) => {
       await opened.page.locator("#podhost .pill").waitFor();
-      // Two sources are the longest that it says.
+      // The text is longest with two sources.
       await opened.page.evaluate(() => {
         const pill = document.querySelector("#podhost .pill");
         if (pill) pill.textContent = "connected, from the environment and by configure() and stored here";

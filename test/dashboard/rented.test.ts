@@ -10,7 +10,7 @@ import { browserForServe, expectAccessible, type Visitor } from "./browser.ts";
 import { startSvc, type SvcProcess } from "./svc-process.ts";
 
 const WAIT = { timeout: DEADLINE_MS };
-/** Machines boot, and all of this may share one core with much else. */
+/** Machines boot, and all processes may share one busy core. */
 const TEST_MS = 240_000;
 const SCRIPT = `import time
 for i in range(100_000):
@@ -81,7 +81,7 @@ describe("renting by the dashboard", { tags: ["needs/chromium", "needs/sshd"] },
           await card.getByText("It works.", { exact: true }).waitFor();
           expect(await page.content()).not.toContain(simEnv["MARKET_API_KEY"]);
         },
-        // The browser writes a refusal, which is an answer here, to its console.
+        // Refusals are answers here; the browser logs them to its console.
         /status of 4\d\d/,
       ),
     TEST_MS,

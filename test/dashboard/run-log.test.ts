@@ -90,7 +90,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       await page.keyboard.type("needle");
       await page.waitForSelector("text=1 / 3");
       await page.waitForSelector(".log-picked:has-text('Needle <b>7</b>')");
-      // Its first letter finds the same lines, before the word is in the address.
+      // The word's first letter finds the same lines, before the word is in the address.
       await page.waitForURL(/q=needle/);
       await page.keyboard.press("Enter");
       await page.waitForSelector(".log-picked:has-text('Needle <b>10007</b>')");
@@ -108,11 +108,11 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       await page.waitForSelector(".log-picked:has-text('Needle <b>20007</b>')");
       expect(await page.evaluate(() => [...(CSS.highlights.get("log-find") ?? [])].map(String))).toEqual(["Needle"]);
       await page.getByRole("button", { name: "Only matching" }).click();
-      // One stays at the match that one was at.
+      // The view stays at the current match.
       await page.waitForSelector("text=3 of 30,000 lines");
       await page.waitForLoadState("networkidle");
       expect(await page.locator(".log-found").textContent()).toBe("3 / 3");
-      // Also away from the log itself these keys are its own, and `?` lists them.
+      // These keys also work outside the log, and `?` lists them.
       await page.keyboard.press("n");
       await page.waitForSelector("text=1 / 3");
       await page.keyboard.press("?");
@@ -136,7 +136,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       "logs",
       async ({ page, server }) => {
         const view = page.getByRole("log");
-        /** Numbers of the lines of which something is in view. */
+        /** Numbers of the lines that are at least partly visible. */
         const seen = () =>
           view.evaluate((element) => {
             const { top, bottom } = element.getBoundingClientRect();
@@ -224,7 +224,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
         const last = await opened.page.locator(row("row 400")).boundingBox();
         expect((last?.y ?? Infinity) + (last?.height ?? 0)).toBeLessThanOrEqual(height);
         const log = await opened.page.getByRole("log").boundingBox();
-        // Nothing of the window is left over below it.
+        // The log fills the window to its bottom edge.
         expect(height - ((log?.y ?? 0) + (log?.height ?? 0))).toBeLessThan(30);
       } finally {
         await opened.close();
@@ -235,7 +235,7 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
   it("opens at its end for a failed step, and says how the script ended", async () => {
     const run = fakeRun("r-bad", 60, { status: "failed", exit_code: 1 });
     run.log = Buffer.from(Array.from({ length: 400 }, (_, i) => `row ${i + 1}\n`).join(""));
-    // The fake log was written at one moment.
+    // All lines of the fake log have the same time.
     const at = (ms: number) => new Date(1_700_000_000_000 + ms).toISOString();
     const stream = {
       ...step("stream", 50, 10),

@@ -40,7 +40,8 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
     const { page } = opened;
     page.setDefaultTimeout(WAIT.timeout);
     try {
-      // With long frames, points arrive between the wish to draw a chart and its drawing, whatever this machine's speed.
+      // With long frames, points arrive between the request to draw a chart and the drawing, whatever this machine's
+      // speed.
       await page.addInitScript(() => {
         globalThis.requestAnimationFrame = (callback) => Number(setTimeout(() => callback(performance.now()), 150));
         globalThis.cancelAnimationFrame = (frame) => clearTimeout(frame);
@@ -63,7 +64,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
             [...document.querySelectorAll("figure.chart")].flatMap((figure) => {
               const canvas = figure.querySelector("canvas");
               const data = canvas?.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data ?? [];
-              // The lines are coloured, all else is grey.
+              // The lines are coloured, everything else is grey.
               const coloured = (i: number) =>
                 Math.max(...data.slice(i, i + 3)) - Math.min(...data.slice(i, i + 3)) > 60 && (data[i + 3] ?? 0) > 60;
               for (let i = 0; i < data.length; i += 4)
@@ -71,7 +72,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
               return [];
             }),
           );
-        // No further point comes: what is not drawn soon is never drawn.
+        // No further point comes, so a line that is not drawn soon is never drawn.
         await expect.poll(drawn, { timeout: DEADLINE_MS, message: `load ${load}` }).toHaveLength(names.length);
       }
     } finally {
@@ -160,7 +161,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
       for (const axis of ["time", "both", "step"]) {
         await page.getByRole("combobox", { name: "x axis" }).selectOption(axis);
         await page.waitForTimeout(300);
-        // The chart over the former axis is gone.
+        // The chart over the previous axis is gone.
         expect([axis, await chart("both").locator("canvas").count()]).toEqual([axis, 1]);
       }
       await page.getByText("Values as a table").click();

@@ -1,4 +1,4 @@
-// A command of svc that stays until it is ended, as a person would have it in a terminal.
+// A command of svc that runs until the test ends it, as in a person's terminal.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
@@ -9,11 +9,11 @@ const SVC = join(import.meta.dirname, "../../bin/svc");
 export interface SvcProcess {
   /** The JSON object that it printed when it was ready. */
   said: Record<string, unknown>;
-  /** As Ctrl-C does; resolves when it has ended. */
+  /** Ends the command as Ctrl-C does; resolves when it has ended. */
   end(): Promise<void>;
 }
 
-/** Starts `svc ...args`. Throws with its words when it ends before it is ready. */
+/** Starts `svc ...args`. Throws an error with its output if it ends before it is ready. */
 export async function startSvc(args: string[], env: NodeJS.ProcessEnv, cwd: string): Promise<SvcProcess> {
   const child = spawn(SVC, args, {
     cwd,
@@ -28,7 +28,7 @@ export async function startSvc(args: string[], env: NodeJS.ProcessEnv, cwd: stri
       try {
         resolve(JSON.parse(out) as Record<string, unknown>);
       } catch {
-        // Not all of it is there yet.
+        // The JSON has not arrived completely yet.
       }
     });
     child.on("exit", (code) => reject(new Error(`svc ${args[0]} ended with ${code}: ${err}`)));

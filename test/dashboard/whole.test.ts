@@ -1,4 +1,4 @@
-// The dashboard against the control plane that users start: a home of its own, `svc serve`, a run by the form.
+// The dashboard with the control plane that users start: a separate home, `svc serve`, and a run from the form.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

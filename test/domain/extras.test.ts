@@ -17,6 +17,6 @@ test("an extra that the Python lacks is refused by name, with the command that i
   ]);
   expect(refused({ SVC_EXTRAS: "" })).toBeInstanceOf(Array);
   expect(refused({ SVC_EXTRAS: "podhost,hub" })).toBeUndefined();
-  // Started from a checkout or the npm package.
+  // This process was started from a checkout or the npm package.
   expect(refused({})).toBeUndefined();
 });

@@ -18,7 +18,7 @@ function whole(text: string | Buffer, redactor = none) {
   return { text: result.text.toString(), records: result.records };
 }
 
-/** Presents the stream as it would arrive, cut at `cuts`; what was not consumed comes again with what follows. */
+/** Feeds the stream in parts, cut at `cuts`; bytes that were not consumed come again with the next part. */
 function arriving(bytes: Buffer, cuts: number[], redactor: Redactor): { text: Buffer; records: LogRecord[] } {
   const ends = [...new Set(cuts.map((c) => c % (bytes.length + 1)))].sort((a, b) => a - b);
   const text: Buffer[] = [];

@@ -5,7 +5,10 @@ import { REDACTED, Redactor } from "../../src/domain/redaction.ts";
 
 const SECRET = "hf_Ab3/+ x'Z\"9~é";
 
-/** Rule R2 in the plainest way: every byte that a form covers is removed; overlapping findings become one marker. */
+/**
+ * The plainest implementation of rule R2: it removes every byte that a form covers, and merges overlapping findings
+ * into one marker.
+ */
 function plainly(forms: string[], text: string): string {
   let out = "";
   for (let at = 0; at < text.length;) {
@@ -18,7 +21,7 @@ function plainly(forms: string[], text: string): string {
   return out;
 }
 
-/** Presents `bytes` cut at `cuts`, as a caller does: what was not consumed comes again. */
+/** Feeds `bytes` in parts, cut at `cuts`; bytes that were not consumed come again, as from a real caller. */
 function inPieces(redactor: Redactor, bytes: Buffer, cuts: number[]): Buffer {
   const ends = [...new Set(cuts.map((c) => c % (bytes.length + 1)))].sort((a, b) => a - b);
   const out: Buffer[] = [];
@@ -92,7 +95,7 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
     const text = Buffer.from("x".repeat(before) + secret + "tail").toString("base64");
     const out = new Redactor([secret]).redactText(text);
     expect(out).toContain(REDACTED);
-    // The rest decodes to no more than the edges of the secret.
+    // The remaining text decodes to no more than the edges of the secret.
     expect(out.length - REDACTED.length).toBeLessThan(text.length - secret.length);
   });
 
@@ -172,7 +175,8 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
       text,
       fc.array(fc.nat(200), { maxLength: 12 }),
       (secrets, parts, cuts) => {
-        // Five letters have no form of six or more but base64, whose letters this alphabet does not have.
+        // A secret of five letters has no form of six or more characters but base64, and this alphabet has no letters
+        // of base64.
         const redactor = new Redactor(secrets);
         expect(inPieces(redactor, Buffer.from(parts.join("")), cuts).toString()).toBe(plainly(secrets, parts.join("")));
       },

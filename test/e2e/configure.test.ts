@@ -1,4 +1,4 @@
-// `configure()` of both SDKs with a control plane that runs already, in another environment, and is then killed.
+// `configure()` of both SDKs with a control plane that already runs in another environment and is then killed.
 
 import { createHash } from "node:crypto";
 import { spawnSync } from "node:child_process";

@@ -1,5 +1,5 @@
-// The HTTP contract, asked of a real `svc serve` over a real socket with real runs: statuses, shapes, defaults and refusals.
-// Every answer is read by the schema that its page of the OpenAPI document is made from.
+// The HTTP contract of a real `svc serve` over a real socket with real runs: statuses, shapes, defaults and refusals.
+// The test parses every answer with the schema that the OpenAPI document is generated from.
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -15,7 +15,7 @@ const JobIds = z.strictObject({ jobs: z.array(z.string()) });
 
 let place: Place;
 let served: Served;
-/** Runs made once, that many tests look at. */
+/** Runs that are made once and shared by many tests. */
 let done: shape.JobRecord;
 let failed: shape.JobRecord;
 
@@ -59,7 +59,7 @@ const running = async (): Promise<string> => {
   return id;
 };
 
-/** One clear answer of RFC 9457. */
+/** Checks one error answer of the form of RFC 9457. */
 async function problem(answer: Response, status: number, code: string, field?: string): Promise<shape.Problem> {
   expect(answer.headers.get("content-type")).toContain("application/problem+json");
   const told = shape.Problem.parse(await answer.json());
@@ -382,7 +382,7 @@ describe("the timeline", () => {
 test("kill all reaches every run, and they end", async () => {
   await problem(await send("/jobs/kill", "{}"), 400, "invalid_request", "all");
   const ids = [await running(), await running()].sort();
-  // A run on this computer costs nothing, so its machine is on the record and not on the bill.
+  // A run on this computer costs nothing: its record has a machine, and the bill has none.
   expect(shape.Machines.parse(await json("/v1/machines")).machines).toEqual([]);
   expect((await served.job(ids[0] as string)).machines).toMatchObject([{ state: "held", price_per_hour_usd: 0 }]);
   const answer = await send("/jobs/kill", '{"all":true}');
@@ -473,7 +473,7 @@ test("the OpenAPI document describes exactly these answers", async () => {
     components: { schemas: Record<string, object> };
   };
   expect(doc.openapi).toBe("3.1.0");
-  // A schema of the document, read back: $refs lead into $defs for a reader that is handed just this schema.
+  // Converts a schema of the document back: $refs become $defs, so that the schema can be read on its own.
   const defs = (value: object) => JSON.parse(JSON.stringify(value).replaceAll("#/components/schemas/", "#/$defs/"));
   const schemaOf = (path: string) => doc.paths[path]?.["get"]?.responses["200"]?.content?.["application/json"]?.schema;
   const read = (path: string): z.ZodType =>

@@ -49,7 +49,7 @@ test("a run finds the data that it names, in the state of its submission", async
     several: { files: 2 },
     single: { files: 1 },
   });
-  // The links of the run are gone with its folder, and what they led to is not.
+  // The run's folder and its links are gone; the files behind the links are not.
   await until(() => !existsSync(join(at.home, "runs", json.id)), "the run's folder is removed");
   expect(existsSync(join(at.root, "one/a"))).toBe(true);
 

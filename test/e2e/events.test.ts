@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => place.close());
 
 describe("events", () => {
-  /** A socket that collects; events have a seq, hints have none. */
+  /** A socket that collects messages; events have a seq, hints have none. */
   async function listen(query: string): Promise<{ events: shape.FeedEvent[]; close(): void }> {
     const socket = new WebSocket(`${served.url.replace("http", "ws")}/v1/events${query}`);
     const events: shape.FeedEvent[] = [];

@@ -1,4 +1,5 @@
-// Models as a user's script pulls them: both SDKs, a control plane of their own or one that serves, and one that is killed.
+// Models as a user's script pulls them: both SDKs, with their own control plane, with a running one, and with one that
+// is killed.
 
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -62,7 +63,7 @@ test("a Python script pulls, adopts, lists and removes models, and learns what a
     join(place.project, "here"),
     model,
     model,
-    // Adopted as well, but it is one folder.
+    // This one is adopted as well; it is a single folder.
     "[('ann/tiny', 'folder', 3), ('ann/tiny', 'folder', 1)]",
     "1",
     "hub_model_unusable True",

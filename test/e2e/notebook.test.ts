@@ -1,5 +1,5 @@
-// The whole way of a notebook: its cell from the API, run by a real Python, a tunnel that forwards to another port each time, the
-// line that it prints saved as the credential, and a run over it.
+// A notebook from start to end: its cell from the API, run by a real Python, a tunnel that forwards to another port
+// each time, the line that it prints saved as the credential, and a run over it.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 
@@ -18,7 +18,7 @@ afterEach(async () => {
   runtime = null;
 });
 
-/** Does what bore does, without the other computer: listens on a free port and forwards to the given one. */
+/** Does the work of bore without the other computer: listens on a free port and forwards to the given one. */
 const TUNNEL = `import socket, sys, threading
 server = socket.create_server(("127.0.0.1", 0))
 print("INFO bore_cli::client: listening at 127.0.0.1:%d" % server.getsockname()[1], flush=True)

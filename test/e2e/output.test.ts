@@ -1,4 +1,4 @@
-// The output of a run, following it, and its graceful end, through the Python SDK and a control plane of its own.
+// The output of a run, live output, and the run's graceful end, through the Python SDK and a control plane of its own.
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";

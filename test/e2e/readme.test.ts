@@ -18,7 +18,7 @@ let at: Workplace;
 beforeEach(() => void (at = new Workplace()));
 afterEach(() => at.close());
 
-/** In the checkout, as the page says. */
+/** Runs a pasted command in the checkout, as the page says. */
 function pasted(program: string, args: string[], env: NodeJS.ProcessEnv = {}): string {
   const done = spawnSync(program, args, { cwd: ROOT, env: { ...at.env, ...env }, encoding: "utf8", timeout: 100_000 });
   expect(done.status, done.stderr).toBe(0);

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Place, type Served } from "../process/harness.ts";
 
-/** Counts to its argument; each step is a checkpoint. At 2 the first run breaks off. */
+/** Counts to its argument; each step is a checkpoint. The first run stops at 2. */
 const SCRIPT = `
 import json, os, sys
 import svc
@@ -42,7 +42,7 @@ test("resume_from continues from the last complete checkpoint, and only files th
   expect(await checkpoints(second)).toContain("count-3.json");
   expect(await checkpoints(second)).not.toContain("count-2.json");
 
-  // One that wrote nothing stands for the one before it.
+  // A run that saved nothing passes on the checkpoint of the run before it.
   const third = await served.submit({ entrypoint: "count.py", args: ["3"], resume_from: second });
   expect(await served.ended(third)).toMatchObject({ status: "succeeded" });
   const fourth = await served.submit({ entrypoint: "count.py", args: ["4"], resume_from: third });

@@ -1,4 +1,4 @@
-// Both SDKs as a user's script has them: who starts the control plane, who ends it, and what becomes of the runs.
+// Both SDKs in a user's script: who starts the control plane, who ends it, and how the runs end.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -131,7 +131,7 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     served.signal("SIGTERM");
     await served.exited;
     expect(await asked(second)).toBe("freed true");
-    // No control plane is left behind, and the rest is there.
+    // No control plane is left behind, and the home is otherwise complete.
     expect(existsSync(join(place.home, "control-plane.json"))).toBe(false);
     const listed = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { id: string }[] };
     expect(listed.jobs.map(({ id }) => id)).toEqual([live]);
@@ -149,7 +149,7 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     const s = script(l.argv(l.startAndWait));
     await said(s, "calling");
     await atWork();
-    // The call that blocks is the one that has to hear it.
+    // The blocking call must receive the signal.
     await pause(300);
     s.child.kill("SIGINT");
     const code = await s.exited;
@@ -202,7 +202,7 @@ test("scripts of both languages that start at once share one control plane, whic
   const both = Object.values(LANGUAGES).map((l) => script(l.argv(l.start + l.rest)));
   for (const s of both) await said(s, "\n");
   const ids = both.map((s) => s.out().trim());
-  // Each id was given by the same store, so by the one control plane that holds its lock.
+  // The same store gave each id, so one control plane served all: the one that holds the store's lock.
   expect(ids.map((id) => place.svc("jobs", "--json").out.includes(id))).toEqual([true, true]);
   await until(() => place.scripts().length === 2, "both runs are at work");
   const third = script(LANGUAGES.python.argv(LANGUAGES.python.whole));

@@ -30,7 +30,7 @@ const post = (path: string, spec: Record<string, unknown>): Promise<Response> =>
     body: JSON.stringify({ spec: { project_dir: place.project, ...spec } }),
   });
 
-/** Runs it to its end: how it ended, and what it wrote. */
+/** Runs the spec to its end; returns its record and its log. */
 async function ran(spec: Record<string, unknown>): Promise<{ record: JobRecord; log: string[] }> {
   const answer = await post("/jobs", spec);
   expect(answer.status, await answer.clone().text()).toBe(201);

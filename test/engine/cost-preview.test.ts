@@ -28,7 +28,7 @@ describe("the plan of a run", () => {
     const plan = await planRun(spec({ nodes: 3, max_runtime_minutes: 120, price_cap: 2 }), given);
     expect(plan).toMatchObject({
       price_per_hour_usd: 4.5,
-      // With the grace of the last order to end.
+      // Includes the grace period of the last order to end.
       cost_max_usd: 9.05,
       offers_total: 2,
       code: { files: 2, bytes: 5_900, sent: true },

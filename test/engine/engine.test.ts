@@ -30,7 +30,7 @@ describe("a new job", () => {
     const h = await begin();
     let seen: unknown[] = [];
     h.onProbe = (point) => {
-      // In the transaction everything is there; nothing has begun.
+      // Within the transaction all rows exist, and no effect has started.
       if (point !== "commit.before") return;
       const { db } = h.store;
       const count = (table: string) => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get();

@@ -1,4 +1,5 @@
-// `fold` goes around what xstate does for nothing. It must lead to the very states and actions that xstate's own functions do.
+// `fold` skips work of xstate that has no effect. It must produce exactly the states and actions of xstate's own
+// functions.
 
 import { expect, test } from "vitest";
 import { initialTransition, transition } from "xstate";

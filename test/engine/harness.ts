@@ -1,4 +1,4 @@
-// The real engine over a real store in a temporary home, with steps that the test answers itself and a clock that it moves.
+// The real engine over a real store in a temporary home; the test answers its steps and advances its clock.
 
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -29,7 +29,7 @@ import { StoreReads } from "../../src/store/open-reads.ts";
 export const START = Date.UTC(2030, 0, 1);
 export const INSTALLATION = "testtest00000001";
 
-/** Time stands still until the test moves it; what falls due on the way happens at its own instant, in order. */
+/** Time stands still until the test advances it; each timer then fires at its own instant, in order. */
 export class TestClock implements Clock {
   #now = START;
   #made = 0;
@@ -58,14 +58,14 @@ export class TestClock implements Clock {
     await turn();
   }
 
-  /** As a sleeping laptop does it: all at once, and what was due in between is noticed only then. */
+  /** Jumps like the clock of a sleeping laptop: timers that were due in between fire only at the end. */
   async jump(ms: number): Promise<void> {
     this.#now += ms;
     await this.advance(0);
   }
 }
 
-/** Lets everything happen that needs no time: promises, and commits at the end of a turn. */
+/** Waits until everything that needs no time has happened: promises, and commits at the end of a turn. */
 export async function turn(): Promise<void> {
   for (let i = 0; i < 6; i++) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -107,7 +107,7 @@ export interface HarnessOptions {
   engine?: Partial<EngineOptions>;
 }
 
-/** One life of an engine. */
+/** The engine of one process. */
 export class Harness {
   readonly home: string;
   readonly clock: TestClock;
@@ -118,7 +118,7 @@ export class Harness {
   readonly published: FeedEvent[] = [];
   readonly reports: string[] = [];
   readonly probes: string[] = [];
-  /** Called at each named point; a test that throws here breaks what was under way. */
+  /** Called at each named point; a test that throws here interrupts the current work. */
   onProbe: (point: string) => void = () => {};
 
   private constructor(home: string, clock: TestClock, store: EngineStore, options: HarnessOptions) {
@@ -202,7 +202,7 @@ export class Harness {
     return found;
   }
 
-  /** Answers steps with success, in the order of a life, until the named one has begun. */
+  /** Answers steps with success, in the order of a job, until the named step has begun. */
   async upTo(step: StepName): Promise<Attempt> {
     for (const name of STEP_NAMES) {
       if (name === step) break;
@@ -230,18 +230,18 @@ export class Harness {
     return this.reads.timeline(id).steps.map(({ step, attempt, status }) => ({ step, attempt, status }));
   }
 
-  /** Steps of a job as words: `provision 1 succeeded`. */
+  /** The attempts of a job's steps as text, such as `provision 1 succeeded`. */
   story(id = "job1"): string[] {
     return this.steps(id).map((s) => `${s.step} ${s.attempt} ${s.status}`);
   }
 
-  /** The stored snapshot is what the journal leads to, byte for byte. */
+  /** Whether folding the journal gives the stored snapshot, byte for byte. */
   folds(id = "job1"): boolean {
     const { text, differsAt } = refold(this.store.journal(id));
     return differsAt === null && text === this.row(id).snapshot;
   }
 
-  /** The process is gone; its open attempts get no answer. */
+  /** Ends the process; its open attempts get no answer. */
   async end(): Promise<void> {
     const stopped = this.engine.stop();
     for (const attempt of this.attempts) if (!attempt.answered) attempt.result.reject(new Error("the process ended"));

@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 const text = (job: string) => readFileSync(join(home, "logs", `${job}.log`), "utf8");
-/** The logs of this home that this process has open, by their names. */
+/** The names of this home's logs that this process has open. */
 const open = () =>
   readdirSync("/proc/self/fd")
     .flatMap((fd) => {

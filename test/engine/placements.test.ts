@@ -1,4 +1,4 @@
-// Placements in the real engine over a real store: rows, restarts, and what the record of the job shows meanwhile.
+// Placements in the real engine over a real store: rows, restarts, and the job's record in between.
 
 import { afterAll, expect, it } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

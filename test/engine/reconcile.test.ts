@@ -37,7 +37,7 @@ async function liveJob(): Promise<void> {
   await ledger.held(MINE, cloud.add(MINE));
 }
 
-/** A live job whose first order is closed; resolves with the name of its second, which is open. */
+/** A live job whose first order is closed; resolves with the name of its second order, which is open. */
 async function orderedAgain(): Promise<string> {
   const second = `${nodePrefix(INSTALLATION, "job1", 0)}2`;
   await h.create("job1", { spec: { provider: "podhost" } });

@@ -66,7 +66,7 @@ describe("recovery", () => {
     ).toBe(false);
     expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
     await turn();
-    // Its processes may have to be stopped, and its files downloaded.
+    // The step may have to stop processes and download files.
     await next.attempts.findLast((a) => a.context.jobId === "job1" && a.step === "collect")?.done({ exit_code: null });
     await next.attempt("terminate").done();
     expect(next.row()).toMatchObject({ status: "cancelled", parked: null });

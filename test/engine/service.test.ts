@@ -20,7 +20,7 @@ let service: Service;
 let cloud: SmallCloud;
 let over: string[];
 let reported: string[];
-/** Waited for before a project counts as checked. */
+/** The check of a project waits for this promise. */
 let checking: Promise<void>;
 
 async function newService(harness: Harness): Promise<void> {
@@ -83,7 +83,7 @@ async function newService(harness: Harness): Promise<void> {
     defaults: () => ({}),
     forget: () => undefined,
     collectCode: () => Promise.resolve(),
-    // Nothing here pulls models.
+    // This test pulls no models.
     hub: {} as ModelsOfHub,
     sinks: {
       check: () => Promise.resolve(),
@@ -97,7 +97,7 @@ async function newService(harness: Harness): Promise<void> {
   });
 }
 beforeEach(async () => {
-  // As long as it takes, like the step itself.
+  // Retries without limit, like the real step.
   const collect = { attemptsMax: Infinity, delayMsMin: 1_000, delayMsMax: 2_000 };
   const engine = { publish: (events: FeedEvent[]) => service.publish(events) };
   await newService(await Harness.open({ engine, retry: { collect } }));
@@ -285,7 +285,7 @@ describe("reconcile", () => {
     await close();
     await h.clock.advance(10_000);
     const refused = await close();
-    // Listed only after the look that follows the first order; the job continues with another one.
+    // The machine is listed only after the poll that follows the first order; the job continues with another machine.
     await h.clock.advance(8_000);
     cloud.add(refused);
     await h.clock.advance(20_000);
@@ -398,7 +398,7 @@ describe("the end", () => {
   });
 
   it("ends a job whose commit was under way when it began", async () => {
-    // The commit waits for the end of the turn; the end begins in the same one.
+    // The commit waits for the end of the turn; the end of the control plane begins in the same turn.
     const begun: Promise<{ unfinished: string[] }>[] = [];
     const create = h.engine.create.bind(h.engine);
     h.engine.create = (job) => {

@@ -28,17 +28,17 @@ export class SmallCloud implements Provider {
   offers: Offer[] = [{ id: "small", priceMicro: 1_000_000 }];
   /** The machines that really exist. */
   machines: MachineHandle[] = [];
-  /** Every request, in words. */
+  /** Every request, as text. */
   readonly calls: string[] = [];
-  /** Called with each request before it takes effect; throws to refuse it. */
+  /** Called with each request before it takes effect; may throw to refuse it. */
   before: (call: string) => void | Promise<void> = () => {};
-  /** Called after a machine was made, before the answer leaves: throws to lose it. */
+  /** Called after a machine was made, before the answer leaves; may throw to lose the answer. */
   answering: () => void | Promise<void> = () => {};
-  /** The price that a machine turns out to have. */
+  /** The price that the machine actually has. */
   priceMicro: number | null = 1_000_000;
-  /** Says that it has terminated, and does not. */
+  /** Reports a termination without terminating. */
   lies = false;
-  /** Lists what is not asked for as well. */
+  /** Also lists machines outside the requested prefix. */
   sloppy = false;
   /** Machines that exist and are not listed yet. */
   readonly unlisted = new Set<string>();

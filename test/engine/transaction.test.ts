@@ -54,7 +54,7 @@ describe("commits of one turn", () => {
 });
 
 describe("commits that may wait", () => {
-  /** As many as come at once without waiting, and none is free after them. */
+  /** Makes as many callers as can commit at once without waiting, so that the next one must wait. */
   async function exhaust(): Promise<void> {
     for (let i = 0; i < 64; i++) await h.engine.commit(() => undefined);
   }
@@ -93,7 +93,7 @@ describe("commits that may wait", () => {
     await h.engine.commit(() => order.push("may not"));
     await waits;
     expect([order, commits() - before]).toEqual([["may wait", "may not"], 1]);
-    // And the timer that was set for it finds nothing to do.
+    // The timer that was set for it then finds nothing to do.
     await h.clock.advance(100);
     expect(commits() - before).toBe(1);
   });

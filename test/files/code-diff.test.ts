@@ -34,7 +34,7 @@ async function changes(from: Tree, to: Tree) {
   return { a, b, found: await diffCode(await side(a), await side(b)) };
 }
 
-/** As it goes into a file or a pipe. */
+/** The patch as written into a file or a pipe. */
 async function patchOf(a: string, b: string): Promise<string> {
   const [from, to] = [await side(a), await side(b)];
   let text = "";
@@ -42,7 +42,7 @@ async function patchOf(a: string, b: string): Promise<string> {
   return text;
 }
 
-/** Applies the patch to a copy of the first tree, with git, and asks diff whether it now equals the second one. */
+/** Applies the patch to a copy of the first tree with git, and compares the result with the second tree by diff. */
 function applied(a: string, b: string, patch: string): void {
   const copy = join(top, "copy");
   cpSync(a, copy, { recursive: true });
@@ -149,7 +149,7 @@ describe("the difference of two sets of code files", () => {
     const { a, b } = await changes({ "w.bin": zeros(9e6), "t.py": "1\n" }, { "w.bin": zeros(9e6 + 1), "t.py": "2\n" });
     const patch = await patchOf(a, b);
     expect(patch).toContain("Binary files a/w.bin and b/w.bin differ\n");
-    // git applies the rest and passes over such a file without an error.
+    // git applies the rest and skips such a file without an error.
     expect(() => applied(a, b, patch)).toThrow("Command failed: diff");
   });
 

@@ -297,7 +297,8 @@ describe("snapshots", () => {
     await put({ "a.py": "print(2)" });
     expect(await readFile(join(target, "a.py"), "utf8")).toBe("print(1)");
     expect((await stat(join(target, "run"))).mode & 0o111).not.toBe(0);
-    // Hard links to the kept contents: no copy, one time, and the contents stay when the links are removed.
+    // These are hard links to the stored contents: nothing was copied, the times are equal, and the contents stay when
+    // the links are removed.
     expect((await stat(join(target, "a.py"))).ino).toBe((await stat(blob)).ino);
     for (const { path } of first.files) expect((await stat(join(target, path))).mtime.getUTCFullYear()).toBe(2020);
     expect((await stat(join(target, "run"))).nlink).toBe(1);

@@ -55,7 +55,7 @@ it("A collection leaves a submission's held contents alone, from its first write
 });
 
 it("A content that a submission finds outlives a collection that began before", async () => {
-  // Many contents, so that the collection lets others in between; rows come and holds go while it runs.
+  // Many contents, so that other work runs during the collection: rows are added and holds are released meanwhile.
   const old = Object.fromEntries(Array.from({ length: 600 }, (_, i) => [`f${i}`, `content ${i}`]));
   await snapshotOf(old);
   const rows: string[] = [];

@@ -8,14 +8,17 @@ import { asGitLists, isPlain, isThere, RepositoryMaker } from "./random-reposito
 
 export interface Compared {
   repositories: number;
-  /** In how many our own walk was compared as well. */
+  /** The number of repositories in which our own walk was compared as well. */
   byOwnWalk: number;
   paths: number;
-  /** How many git refused. */
+  /** The number of repositories that git refused. */
   refused: number;
 }
 
-/** Makes `count` repositories, one from each seed on, and compares what git lists with what svc lists. Throws with all differences. */
+/**
+ * Makes `count` repositories, with the seeds from `seed` on, and compares git's list with ours. Throws an error with
+ * all differences.
+ */
 export async function compareWithGit(seed: number, count: number): Promise<Compared> {
   const compared: Compared = { repositories: 0, byOwnWalk: 0, paths: 0, refused: 0 };
   const differences: string[] = [];
@@ -44,7 +47,7 @@ async function compareOne(seed: number, top: string, compared: Compared): Promis
   const theirs = listedByGit(home, project);
   const about = `seed ${seed} (${told.join(", ")})`;
   if (theirs === null) {
-    // Git refuses the repository or one within: so do we, in words.
+    // Git refuses the repository or a nested one, so svc must refuse it as well, with a message.
     await expect(taken(project, false), about).rejects.toMatchObject({ code: "project_dir_refused" });
     compared.refused++;
     return;
@@ -53,7 +56,7 @@ async function compareOne(seed: number, top: string, compared: Compared): Promis
   compared.paths += theirs.length;
   if (!ownCannot) {
     const ours = await taken(project, true).catch((e: unknown) => {
-      // The rules of a file that git knows and the directory lacks are for git alone to read: then our own walk refuses.
+      // git knows a file whose rules the directory lacks, so only git can read these rules: our own walk then refuses.
       if (String(e).includes("the sparse checkout leaves out")) return null;
       throw e;
     });

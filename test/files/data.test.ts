@@ -47,7 +47,10 @@ const add = (more: Partial<AddRequest> = {}) =>
 const verify = (full = false) => verifyData("set", full, { home, now: Date.now(), signal: never });
 const failing = (code: string, words = /./) =>
   expect.objectContaining({ code, message: expect.stringMatching(words) as string }) as Error;
-/** As if all had been added a while ago: what was written just before it was read is read once more, and would hide the rest. */
+/**
+ * Sets all times into the past: a file that was written just before it was read is read once more, which would hide the
+ * other reads.
+ */
 function settled(): void {
   const file = homeLayout.dataManifest(home, "set");
   const manifest = JSON.parse(readFileSync(file, "utf8")) as {

@@ -1,4 +1,5 @@
-// Whether an index holds submodules, told without reading its entries: a wrong "no" would send a submodule's place as a file.
+// Whether an index holds submodules, found without parsing its entries: a wrong "no" would send the submodule's folder
+// as a file.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -34,7 +35,8 @@ function build(count: number, submodule: string | null, format = "sha1"): void {
   git(["update-index", "--index-info"], entries.join(""));
 }
 
-// The places of entries move by eight bytes with the lengths of names: each count puts the last entry elsewhere among the parts that are read.
+// The offsets of entries change by eight bytes with the lengths of names: each count puts the last entry at another
+// offset among the parts that are read.
 it.each([0, 1, 2, 3, 8, 3_400, 3_401, 3_402, 3_403, 3_404, 3_405, 6_900])(
   "A submodule after %d files is seen, and none where there is none",
   (count) => {

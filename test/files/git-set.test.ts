@@ -1,4 +1,4 @@
-// The set of files that belong to a run is git's own. test/files/git-set.long.test.ts tries many more repositories.
+// A run's files are exactly those that git lists. test/files/git-set.long.test.ts tries many more repositories.
 
 import { expect, it } from "vitest";
 import { compareWithGit } from "./compare-with-git.ts";

@@ -1,5 +1,5 @@
-// The files of a project that belong to a run, case by case. test/files/git-set.test.ts compares random repositories
-// with git.
+// The project files that belong to a run, case by case. test/files/git-set.test.ts compares random repositories with
+// git.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import {
@@ -272,7 +272,7 @@ it("A pipe in place of a file that git reads is refused at once, by its name", a
     execFileSync("mkfifo", [at]);
     const started = performance.now();
     expect(await refusal(), path).toContain(`${path} is a pipe`);
-    // Git itself would be given a minute.
+    // git itself would be allowed one minute.
     expect(performance.now() - started).toBeLessThan(30_000);
     rmSync(at);
     if (before) writeFileSync(at, before);

@@ -1,4 +1,5 @@
-// Random repositories with everything that decides which files git takes, made from a seed; and what git itself says of them.
+// Random repositories, made from a seed, with everything that decides which files git lists; and git's own list of
+// them.
 
 import { execFileSync } from "node:child_process";
 import {
@@ -71,12 +72,12 @@ export function randomOf(seed: number): Random {
 export interface Made {
   /** The directory to list. */
   project: string;
-  /** A state of the index that our own walk cannot read. */
+  /** The index is in a state that our own walk cannot read. */
   ownCannot: boolean;
   told: string[];
 }
 
-/** @param home of the user, with their configuration; git is run with it alone. */
+/** @param home the user's home with their configuration; git reads no other. */
 export class RepositoryMaker {
   readonly #random: Random;
   readonly #top: string;
@@ -116,7 +117,7 @@ export class RepositoryMaker {
   git(at: string, ...args: string[]): string {
     return git(this.#home, at, ...args);
   }
-  /** A step that may fail: a path may be a folder by now, or contain something that git refuses. */
+  /** Runs a git command that may fail: a path may be a folder by now, or contain something that git refuses. */
   #try(at: string, ...args: string[]): boolean {
     try {
       this.git(at, ...args);
@@ -197,7 +198,7 @@ export class RepositoryMaker {
     try {
       symlinkSync(this.#one(["a", "nowhere", "..", "b/c.x"]), join(at, this.#one(NAMES)));
     } catch {
-      // There is something already.
+      // The path already exists.
     }
   }
 
@@ -241,7 +242,7 @@ export class RepositoryMaker {
       try {
         symlinkSync(this.#one(["b", "..", "ab"]), join(at, folder));
       } catch {
-        // It has gone with its folder.
+        // The file disappeared with its folder.
       }
     }
     if (this.#chance(0.15)) this.#conflict(at, some());
@@ -280,7 +281,7 @@ export class RepositoryMaker {
       });
       this.told.push(`conflict ${path}`);
     } catch {
-      // A folder is in its place.
+      // A folder has this name.
     }
   }
 }
@@ -298,7 +299,7 @@ export function git(home: string, at: string, ...args: string[]): string {
   return execFileSync("git", args, { cwd: at, env: envOf(home), encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 }
 
-/** The existing files that git chooses at and below `dir`, across nested repositories. */
+/** The existing files that git lists at and below `dir`, across nested repositories. */
 export function asGitLists(home: string, dir: string): string[] {
   const found = new Set<string>();
   const list = (at: string): void => {
@@ -327,7 +328,7 @@ export function asGitLists(home: string, dir: string): string[] {
 const commonDir = (home: string, at: string): string =>
   realpathSync(resolve(at, git(home, at, "rev-parse", "--git-common-dir").trim()));
 
-/** A file or symlink, and no folder above it is a symlink. */
+/** Whether the path is a file or symlink, without a symlink among the folders above it. */
 export function isThere(root: string, path: string): boolean {
   const names = path.split("/");
   for (let i = 1; i <= names.length; i++) {

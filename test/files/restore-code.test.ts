@@ -57,7 +57,7 @@ describe("restoring code into a folder", () => {
     expect(statSync(join(target, "train.py")).mode & 0o111).toBe(0);
     expect(await restore()).toMatchObject({ written: [], same: 2 });
     expect(readdirSync(target).toSorted()).toEqual(["lib", "train.py"]);
-    // A file of its own: writing to it must not reach the snapshot.
+    // The restored file is a separate copy: a write to it must not change the snapshot.
     writeFileSync(join(target, "train.py"), "mine now\n");
     await expect(restore(true)).resolves.toMatchObject({ replaced: ["train.py"] });
     expect(text("train.py")).toBe("print('as it was')\n");

@@ -1,11 +1,12 @@
-// A guide, run as it stands. Its blocks, from the top:
+// Runs a guide exactly as written. Its blocks, from the top:
 //
 //   ```sh                 is pasted into one bash, `set -eu`, that lives for the whole guide
 //   ```text               what the block before printed: its lines, in order, `…` for anything
 //   ```python train.py    written to that file of the directory where the guide is read
 //   ```python             run by Python, in that directory
 //
-// `svc`, `python3` with the package, a home of its own and a free port in the place of 8780 are what a reader has, too.
+// `svc`, `python3` with the package, a home of its own and a free port in the place of 8780 are all that a reader has,
+// too.
 
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";

@@ -1,4 +1,4 @@
-// Every guide of docs/guide, from its first command to its last, as a user who pastes it.
+// Runs every guide of docs/guide, from its first command to its last, like a user who pastes the commands.
 
 import { describe, expect, it } from "vitest";
 import { guides, missingLine, runGuide } from "./guide.ts";

@@ -1,7 +1,7 @@
 // A hub on this computer, as strict as the real one: one port for the hub, another for the hosts that hold large files.
 // It imports nothing of the product.
 //
-// D1. A token that reaches the second port is refused there, as signed addresses refuse it, and noted.
+// D1. The second port refuses a request with a token, as signed addresses do, and records it.
 // D2. Lists are paged, two entries a page, and the next page's address is absolute.
 // D3. A missing and a hidden model get the same answer: 401 without a valid token.
 // D4. A gated model shows its list and its README, and refuses every other file.
@@ -36,7 +36,7 @@ export function content(of: string | Buffer): Content {
   };
 }
 
-/** As many bytes as wanted, never held in memory: one mebibyte again and again, each with its number in front. */
+/** Content of any size that is never held in memory: one mebibyte again and again, each with its number in front. */
 export function largeContent(size: number): Content {
   const block = randomBytes(1024 * 1024);
   const number = Buffer.alloc(4);
@@ -65,9 +65,9 @@ export interface Repo {
   commits: Map<string, Map<string, { content: Content; lfs: boolean }>>;
   private: boolean;
   gated: boolean;
-  /** Tokens of accounts that may see it, or are admitted to it. */
+  /** Tokens of accounts that may see the model, or have access to its files. */
   admitted: Set<string>;
-  /** The name that it has now, where it was renamed. */
+  /** The new name, if the model was renamed. */
   renamedTo: string | null;
 }
 
@@ -81,22 +81,22 @@ export interface Asked {
 
 /** Faults; each number counts down. */
 export interface Faults {
-  /** Bodies of large files end after so many bytes, without a word. */
+  /** Bodies of large files end after so many bytes, without an error. */
   cutAfter: number[];
-  /** Large files come with a byte changed. */
+  /** One byte of a large file is changed. */
   wrong: number;
-  /** Large files stop coming after their first part, or after `stallAt` bytes. */
+  /** Large files stall after their first part, or after `stallAt` bytes. */
   stall: number;
   stallAt: number;
-  /** The rest is asked for, and the whole is sent. */
+  /** The server ignores the requested range, and sends the whole file. */
   ignoreRange: boolean;
-  /** 429, with the seconds to wait. */
+  /** Answers 429, with the seconds to wait. */
   limit: { times: number; seconds: number };
-  /** Signed addresses have run out when they are used. */
+  /** Signed addresses have expired before they are used. */
   expired: number;
-  /** 503 for whatever is asked. */
+  /** Answers 503 to every request. */
   down: number;
-  /** A redirect to wherever this says. */
+  /** Redirects every request to this address. */
   redirectTo: string | null;
 }
 
@@ -118,9 +118,9 @@ export class HubDouble {
     down: 0,
     redirectTo: null,
   };
-  /** Requests for files wait here, where a test holds them. */
+  /** Requests for files wait for this promise. */
   hold: Promise<void> | null = null;
-  /** Becomes `hold` at the moment in which a body is cut: a client that returns for the rest waits. */
+  /** Becomes `hold` when a body is cut: a client that requests the rest waits. */
   holdOnceCut: Promise<void> | null = null;
   pageEntries = 2;
   xet = true;

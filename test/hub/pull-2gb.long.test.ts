@@ -29,7 +29,7 @@ it("2 GB arrive completely over a connection that is cut five times, and no byte
   const cuts = [0, 0.3, 0.2, 0.5, 0, 0.4].map((gib) => gib * GIB);
   for (let i = 1; i < begins.length; i++) {
     const gained = (begins[i] ?? 0) - (begins[i - 1] ?? 0);
-    // Bytes in buffers when the connection ended were downloaded again.
+    // The buffers' content at the moment of each cut is downloaded again.
     expect(gained).toBeGreaterThanOrEqual((cuts[i] ?? 0) - 32 * 1024 * 1024);
   }
   expect(p.pulls.list()[0]).toMatchObject({ status: "succeeded", bytes_done: bytes });

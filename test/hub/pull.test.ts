@@ -36,7 +36,7 @@ beforeEach(async () => {
 afterEach(() => p.close());
 
 const read = (path: string, name: string): Buffer => readFileSync(join(path, name));
-/** All files below, without the bookkeeping. */
+/** All files below, except svc's own records. */
 const listed = (path: string): string[] =>
   readdirSync(path, { recursive: true, withFileTypes: true })
     .filter((e) => !e.isDirectory())
@@ -76,7 +76,7 @@ describe("a pull into a folder", () => {
       error: null,
       path: pulled.path,
     });
-    // Only the model remains.
+    // Only the model's folder remains.
     expect(readdirSync(join(p.home, "models/ann"))).toEqual(["tiny"]);
   });
 
@@ -324,7 +324,7 @@ describe("a bad connection", () => {
 
   it("requests a new address when the signed one has expired", async () => {
     p.hub.commit("ann/tiny", FILES);
-    // The first is used up by the look before the download.
+    // The request before the download uses the first one.
     p.hub.faults.expired = 3;
     await p.pull("ann/tiny");
     expect(p.hub.filesAsked("hub").filter((a) => a.path.endsWith("model.safetensors")).length).toBeGreaterThan(1);
@@ -387,7 +387,7 @@ describe("an end in the middle", () => {
     const commit = p.hub.commit("ann/large", { "model.safetensors": large });
     p.hub.faults.cutAfter = [3_000_000];
     p.hub.faults.expired = 0;
-    // The next tries get no answer: the pull is in the middle, and its process is left behind.
+    // The next attempts get no answer: the pull is under way, and its process is abandoned.
     let cut!: () => void;
     p.hub.holdOnceCut = new Promise((resolve) => (cut = resolve));
     const first = p.pulls.pull({ model_id: "ann/large" });
@@ -396,7 +396,7 @@ describe("an end in the middle", () => {
     const crashed = p.pulls;
     p.hub.commit("ann/large", { "model.safetensors": largeContent(10) });
     const next = p.again();
-    // The crashed one's next action never happens.
+    // The crashed process does nothing more.
     await crashed.stop();
     for (const name of readdirSync(join(p.home, "hub/pulls"))) {
       const file = join(p.home, "hub/pulls", name);
@@ -460,7 +460,7 @@ describe("models on this computer", () => {
 });
 
 describe("an unreadable path", () => {
-  /** A symlink to itself: it exists, and no user can read it, not even root. */
+  /** A symlink to itself exists, and no user can read it, not even root. */
   const odd = (path: string): string => {
     mkdirSync(dirname(path), { recursive: true });
     symlinkSync(path, path);

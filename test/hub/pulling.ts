@@ -1,4 +1,4 @@
-// A home with pulls against the hub double, with waits made short.
+// A home with pulls from the hub double, with short waits.
 
 import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,7 +26,7 @@ export class Pulling {
     return this;
   }
 
-  /** A restarted control plane over the same home; the one before is left in the state of a crash. */
+  /** A restarted control plane over the same home; the previous one is left as after a crash. */
   again(more: Partial<PullsOptions> = {}): Pulls {
     this.pulls = new Pulls({
       home: this.home,
@@ -45,7 +45,7 @@ export class Pulling {
     return this.pulls;
   }
 
-  /** Pulls and waits; resolves with where the model lies. */
+  /** Pulls a model and waits; resolves with its folder. */
   async pull(modelId: string, more: Omit<Parameters<Pulls["pull"]>[0], "model_id"> = {}) {
     return this.pulls.wait(this.pulls.pull({ model_id: modelId, ...more }).id);
   }

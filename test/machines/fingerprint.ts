@@ -4,7 +4,7 @@
 import { jobMachine } from "../../src/machines/job-machine.ts";
 import { everything, first, input } from "./walk.ts";
 
-/** A guard or an action, by its name in the definition. Durations of limits are not stored. */
+/** The name of a guard or an action in the definition. The lengths of time limits are not stored. */
 const named = (what: unknown): string =>
   typeof what === "string"
     ? what
@@ -13,7 +13,7 @@ const named = (what: unknown): string =>
       );
 const list = (what: unknown): unknown[] => (what === undefined ? [] : Array.isArray(what) ? what : [what]);
 
-/** One line for each thing, so that a difference shows what has changed. */
+/** One line for each state, event, key and effect, so that a difference shows what has changed. */
 export function definitionText(): string {
   const { config } = jobMachine;
   const lines = [

@@ -21,11 +21,11 @@ import {
 } from "./walk.ts";
 import type { Actions, Body, Snapshot, State } from "./walk.ts";
 
-/** The states in which a machine may be paid for, before it is given back. */
+/** The states with a machine that may cost money, before its release. */
 const BEFORE_THE_END = STATES.slice(1, 6);
 const seed = Number(process.env["SVC_TEST_SEED"] ?? Math.trunc(performance.timeOrigin) % 2 ** 31);
 
-/** Steps that actions ask for, as `step:node`, and timers as `timer=ms`. */
+/** The requested steps as `step:node`, and timers as `timer=ms`. */
 function asked(actions: Actions): string[] {
   return actions.flatMap(({ type, params }) => {
     const p = params as { step: string; nodes: number[]; timer: string; after_ms: number };
@@ -398,7 +398,7 @@ describe("a stored job", () => {
             const [again, sameActions] = step(jobMachine.resolveState(stored), body);
             expect(textOf(again)).toBe(textOf(next));
             expect(JSON.stringify(sameActions)).toBe(JSON.stringify(actions));
-            // And once more from the same snapshot: a transition is a function.
+            // The same event from the same snapshot again: a transition is a function.
             expect(textOf(step(kept, body)[0])).toBe(textOf(next));
             kept = next;
             stored = JSON.parse(textOf(next)) as typeof stored;

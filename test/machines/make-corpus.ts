@@ -16,7 +16,7 @@ export interface CorpusEntry {
   state: string;
   snapshot: string;
   hash: string;
-  /** Rows of the journal: what `refold` reads. */
+  /** The journal's rows that `refold` reads. */
   journal: {
     seq: number;
     type: string;
@@ -30,7 +30,7 @@ export interface CorpusEntry {
 
 const RULES = { retry_max: 2, retry_on: ["machine_unfit", "boot_failed"], recovers: true, max_preemptions: 10 };
 
-/** A job of two nodes on its way to the named state, with whatever a context can hold by then. */
+/** A job of two nodes on its way to the named state, with all fields that a context can have by then. */
 function entry(state: string): CorpusEntry {
   const of = input(2, 3_600_000, { ...RULES, searches: state === "waiting" });
   let snapshot = first(of);
@@ -55,7 +55,7 @@ function entry(state: string): CorpusEntry {
     const from = snapshot.value;
     [snapshot] = step(snapshot, body, at);
     write(body.type, { ...body, at }, from, at);
-    // One event further than the first of a state: nodes are then in different phases.
+    // Takes the second snapshot of a state: nodes are then in different phases.
     if (snapshot.value === state && from === state) break;
   }
   const { text, hash } = fingerprint(snapshot);

@@ -1,4 +1,4 @@
-// The rules of ADR 0027 in the pure machine: what follows a placement, and what never does.
+// The rules of ADR 0027 in the pure machine: what may follow a placement, and what never follows.
 
 import { describe, expect, it } from "vitest";
 import type { Failure } from "../../src/domain/failure.ts";

@@ -1,4 +1,5 @@
-// Driving the job machine by hand: every event it knows, in every shape that matters, and a walk over all that can follow.
+// Drives the job machine by hand: every event that it knows, in every relevant form, and a walk over all possible
+// sequences.
 
 import { initialTransition, transition, type SnapshotFrom } from "xstate";
 import { jobMachine } from "../../src/machines/job-machine.ts";
@@ -16,7 +17,7 @@ export type Actions = { type: string; params?: unknown }[];
 
 export const AT = 1_800_000_000_000;
 
-/** An event before it has its instant. */
+/** An event without its time. */
 type Distribute<E> = E extends unknown ? Omit<E, "at"> : never;
 export type Body = Distribute<JobEvent>;
 
@@ -37,7 +38,7 @@ export function first(of: JobInput = input()): Snapshot {
 
 export function step(from: Snapshot, body: Body, at = AT): [Snapshot, Actions] {
   const [next, actions] = transition(jobMachine, from, { ...body, at });
-  // xstate also passes the place where it computed an action; only the request counts.
+  // xstate also returns the place where it computed an action; only the request counts.
   return [next, actions.map(({ type, params }) => ({ type, params }))];
 }
 
@@ -45,7 +46,7 @@ export function after(from: Snapshot, ...bodies: Body[]): Snapshot {
   return bodies.reduce((snapshot, body) => step(snapshot, body)[0], from);
 }
 
-/** Each kind of event once; a kind that is missing here does not compile. */
+/** Each kind of event; a missing kind does not compile. */
 const KINDS: Record<JobEventType, (node: number) => Body[]> = {
   "place.done": (node) => (node === 0 ? [{ type: "place.done", node, candidate: 1 }] : []),
   "provision.done": (node) => [{ type: "provision.done", node }],
@@ -88,7 +89,7 @@ const KINDS: Record<JobEventType, (node: number) => Body[]> = {
   "timer.collect": () => [{ type: "timer.collect", error: errorOf("step_timed_out") }],
 };
 
-/** Every event that a job of so many nodes could be sent, whether or not it makes sense. */
+/** Every event that a job with so many nodes could receive, whether or not it makes sense. */
 export function everyEvent(nodes: number): Body[] {
   const all = Object.values(KINDS).flatMap((make) => Array.from({ length: nodes }, (_, node) => make(node)).flat());
   return [...new Map(all.map((body) => [JSON.stringify(body), body])).values()];
@@ -108,7 +109,7 @@ const PLACEMENTS_MAX = 1;
 
 const visited = new Map<string, Visit[]>();
 
-/** Everything that can happen to a job, each state of it looked at once. With several nodes, one event for each effect. */
+/** Everything that can happen to a job; each state is visited once. With several nodes, one event for each effect. */
 export function everything(of: JobInput): Visit[] {
   const name = JSON.stringify(of);
   let visits = visited.get(name);
@@ -116,7 +117,7 @@ export function everything(of: JobInput): Visit[] {
   return visits;
 }
 
-/** Events that do what others do as well: left out where every combination counts. */
+/** Events that have the same effect as others: left out where every combination counts. */
 const twin = (body: Body): boolean =>
   (body.type === "step.failed" && body.step !== "collect" && body.step !== "install") ||
   (body.type === "terminate.done" && body.checkpoint !== undefined) ||
@@ -135,7 +136,7 @@ function* walk(of: JobInput): Generator<Visit> {
       const [to, actions] = step(from, event);
       yield { from, event, to, actions };
       const text = textOf(to);
-      // The engine sends nothing to a job that is over.
+      // The engine sends nothing to a job that has ended.
       if (seen.has(text) || to.value === "terminal" || to.context.placement > PLACEMENTS_MAX) continue;
       seen.add(text);
       open.push(to);
@@ -143,7 +144,7 @@ function* walk(of: JobInput): Generator<Visit> {
   }
 }
 
-/** A walk that ends well, for a job of so many nodes. */
+/** The events of a successful job with so many nodes. */
 export function happyWalk(nodes = 1): Body[] {
   const of = (make: (node: number) => Body): Body[] => Array.from({ length: nodes }, (_, node) => make(node));
   return [
@@ -161,7 +162,7 @@ export function happyWalk(nodes = 1): Body[] {
 export const STATES = [...ACTIVE_STATUSES, "terminal"] as const;
 export type State = (typeof STATES)[number];
 
-/** A job in the named state, on the way of a run that goes well. */
+/** A job in the named state, on its way to success. */
 export function inState(state: State, nodes = 1, maxRuntimeMs: number | null = null): Snapshot {
   if (state === "waiting") return first(input(nodes, maxRuntimeMs, { searches: true }));
   let snapshot = first(input(nodes, maxRuntimeMs));

@@ -1,4 +1,4 @@
-// An empty computer, as far as that goes: a home of its own, and a PATH on which everything is but Node and Python.
+// A simulated empty computer: a separate home, and a PATH with everything but Node and Python.
 
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import {
@@ -25,7 +25,7 @@ const CARRIED =
 
 export interface Computer {
   folder: string;
-  /** The environment of a program there, with `first` before everything on the PATH. */
+  /** The environment of a program on it, with `first` at the beginning of the PATH. */
   env(first?: readonly string[]): Record<string, string>;
   remove(): void;
 }
@@ -61,8 +61,9 @@ function link(from: string, to: string): void {
 }
 
 /**
- * The current sources, in a separate folder: later edits of the checkout do not change them half-way, and `dist/` of
- * the checkout stays unchanged. Below the checkout, so that the copy of its packages costs no space.
+ * The current sources, in a separate folder, so that later edits of the checkout do not change them during the test,
+ * and `dist/` of the checkout stays unchanged. The folder is inside the checkout, so that the copy of its packages
+ * needs no space.
  */
 export function copyOfSources(): { folder: string; another(): string; remove(): void } {
   const around = join(ROOT, ".cache", `packages ${process.pid}`);
@@ -75,7 +76,7 @@ export function copyOfSources(): { folder: string; another(): string; remove(): 
   must(["cp", "-al", join(ROOT, "node_modules"), join(folder, "node_modules")]);
   return {
     folder,
-    /** The same sources once more, not built. */
+    /** Another copy of the same sources, without a build. */
     another: () => {
       const other = join(around, "another checkout");
       must(["cp", "-al", folder, other]);
@@ -101,7 +102,7 @@ export function call(
   return { code: done.status, out: done.stdout ?? "", err: done.error ? String(done.error) : done.stderr };
 }
 
-/** As `call`, for what must go well: what it printed. */
+/** Like `call`, for a command that must succeed; returns its output. */
 export function must(argv: readonly string[], options: Parameters<typeof call>[1] = {}): string {
   const done = call(argv, options);
   if (done.code !== 0) throw new Error(`${argv.join(" ")} ended with ${done.code}:\n${done.out}${done.err}`);
@@ -127,7 +128,7 @@ export function start(argv: readonly string[], options: { env: NodeJS.ProcessEnv
   return { child, ended };
 }
 
-/** The content of a file as soon as it has any; rejects when `started` ends before. */
+/** Resolves with the content of a file as soon as the file has any; rejects if `started` ends before. */
 export async function appears(path: string, started: Started): Promise<string> {
   const watcher = watch(join(path, ".."));
   const gone = started.ended.then((end) => {
@@ -155,7 +156,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** A run that logs, and one that waits to be ended, after it has put its process id into `started`. */
+/** Two scripts: one logs; the other writes its process id into `started` and waits to be ended. */
 export const TRAIN = `import svc
 svc.log({"loss": 0.25}, step=1)
 print("trained with", svc.__version__)

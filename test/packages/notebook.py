@@ -1,4 +1,5 @@
-"""Drives a real notebook kernel of this Python: argv is the project's folder; prints one JSON object about what came out."""
+"""Drives a real notebook kernel of this Python: argv is the project's folder; prints one JSON object with the
+results."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-// The npm package: `npm pack`, installed into an empty folder, with nothing else there but Node.
+// The npm package: `npm pack`, installed into an empty folder, on a computer with nothing but Node.
 
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -29,7 +29,7 @@ beforeAll(() => {
   const packed = must(["npm", "pack", "--json", "--silent", "--pack-destination", computer.folder], {
     cwd: sources.folder,
   });
-  // npm 12 names the package, earlier ones give a list.
+  // npm 12 returns an object by package name, earlier versions a list.
   const said = JSON.parse(packed.slice(packed.search(/^[[{]/m))) as object;
   const [{ filename, files: all }] = Object.values(said) as [{ filename: string; files: { path: string }[] }];
   files = all.map(({ path }) => path);
@@ -148,7 +148,7 @@ await run({ task: { entrypoint: "endless.py" }, provider: "local", gpus: "cpu", 
   running.child.kill("SIGINT");
   const end = await running.ended;
   expect(running.child.signalCode ?? end.code, end.err).toSatisfy((how) => how === 130 || how === "SIGINT");
-  // The SDK's process may be gone before the control plane that it ends: the next command waits its turn for the home.
+  // The SDK's process may end before the control plane that it stops: the next command waits for the home's lock.
   const jobs = must([join(project, "node_modules/.bin/svc"), "reconcile", "--json"], { env: env() });
   expect(jobs).toBeTruthy();
   const rows = JSON.parse(must([join(project, "node_modules/.bin/svc"), "jobs", "--json"], { env: env() })) as unknown;

@@ -4,7 +4,7 @@
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
-// No test may see the user's own home, keys or settings, nor may pip and npm be led elsewhere by a setting of svc.
+// No test may read the user's own home, keys or settings, and no setting of svc may redirect pip or npm.
 for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) delete process.env[name];
 
 export default defineConfig({

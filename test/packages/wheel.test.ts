@@ -1,4 +1,5 @@
-// The wheel: the same bytes wherever it is made, and all that is needed where neither Node nor a checkout is.
+// The wheel has the same bytes wherever it is made, and contains everything that a computer without Node and without a
+// checkout needs.
 
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +17,7 @@ const env = (): Record<string, string> => computer.env([join(venv, "bin")]);
 const python = join(venv, "bin", "python");
 const svc = join(venv, "bin", "svc");
 
-/** The members of a wheel that hold one of some words. */
+/** The members of a wheel that contain one of the given words. */
 const MENTIONS = `import sys, zipfile
 with zipfile.ZipFile(sys.argv[1]) as wheel:
     words = [word.encode() for word in sys.argv[2:]]
@@ -100,7 +101,7 @@ print("status", job.status, job.exit_code)
 print("log", list(svc.stream(job.id)))
 `;
 
-/** A user's code, with the type that each answer must have. */
+/** A user's code, with the expected type of each answer. */
 const TYPED = `import asyncio
 import svc
 from pathlib import Path
@@ -161,7 +162,7 @@ test("Ctrl-C ends the run gracefully", async () => {
   const code = 'import svc; svc.run(task={"entrypoint": "endless.py"}, provider="local", gpus="cpu", wait=True)';
   const running = start([python, "-c", code], { env: env(), cwd: project });
   const pid = Number(await appears(join(project, "started"), running));
-  // Whatever happens to this run, the next start must not be mistaken for it.
+  // The next start must not take this run's file for its own.
   rmSync(join(project, "started"));
   expect(isAlive(pid)).toBe(true);
   running.child.kill("SIGINT");
@@ -221,7 +222,7 @@ test("uses SVC_NODE first, then its own Node, then one on the PATH, and names wh
     chmodSync(join(fake, "node"), 0o755);
     return join(fake, "node");
   };
-  // An interpreter that does not see the environment's packages, so that no Node came with it.
+  // An interpreter that does not see the environment's packages, so it has no Node from them.
   const bare = (extra: Record<string, string>, path: readonly string[] = []) => {
     const base = must([python, "-c", "import sys; print(sys._base_executable)"], { env: env() }).trim();
     return call([base, "-S", "-m", "svc", "jobs"], { env: { ...computer.env(path), PYTHONPATH: alone, ...extra } });

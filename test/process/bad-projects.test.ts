@@ -1,4 +1,4 @@
-// Projects that cannot be run: one clear error that names the field, and nothing is made.
+// Projects that cannot be run: svc gives one clear error that names the field, and creates nothing.
 
 import { chmodSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => place.close());
 
-/** All that a submission may not change: rows, and files but for SQLite's own. */
+/** Everything that a refused submission may not change: rows, and all files but SQLite's own. */
 const state = (): unknown => ({
   rows: place.db((db) =>
     ["job", "journal", "effect", "attempt", "machine", "timer", "feed"].map((t) =>

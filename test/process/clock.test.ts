@@ -13,10 +13,10 @@ const faked = (clock: string): NodeJS.ProcessEnv => ({
   FAKETIME_TIMESTAMP_FILE: clock,
   FAKETIME_NO_CACHE: "1",
   FAKETIME_DONT_FAKE_MONOTONIC: "1",
-  // Only the control plane itself: what it starts gets the true clock.
+  // Only the control plane has the false clock; its child processes get the true one.
   NODE_OPTIONS: "--import=data:text/javascript,delete%20process.env.LD_PRELOAD",
 });
-/** Days that the wall clock of the control plane is off. */
+/** The error of the control plane's wall clock, in days. */
 const daysOff = async (served: Served): Promise<number> => {
   const date = (await fetch(`${served.url}/v1/health`)).headers.get("date");
   return Math.round((Date.parse(String(date)) - Date.now()) / 86_400_000);

@@ -1,4 +1,4 @@
-// Homes that cannot be used: each gets one clear line, an exit code, and keeps every byte it had.
+// Homes that cannot be used: svc prints one clear line, exits with a code, and keeps every byte.
 
 import Database from "better-sqlite3";
 import { spawnSync } from "node:child_process";
@@ -27,7 +27,7 @@ afterEach(() => place.close());
 
 const store = (): string => join(place.home, "svc.db");
 
-/** A home in which a run has been. With `crash`, its last transactions are still in the write-ahead log. */
+/** A home that has had a run. With `crash`, its last transactions are still in the write-ahead log. */
 async function used(how: "ended" | "crashed" = "ended"): Promise<void> {
   const served = await place.serve();
   await served.ended(await served.submit({ entrypoint: "hello.py" }));
@@ -38,9 +38,12 @@ async function used(how: "ended" | "crashed" = "ended"): Promise<void> {
   }
 }
 
-/** Refused with this code, in one line of what and one of what to do, and nothing was changed. */
+/**
+ * Expects a refusal with this code, in one line that says what happened and one that says what to do, and an unchanged
+ * home.
+ */
 async function refused(code: string, uid?: number): Promise<string> {
-  const ours = /^(lock\.db(-journal)?|svc\.db-shm|holder\.json)$/; // the lock, and SQLite's index of the log, which holds no data
+  const ours = /^(lock\.db(-journal)?|svc\.db-shm|holder\.json)$/; // the lock, and SQLite's index of the log, which contains no data
   const before = hashes(place.home, ours);
   const served = await place.refused(uid === undefined ? {} : { uid });
   expect(served.code, served.err).toBe(1);
@@ -50,7 +53,7 @@ async function refused(code: string, uid?: number): Promise<string> {
   expect(error.message).not.toContain("\n");
   expect(error.hint.length).toBeGreaterThan(10);
   const after = hashes(place.home, ours);
-  // SQLite may leave an empty log next to a store that it only read.
+  // SQLite may leave an empty log next to a store that it has only read.
   if (existsSync(`${store()}-wal`) && statSync(`${store()}-wal`).size === 0) delete after["svc.db-wal"];
   expect(after).toEqual(before);
   return error.message;
@@ -103,7 +106,7 @@ describe("a store that cannot be trusted", () => {
     const foreign = new Database(store());
     foreign.exec("CREATE TABLE recipes (name TEXT); PRAGMA user_version = 1");
     foreign.close();
-    // The folders of a home are made before its store is looked at.
+    // svc creates the folders of a home before it looks at the store.
     for (const folder of ["logs", "runs", "artifacts", "code", "backups"]) mkdirSync(join(place.home, folder));
     await refused("store_corrupt");
   });
@@ -121,7 +124,8 @@ describe("a store that cannot be trusted", () => {
     const copy = new Database(store());
     copy.pragma("wal_autocheckpoint = 0");
     copy.pragma("user_version = 99");
-    // A connection that is closed folds the log into the store; what a crash leaves is made by copying the files before that.
+    // A closed connection merges the log into the store. To produce the state after a crash, the test copies the files
+    // before that.
     const files = ["svc.db", "svc.db-wal"].map((name) => [name, readFileSync(join(place.home, name))] as const);
     copy.close();
     if (how === "crashed")
@@ -159,7 +163,7 @@ describe("a home that cannot be used", () => {
       mkdirSync(join(place.home, "ssh"), { recursive: true });
       chownSync(join(place.home, "ssh"), 54_321, 54_321);
       expect(await refused("home_unusable")).toContain("holds ssh of another user");
-      // Even if no other user can write there any more.
+      // This holds even if other users can no longer write there.
       expect(await refused("home_unusable")).toContain("holds ssh of another user");
     },
   );
@@ -172,7 +176,7 @@ describe("a home that cannot be used", () => {
     chmodSync(place.home, 0o700);
   });
 
-  // Root may write everywhere but on such a file system.
+  // Root may write everywhere except on such a file system.
   it("is on a file system that is mounted read-only", { tags: "needs/mounts" }, async () => {
     mkdirSync(place.home, { mode: 0o700 });
     const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "ro,size=1m,mode=700", "tmpfs", place.home]);

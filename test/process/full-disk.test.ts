@@ -1,5 +1,5 @@
-// A home on a file system of 24 MB that fills up. Nothing that was accepted is lost, machines are still released, and
-// new runs are refused with one clear answer until there is room.
+// A home on a file system of 24 MB that fills up. svc loses nothing that it has accepted, machines are still released,
+// and new runs are refused with one clear answer until there is room.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
@@ -45,7 +45,7 @@ for n in range(int(sys.argv[2])):
     const { bavail, bsize } = statfsSync(place.home);
     return bavail * bsize;
   };
-  /** Fills the rest, like another program would. */
+  /** Fills the free space, like another program would. */
   const fill = (leave: number): void => {
     const size = Math.max(0, free() - leave);
     try {
@@ -67,7 +67,7 @@ for n in range(int(sys.argv[2])):
       const served = await place.serve();
       fill(12 << 20);
       const expected = join(place.root, "expected");
-      // Twice over, in the spool and at home, this is more than there is room for.
+      // The log is stored twice, in the spool and at home, and needs more than the free space.
       const id = await served.submit({ entrypoint: "flood.py", args: [expected, "1500"], project_dir: place.project });
       await until(() => free() < 64 << 10, "the disk is full");
       await until(() => served.err.includes("is full"), "the control plane says so");

@@ -1,4 +1,4 @@
-// The product as its user runs it: `svc serve` on a home of its own, with scripts that write down what they wrote.
+// The product as its user runs it: `svc serve` on a separate home, with scripts that record what they write.
 
 import Database from "better-sqlite3";
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
@@ -27,17 +27,19 @@ import { MAIN } from "../program.ts";
 
 export const ROOT = join(import.meta.dirname, "../..");
 const ENDED: readonly string[] = OUTCOMES;
-/** A connection for one request: the control plane may close one that was idle just when a busy test uses it again. */
+/**
+ * Uses a new connection for each request: the control plane may close an idle one just when a busy test uses it again.
+ */
 const ALONE = { connection: "close" };
 
 export interface ServeOptions {
   env?: NodeJS.ProcessEnv;
   uid?: number;
-  /** A program, with its arguments, that starts it. */
+  /** A program, with its arguments, that starts the control plane. */
   under?: string[];
 }
 
-/** One `svc serve`. Its output goes to files: a parent that is busy must never hold it up. */
+/** One `svc serve`. Its output goes to files, so that a busy parent never blocks it. */
 export class Served {
   readonly child: ChildProcess;
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
@@ -74,7 +76,10 @@ export class Served {
   get out(): string {
     return readFileSync(this.#out, "utf8");
   }
-  /** Whether it has said where it answers: in its first line, or, where that cannot be written, in the file that the commands read. */
+  /**
+   * Whether it has announced its address: in its first line or, if that cannot be written, in the file that the
+   * commands read.
+   */
   get announced(): boolean {
     return this.out.includes("\n") || existsSync(this.#file);
   }
@@ -100,7 +105,7 @@ export class Served {
   }
 
   async get<T>(path: string): Promise<T> {
-    // A hanging control plane must be reported, not waited for.
+    // A timeout reports a hanging control plane instead of waiting for it.
     const answer = await fetch(this.url + path, { signal: AbortSignal.timeout(DEADLINE_MS), headers: ALONE });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
@@ -143,7 +148,7 @@ export class Served {
 }
 
 /**
- * Places that are still open. An early end of this process, as by an interrupt, must not leave their processes behind.
+ * Places that are still open. If this process ends early, for example by an interrupt, their processes must end too.
  */
 const open = new Set<Place>();
 process.on("exit", () => {
@@ -171,7 +176,7 @@ export class Place {
     writeFileSync(join(this.project, name), text);
   }
 
-  /** Starts one without waiting until it answers. */
+  /** Starts a control plane without waiting until it answers. */
   start(options: ServeOptions = {}): Served {
     const served = new Served(this, options, this.#served.length);
     this.#served.push(served);
@@ -181,7 +186,7 @@ export class Place {
     return this.start(options).ready();
   }
 
-  /** A control plane that must refuse: waits for its end. */
+  /** Starts a control plane that must refuse, and waits for its end. */
   async refused(options: ServeOptions = {}): Promise<{ code: number | null; err: string }> {
     const served = this.start(options);
     await until(() => !served.running || served.out.includes("\n"), "svc serve refuses", DEADLINE_MS);
@@ -199,7 +204,7 @@ export class Place {
     return { code: r.status, out: r.stdout, err: r.stderr };
   }
 
-  /** The store, for a look or for damage. */
+  /** Opens the store to read or to damage it. */
   db<T>(use: (db: Database.Database) => T): T {
     const db = new Database(join(this.home, "svc.db"), { timeout: DEADLINE_MS });
     try {
@@ -226,7 +231,7 @@ export class Place {
     return existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
   }
 
-  /** Every journal leads to its stored snapshot. Answers with how many there are. */
+  /** Checks that every journal leads to its stored snapshot. Returns the number of journals. */
   refolds(): number {
     return this.db((db) => {
       const jobs = db.prepare("SELECT id, snapshot FROM job").all() as { id: string; snapshot: string }[];
@@ -240,12 +245,12 @@ export class Place {
     });
   }
 
-  /** Processes, of whatever kind, that carry a run directory of this home. */
+  /** Pids of all processes that have a run directory of this home in their environment. */
   processes(): number[] {
     return processesWith(`SVC_RUN_DIR=${this.home}`);
   }
 
-  /** Those of them that are of a script; a runner may outlive its script while it waits for a disk. */
+  /** Pids of those that belong to a script; a runner may outlive its script while it waits for a disk. */
   scripts(): number[] {
     const scripts = new Set(processesWith("SVC_RUN_NONCE="));
     return this.processes().filter((pid) => scripts.has(pid));
@@ -256,7 +261,7 @@ export class Place {
     for (const served of this.#served) if (served.running) await served.kill();
   }
 
-  /** Every process of this place, whoever started it. */
+  /** Kills every process of this place, whoever started it. */
   killAll(): void {
     for (const pid of [...this.processes(), ...processesWith(`SVC_HOME=${this.home}`)]) {
       try {
@@ -269,7 +274,7 @@ export class Place {
 
   async close(): Promise<void> {
     await this.end();
-    // One that another program started may outlive that.
+    // A process that another program started may outlive that program.
     this.killAll();
     await until(() => this.processes().length === 0, "nothing of this home runs any more");
     open.delete(this);
@@ -277,7 +282,7 @@ export class Place {
   }
 }
 
-/** Living processes whose environment holds this text at the start of a variable. */
+/** Pids of living processes with an environment variable that begins with this text. */
 export function processesWith(text: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^[0-9]+$/.test(name))
@@ -293,7 +298,7 @@ export function processesWith(text: string): number[] {
     });
 }
 
-/** Looks until it is so; says what was waited for when it never is. */
+/** Polls until the condition holds; if it never does, the error names it. */
 export async function until(
   is: () => boolean | Promise<boolean>,
   what: string | (() => string),
@@ -307,7 +312,7 @@ export async function until(
 
 export const pause = (ms: number): Promise<void> => new Promise((r) => setTimeout(r, ms));
 
-/** Path to SHA-256 of every plain file below a folder; `except` leaves out what may change. */
+/** SHA-256 by path, of every plain file below a folder; `except` leaves out files that may change. */
 export function hashes(folder: string, except: RegExp = /^$/): Record<string, string> {
   if (!existsSync(folder)) return {};
   if (!statSync(folder).isDirectory()) return { "": createHash("sha256").update(readFileSync(folder)).digest("hex") };
@@ -320,7 +325,7 @@ export function hashes(folder: string, except: RegExp = /^$/): Record<string, st
   return out;
 }
 
-/** Small and seeded: a test that fails prints the seed, and the seed is the test. */
+/** A small generator with a seed: a failing test prints its seed, which repeats it. */
 export function random(seed: number): () => number {
   let s = seed >>> 0;
   return () => {

@@ -1,4 +1,4 @@
-// `kill -9` of the control plane at random moments of several runs. At any moment: every run ends with its own result,
+// `kill -9` of the control plane at random moments of several runs. After any kill: every run ends with its own result,
 // its log is complete, each metric is stored once, and no process is left.
 
 import { deepStrictEqual, ok } from "node:assert/strict";
@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pause, Place, random, until, type Served } from "./harness.ts";
 
-/** Each script writes what it prints into a file of its own as well: the one truth that the stored log is compared with. */
+/** Each script also writes its output into a separate file, with which the stored log is compared. */
 const HEAD = `
 import os, sys, time, random, signal
 import svc
@@ -89,11 +89,13 @@ time.sleep(60)
 
 export interface KillLoop {
   runs: number;
-  /** How often the run that was followed most often was attached to. */
+  /** The largest number of attachments to one run. */
   attachments: number;
 }
 
-/** Kills the control plane so many times. Throws where anything of any run is not as it must be, with the run's kind and the seed. */
+/**
+ * Kills the control plane so many times. Throws if anything about any run is wrong, with the run's kind and the seed.
+ */
 export async function killLoop(kills: number, seed: number): Promise<KillLoop> {
   const place = new Place();
   try {
@@ -128,7 +130,7 @@ async function loop(place: Place, kills: number, seed: number): Promise<KillLoop
   let served = await place.serve();
   await submitWave(served);
   for (let kill = 0; kill < kills; kill++) {
-    // Some while it starts, most while it works.
+    // Some kills hit the start of the control plane, most of them its work.
     if (next() < 0.15) await pause(next() * 600);
     else {
       if (kill > 0) await served.ready();

@@ -1,5 +1,5 @@
-// A token that people put where it does not belong: into arguments, a label, a name. The run gets it as it was given; no record,
-// list, event, message, output of a command or file of the home shows it.
+// A token that people put in the wrong place: in arguments, a label, a name. The run receives it unchanged; no record,
+// list, event, message, command output or file of the home shows it.
 
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
@@ -159,7 +159,7 @@ it("A credential that is saved after a run has ended masks the run's output from
   await put(served, "/v1/credentials/hub", { token });
   const marks = traces([token]);
   expect(found(await shownOf(served, place, id), marks)).toEqual([]);
-  // Offsets of the log stay what they were, and no cut lets half a secret through.
+  // Offsets of the log stay the same, and no range of it shows half a secret.
   const masked = await served.text(`/jobs/${id}/logs`);
   expect(masked).toBe(whole.replace(token, "*".repeat(token.length)));
   const middle = whole.indexOf(token) + 10;

@@ -1,5 +1,5 @@
-// A home as the first released schema left it, with a run that was open when its control plane was killed: it is brought to today's
-// schema, a copy of it is kept, what it held can be read, and the open run ends with a reason instead of hanging.
+// A home of the first released schema, with a run that was open when its control plane was killed: svc migrates the
+// home, keeps a copy of it, can read its content, and ends the open run with a reason.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync } from "node:fs";
@@ -23,7 +23,7 @@ it("a home of the first schema is migrated completely", async () => {
   expect((await served.metrics(finished?.id ?? "")).series["loss"]).toMatchObject([{ step: 0, value: 1 }]);
   expect((await served.timeline(finished?.id ?? "")).transitions.at(-1)?.to).toBe("terminal");
 
-  // Its run directory did not come along: the run cannot be found any more, and that is said.
+  // Its run directory is missing: svc cannot find the run any more, and says so.
   expect(open?.label).toBe("open");
   const ended = await served.ended(open?.id ?? "");
   expect([ended.status, ended.error?.code]).toEqual(["failed", "run_lost"]);

@@ -81,7 +81,7 @@ it("a run folder that cannot be removed is reported, and delays neither the job 
     process.getuid?.() === 0 && spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", stuck]).status === 0;
   if (!mounted) {
     writeFileSync(join(stuck, "file"), "");
-    chmodSync(stuck, 0o000); // root could remove it anyway: then this only shows that nothing breaks
+    chmodSync(stuck, 0o000); // root could remove the folder anyway: then the test only shows that nothing breaks
   }
   try {
     writeFileSync(go, "");
@@ -119,7 +119,7 @@ it("a reconcile leaves active runs alone: an install, a run, also in a home behi
     seen.push(status);
     const { body } = await served.post("/v1/reconcile", { dry_run: false });
     expect([body["terminated"], body["failed"]], status).toEqual([[], []]);
-    // Each of the two continues after ten looks.
+    // Each of the two scripts continues after ten polls.
     if (seen.filter((one) => one === status).length === 10) writeFileSync(gate(status), "");
     await new Promise((r) => setTimeout(r, 25));
   }
@@ -139,7 +139,7 @@ it.each([
     try {
       rmSync(run.runDir, { recursive: true, force: true });
     } catch (e) {
-      // The run made a file in a folder between the moment when that was emptied and the moment when it was removed.
+      // The run created a file in a folder after the folder was emptied and before it was removed.
       if ((e as NodeJS.ErrnoException).code !== "ENOTEMPTY") throw e;
     }
     return processesWith(`SVC_RUN_DIR=${run.runDir}`).length === 0;

@@ -66,10 +66,10 @@ it("parks an unloadable job, continues with the rest, and releases on kill", asy
   expect(report.code).toBe(1);
   const replayed = JSON.parse(report.out).replayed as { job_id: string; ok: boolean }[];
   expect(replayed.find((r) => r.job_id === good)?.ok).toBe(true);
-  // A reconcile must not take a parked job's machine for an orphan.
+  // A reconcile must not treat a parked job's machine as an orphan.
   expect(JSON.parse(report.out).terminated).toEqual([]);
 
-  // Parked once, parked again: the reason stays through another start, also one that ends in order.
+  // A job stays parked with its reason through another start, also after an orderly end.
   const before = performance.now();
   const [keep, ...others] = [...ids];
   for (const [name, id] of others) {

@@ -18,7 +18,9 @@ for n in (1, 2):
 for n in range(50): svc.log({"loss": n}, step=n)
 print("a line", sys.argv[1])
 `;
-/** A call of which a removal makes none any more ends its row of the table; no call is made as often as this. */
+/**
+ * A row of the table ends at the first call that the removal no longer makes; no call occurs as often as this limit.
+ */
 const CALLS_MAX = 200;
 
 let template: Place;
@@ -57,7 +59,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => template.close());
 
-/** Removes the run while `strace` injects a fault into one call of one thread. Whether that call was made. */
+/** Removes the run while `strace` injects a fault into one call of one thread. Returns whether that call was made. */
 async function removeUnder(place: Place, served: Served, fault: string): Promise<boolean> {
   const threads = readdirSync(`/proc/${served.pid}/task`);
   const args = ["-qq", "-f", "-o", "/dev/null", "-e", `inject=${fault}`, "-e", `trace=${fault.split(":")[0]}`];
@@ -72,7 +74,7 @@ async function removeUnder(place: Place, served: Served, fault: string): Promise
   const ended = (): boolean =>
     place.db((db) => db.prepare("SELECT ended_at FROM removal WHERE job_id = ?").pluck().get(goes)) !== null;
   if (answer?.ok) await until(() => !served.running || ended(), "the removal ends, perhaps after a retry", 60_000);
-  // The connection breaks a moment before the end of the process is seen.
+  // The connection breaks slightly before the test sees the end of the process.
   if (answer === null) await Promise.race([served.exited, pause(10_000)]);
   const survived = served.running;
   tracer.kill("SIGINT");
@@ -80,7 +82,7 @@ async function removeUnder(place: Place, served: Served, fault: string): Promise
   return !survived;
 }
 
-/** Holds for a home after any event, once a control plane has started there. */
+/** Checks the home after any fault, once a control plane has started there. */
 async function judge(place: Place, served: Served, decided: boolean): Promise<void> {
   const { home } = place;
   expect(filesOf(home, stays)).toEqual(filesOf(template.home, stays));

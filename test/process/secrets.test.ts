@@ -1,5 +1,5 @@
-// A secret that a script prints, whole, in pieces and encoded, is nowhere afterwards: not in the log, the store, an answer of
-// the API, a process list, nor in any file of the home.
+// A script prints a secret: as a whole, in parts and encoded. Afterwards it is nowhere: not in the log, the store, an
+// answer of the API, a process list, nor in any file of the home.
 
 import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -47,7 +47,7 @@ while not os.path.exists(sys.argv[1]): time.sleep(0.05)
   });
   await until(async () => (await served.text(`/jobs/${id}/logs`)).includes("end\n"), "all is printed");
 
-  // While it runs: no process shows it in its arguments, and what carried it to the runner is gone.
+  // While it runs: no process shows the secret in its arguments, and the file that passed it to the runner is gone.
   for (const pid of readdirSync("/proc").filter((name) => /^[0-9]+$/.test(name))) {
     let line = "";
     try {
@@ -96,7 +96,7 @@ while not os.path.exists(sys.argv[1]): time.sleep(0.05)
   served.signal("SIGTERM");
   await served.exited;
 
-  // No file of the home holds either of them, the store with its journal among it.
+  // No file of the home contains either of them, including the store and its journal.
   for (const entry of readdirSync(place.home, { withFileTypes: true, recursive: true })) {
     if (!entry.isFile()) continue;
     const path = join(entry.parentPath, entry.name);

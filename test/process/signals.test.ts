@@ -1,4 +1,4 @@
-// The orderly end of a control plane, and its hasty one.
+// The orderly end of a control plane, and its immediate one.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -58,7 +58,7 @@ describe.each([
 it("SIGUSR1 opens no debugger's port, through which every user of this computer could command it", async () => {
   const served = await place.serve();
   served.signal("SIGUSR1");
-  // Node says that it listens before it ends.
+  // Node reports that it listens before it could end.
   for (let i = 0; i < 20; i++) await served.text("/v1/health");
   served.signal("SIGTERM");
   expect(await served.exited).toEqual({ code: 0, signal: null });
@@ -97,7 +97,7 @@ it("a kill while the control plane ends changes nothing", async () => {
   const id = await running(served, { entrypoint: "polite.py" });
   served.signal("SIGTERM");
   await until(() => served.err.includes("ending 1 run"), "the signal was heard");
-  await served.post(`/jobs/${id}/kill`, {}).catch(() => null); // it may be gone by now
+  await served.post(`/jobs/${id}/kill`, {}).catch(() => null); // the control plane may have ended by now
   await served.exited;
   expect(JSON.parse(place.svc("jobs", "--json").out).jobs[0].status).toBe("interrupted");
 });

@@ -1,4 +1,4 @@
-// A control plane that is killed in the middle of an upload, again and again: the next one resumes, and nothing is sent
+// A control plane that is killed in the middle of an upload, again and again: the next one resumes, and sends nothing
 // twice.
 
 import { createHash } from "node:crypto";
@@ -30,7 +30,7 @@ print("trained")
   );
   const env = { SVC_OBJSTORE_A_URL: store.url };
   let served = await place.serve({ env: { ...env, SINK_SECRET: SECRET } });
-  // In the very moment in which the store has done it, and before its answer can be read.
+  // Kills at the moment when the store has carried out the request, before its answer can be read.
   const killAfter = (what: string, times: number): Promise<void> =>
     new Promise((resolve) => {
       let left = times;

@@ -1,4 +1,5 @@
-// A submission with an Idempotency-Key while the control plane is killed: however often it is repeated, it is one job.
+// A submission with an Idempotency-Key while the control plane is killed: however often it is repeated, it makes one
+// job.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

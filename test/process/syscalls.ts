@@ -2,8 +2,8 @@
 // For every call: the run ends with its right code or with an explained error, no byte of its log is lost or doubled,
 // none of its processes is left, and every journal leads to its snapshot.
 //
-// Only its own threads are hit. strace counts occurrences for each process apart, so a program that the control plane
-// starts again and again (a runner) would meet the same fault for ever.
+// Only the control plane's own threads get the fault. strace counts occurrences for each process apart, so a program
+// that the control plane starts again and again (a runner) would meet the same fault for ever.
 
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -13,19 +13,21 @@ import { DEADLINE_MS } from "../deadline.ts";
 import { pause, Place, random, until, type Served } from "./harness.ts";
 
 const ENDED: readonly string[] = OUTCOMES;
-/** Whether the program is hit from its first instruction on, or only once it answers, while it drives the run. */
+/** Whether the fault may occur from the program's first instruction on, or only once it answers and drives the run. */
 type From = "start" | "ready";
 
 /**
  * Calls, with how often one thread of a control plane makes them from its first instruction until it answers, and then until its run
  * has ended (a little more, as `strace` counted them); and errors that the kernel gives for them on a disk of this computer.
  *
- * C1. An injected error is one that the call can give: no program has to stand others. A call without errors is made the last one alone.
- * C2. strace does not make a call that it fails. So `close` has no error: the kernel frees the descriptor whatever it answers, and one
- *     that stays open here would hold the other end of a pipe for ever. Nor has `fcntl`: a lock that is held can always be let go; where
- *     it cannot (a network's disk, ENOLCK), SQLite refuses all writers until a restart. docs/quality/faults.md says so.
- *     For the same reason a `write` into a pipe or an event counter of the process itself, which cannot fail like one to a disk, makes
- *     no trial: libuv takes a lock by reading a byte that such a write puts back.
+ * C1. An injected error is one that the call can really return: no program must handle others. A call without errors is
+ *     only used as the last one.
+ * C2. strace skips a call that it lets fail. So `close` has no error: the kernel frees the descriptor whatever it
+ *     answers, and one that stays open here would hold the other end of a pipe for ever. Nor has `fcntl`: a held lock
+ *     can always be released; where it cannot (a network's disk, ENOLCK), SQLite refuses all writers until a restart.
+ *     docs/quality/faults.md says so. For the same reason a `write` into a pipe or an event counter of the process
+ *     itself, which cannot fail like one to a disk, makes no trial: libuv takes a lock by reading a byte that such a
+ *     write puts back.
  * C3. Node hangs where its own threads cannot start, so memory and threads fail only once it answers.
  */
 const CALLS: Record<string, { start: number; ready: number; errors: readonly string[] }> = {
@@ -87,7 +89,7 @@ const SAME_CALLS = { NODE_DISABLE_COMPILE_CACHE: "1" };
 export interface Trial {
   call: string;
   nth: number;
-  /** An error's name; `KILL`: the call is the last one. */
+  /** The name of an error; `KILL` makes the call the last one. */
   fault: string;
   from: From;
 }
@@ -126,7 +128,7 @@ const OWN_PIPE = /^(?:\d+ +)?write\((?![12]<)\d+<(?:pipe:|anon_inode:\[eventfd\]
 const metOwnPipe = (place: Place): boolean =>
   existsSync(traceOf(place)) && OWN_PIPE.test(readFileSync(traceOf(place), "latin1"));
 
-/** Runs one trial. @returns what was wrong, in words, or null. */
+/** Runs one trial. @returns the fault that was found, as text, or null. */
 export async function tryCall(trial: Trial): Promise<string | null> {
   const place = new Place();
   try {
@@ -148,11 +150,11 @@ async function drive(place: Place, trial: Trial): Promise<string | null> {
   if (trial.from === "start")
     await until(() => first.announced || !first.running || metOwnPipe(place), "it starts or ends");
   if (metOwnPipe(place)) return null;
-  // One that is about to die of it gives no answer first.
+  // A process that is about to die sends no answer first.
   if ((await attempt(place, first, false)) === "") await Promise.race([first.exited, pause(5_000)]);
   tracer?.kill("SIGINT");
   if (metOwnPipe(place)) return null;
-  // The first control plane continues if it is alive; else a second one takes over, started as by its user.
+  // The first control plane continues if it is alive; otherwise a second one takes over, as a user would start it.
   const served = first.running && first.announced ? first : await place.serve();
   const id = await attempt(place, served, true);
   const job = await served.ended(id);
@@ -179,7 +181,10 @@ function verdictOf(
 
 const expected = (place: Place): string => join(place.root, "expected");
 
-/** Asks for the run, with one key for all tries. @returns its id; empty where the control plane could not take it, if it need not. */
+/**
+ * Requests the run, with one key for all attempts. @returns its id; empty if the control plane could not accept it and
+ * did not have to.
+ */
 async function attempt(place: Place, served: Served, sure: boolean): Promise<string> {
   const spec = {
     entrypoint: "train.py",
@@ -208,7 +213,7 @@ async function attempt(place: Place, served: Served, sure: boolean): Promise<str
       return body.id;
     } catch (e) {
       if (e instanceof Error && e.message.startsWith("not within")) throw e;
-      // It died, or this very connection was hit.
+      // The process died, or the fault hit this very connection.
     }
   }
   if (sure) throw new Error(`a control plane that nothing happens to takes no run: ${refused}`);

@@ -1,4 +1,4 @@
-// One writer per home, however the first one is doing.
+// One writer per home, whatever the state of the first one.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

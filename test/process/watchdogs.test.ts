@@ -1,4 +1,4 @@
-// Runs that do nothing, and runs that take too long.
+// Runs without activity, and runs that take too long.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -34,7 +34,7 @@ describe.concurrent("a control plane that watches", () => {
     expect(job.error?.message).toMatch(/CPU/);
     expect(job.machines.map((m) => m.state)).toEqual(["released"]);
     expect(place.log(first).toString()).toBe("up\n");
-    // So long again: whatever ends an idle run has by then had its chance at the others twice.
+    // Waits as long again, so that the watchdog could have ended the other runs twice by now.
     expect((await served.ended(await idle())).error?.code).toBe("run_idle");
     expect((await served.job(off)).status).toBe("running");
     place.file("enough", "");

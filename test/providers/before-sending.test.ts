@@ -1,5 +1,5 @@
-// A failure before an order leaves this computer must say so: otherwise the machine counts as one that may exist and
-// cost money.
+// A failure before an order leaves this computer must say so: otherwise svc treats the machine as one that may exist
+// and cost money.
 
 import { expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

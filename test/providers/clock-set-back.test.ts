@@ -1,5 +1,5 @@
-// The wall clock may be set back, by hand or by a time server, or differ from the provider's: what bears a later time must not rule until
-// then.
+// The wall clock may be set back, by hand or by a time server, or differ from the provider's: a record with a later
+// time must not win until that time.
 
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Recent } from "../../src/providers/recent.ts";

@@ -1,4 +1,4 @@
-// A machine that cannot boot: its serial console ends the wait, and no other word there does.
+// A machine that cannot boot: the message on its serial console ends the wait, and no other text there does.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { apiError, CloudStub, handle, instance, MACHINE, never, ZONE, type Answer } from "./cloudvm-stub.ts";
@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-/** Looks every 5 s of the provider's time for so many seconds, or until it is more than ready to be logged in to. */
+/** Polls every 5 s of the provider's time, for so many seconds or until the phase is no longer `ready`. */
 async function lookFor(seconds: number): Promise<{ after: number; phase: string; why: string }> {
   const provider = stub.provider({});
   for (let after = 0; ; after += 5) {

@@ -1,4 +1,4 @@
-// What `cloudvm` asks for, where it asks, and what each answer to a create call comes to.
+// The create calls of `cloudvm`: their content, their zones, and the meaning of each answer.
 
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -235,7 +235,7 @@ describe("the request", () => {
     await create({ image: "common-cu129-ubuntu-2404-nvidia-580", disk_gb: 20 });
     expect(sentBody().disks[0]?.initializeParams).toMatchObject({
       sourceImage: "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2404-nvidia-580",
-      // Its images need that much for themselves.
+      // Its images need at least this size.
       diskSizeGb: "50",
     });
     const own = "projects/my-images/global/images/family/tiny";
@@ -417,7 +417,7 @@ describe("an operation that failed", () => {
   it.each(cases)("%s", async (_, error, code, words) => {
     stub.on("POST", INSERT, operation({ status: "RUNNING" }));
     stub.on("GET", OPERATION, failed(error));
-    // Visible for a moment anyway.
+    // The instance is visible for a moment anyway.
     stub.on("GET", SELF, { json: instance({ status: "PROVISIONING" }) }, notFound());
     await expect(create()).rejects.toMatchObject({ code, message: expect.stringMatching(words) as string });
     expect(NOTHING_MADE.has(code as "offer_taken")).toBe(true);

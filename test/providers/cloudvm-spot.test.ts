@@ -1,4 +1,4 @@
-// Spot machines of `cloudvm`: which orders are for one, and how it shows that the provider took one back.
+// Spot machines of `cloudvm`: which orders request one, and how svc detects that the provider took one back.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {

@@ -1,5 +1,5 @@
-// A scripted API for the tests of `cloudvm`: real HTTP on loopback, a real key, a token address that checks what it is given.
-// It answers only what a test has told it to; anything else is noted in `unexpected`.
+// A scripted API for the tests of `cloudvm`: real HTTP on loopback, a real key, a token address that checks its input.
+// It only gives the answers that a test has set; it records any other request in `unexpected`.
 
 import { createPublicKey, generateKeyPairSync, verify, type KeyObject } from "node:crypto";
 import { createServer, type Server, type ServerResponse } from "node:http";
@@ -33,7 +33,7 @@ export interface Answer {
   json?: unknown;
   text?: string;
   headers?: Record<string, string>;
-  /** The connection is cut before any answer. */
+  /** Cuts the connection before any answer. */
   cut?: boolean;
 }
 type Answers = Answer | ((seen: Seen, nth: number) => Answer);
@@ -85,7 +85,10 @@ export class CloudStub {
     await new Promise((resolve) => this.#server?.close(resolve));
   }
 
-  /** Answers in turn; the last one for ever. A later script for the same requests takes their place. `path` is below the project. */
+  /**
+   * Gives the answers in turn, and the last one for ever. A later script for the same requests replaces them. `path` is
+   * below the project.
+   */
   on(method: string, path: string, ...answers: Answers[]): this {
     const pattern = path
       .split("*")
@@ -125,7 +128,7 @@ export class CloudStub {
         throw new TypeError("no machine is reached in these tests");
       },
       now: () => this.nowMs,
-      // Time is the stub's: waiting takes none.
+      // The stub has its own time: waiting takes none.
       pause: (ms, signal) => {
         signal?.throwIfAborted();
         this.nowMs += ms;

@@ -1,4 +1,4 @@
-// The terms on which a machine of `cloudvm` is had, and the machines of November 2026.
+// The terms of `cloudvm`'s machines, and the machine types of November 2026.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { planFor } from "../../src/providers/cloudvm/machine-types.ts";

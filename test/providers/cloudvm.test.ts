@@ -1,4 +1,4 @@
-// A machine of `cloudvm` from its first look to the proof that it is gone; listings; the account.
+// A machine of `cloudvm` from its first poll to the proof that it is gone; listings; the account.
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { MachineStatus } from "../../src/providers/provider.ts";
@@ -349,7 +349,7 @@ describe("listing", () => {
       ),
       page({ "zones/us-east1-b": { instances: [second, otherHome, lookalike] }, "zones/us-east1-c": empty }),
     ];
-    // A list of several pages is read until two readings are the same.
+    // svc reads a list of several pages until two readings are equal.
     stub.on("GET", LISTING, ...pages, ...pages);
     expect(await stub.provider().listOwned(OURS, never)).toEqual([
       {

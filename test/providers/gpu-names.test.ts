@@ -1,4 +1,4 @@
-// Names of GPUs, in the spellings that people use, and what each provider is asked for.
+// The spellings of GPU names that people use, and the names that svc sends to each provider.
 
 import { describe, expect, test } from "vitest";
 import { gpuKey } from "../../src/domain/gpu-name.ts";
@@ -55,7 +55,7 @@ test("cards with similar names are different cards", () => {
   expect(new Set(names.map(gpuKey)).size).toBe(names.length);
 });
 
-/** As podhost's catalogue had it in November 2026. */
+/** The names in podhost's catalogue of November 2026. */
 const SOLD = [
   ["NVIDIA B200", "B200", 180],
   ["NVIDIA B300 SXM6 AC", "B300", 288],
@@ -215,7 +215,7 @@ test("cloudvm knows a GPU by every spelling", () => {
 test("every model of the menu is in the table of its providers' identifiers, or in their own", () => {
   for (const { model, providers } of GPU_CATALOGUE)
     for (const speaker of ["podhost", "market"] as const)
-      // A10: on the menu that the specification fixes, but sold by no provider there.
+      // A10: the specification lists it, but this provider does not sell it.
       if (providers.includes(speaker) && !(model === "A10" && speaker === "podhost"))
         expect(gpuIds(speaker, model), `${model} at ${speaker}`).not.toEqual([
           model === "A10" ? "" : model.toLowerCase(),

@@ -1,4 +1,4 @@
-// The client that every provider's API is called with, against a server that misbehaves.
+// The client for every provider's API, against a server that misbehaves.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createSocketServer, type AddressInfo, type Server } from "node:net";

@@ -1,4 +1,4 @@
-// The provider `local`: what of it lives, ending it with proof, checkpoints, and finding Python.
+// The provider `local`: which of its processes live, ending them with proof, checkpoints, and finding Python.
 
 import {
   chmodSync,
@@ -128,7 +128,7 @@ describe("checkpoints that their owner may only read", () => {
     const folder = mkdtempSync(join(tmpdir(), "svc-read-only-"));
     const file = join(folder, "model.pt");
     writeFileSync(file, "weights", { mode: 0o444 });
-    const isRoot = process.geteuid?.() === 0; // who may write anything
+    const isRoot = process.geteuid?.() === 0; // root may write everywhere
     if (isRoot) for (const path of [folder, file]) chownSync(path, 65_534, 65_534);
     if (isRoot) process.seteuid?.(65_534);
     try {

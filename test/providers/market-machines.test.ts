@@ -369,7 +369,7 @@ describe("listings", () => {
     const before = provider.listOwned(PREFIX, signal);
     const after = before.then(() => ((rows = [machineRow()]), provider.listOwned(PREFIX, signal)));
     expect([(await before).length, (await after).length]).toEqual([0, 1]);
-    // Two questions while a third is under way share the next answer, not the one under way.
+    // Two requests during a third one share the next answer, not the one of the third.
     const three = await Promise.all([1, 2, 3].map(() => provider.listOwned(PREFIX, signal)));
     expect(three.map((found) => found.length)).toEqual([1, 1, 1]);
     expect(stub.count(LIST)).toBe(4);

@@ -1,4 +1,4 @@
-// An outage of a moment: what only reads is asked again within the call, and nothing else is.
+// A short outage: svc repeats a read within the same call, and repeats no other call.
 
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { machineRow, NAME, offerRow, order, page, spec, Stub, type Reply } from "./market-stub.ts";
@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-/** The first two answers are `faults`, then comes the right one. */
+/** The first answers are `faults`, then comes the right one. */
 const after = (faults: Reply[], right: Reply) => {
   const left = [...faults];
   return (): Reply => left.shift() ?? right;

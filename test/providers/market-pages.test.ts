@@ -1,4 +1,4 @@
-// market: a listing that is not complete.
+// market: an incomplete listing.
 
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { shownInPart } from "../../src/providers/provider.ts";
@@ -29,7 +29,7 @@ it("A full answer without a matching offer proves no absence: more expensive off
   bodies.length = 0;
   last = small(900);
   expect(await stub.provider().listOffers(spec(), signal)).toEqual([]);
-  // And once for whatever there is of that name.
+  // Plus one request for all machines with that name.
   expect(bodies.length).toBeLessThanOrEqual(5);
 });
 

@@ -1,4 +1,4 @@
-// Interruptible machines of the marketplace: what is bid, and how a bid that was beaten shows.
+// Interruptible machines of the marketplace: the bid, and how svc detects that somebody outbid it.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

@@ -1,5 +1,5 @@
-// A marketplace that answers what a test tells it to, and refuses what the real one would: a missing key, a path without its
-// slash, a listing by the old address.
+// A marketplace that gives the answers that a test sets, and refuses what the real one refuses: a missing key, a path
+// without its slash, a listing by the old address.
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -28,9 +28,9 @@ const STARTED_AT = 1_800_000_000_000;
 /** Time that passes only while a caller waits. */
 export class StillClock {
   ms = STARTED_AT;
-  /** How much longer than asked for a wait lasts: a computer may sleep. */
+  /** By how much a wait exceeds the requested time: a computer may sleep. */
   sleepMs = 0;
-  /** While true, waiting takes no time: those who wait at the same time all queue. */
+  /** While true, waiting takes no time, so that callers queue at the same instant. */
   stands = false;
   readonly now = (): number => this.ms;
   readonly pause = (ms: number, signal?: AbortSignal): Promise<void> => {
@@ -133,7 +133,7 @@ export const order = (input: Partial<Record<keyof RunSpec, unknown>> = {}): Orde
   spec: spec(input),
 });
 
-/** An offer that fits `spec()`, but for what a test changes. */
+/** An offer that fits `spec()`, with a test's changes. */
 export const offerRow = (changes: Record<string, unknown> = {}): Record<string, unknown> => ({
   id: 501,
   ask_contract_id: 501,
@@ -157,7 +157,7 @@ export const offerRow = (changes: Record<string, unknown> = {}): Record<string, 
   ...changes,
 });
 
-/** A machine that runs, but for what a test changes. */
+/** A running machine, with a test's changes. */
 export const machineRow = (changes: Record<string, unknown> = {}): Record<string, unknown> => ({
   id: 9001,
   label: NAME,

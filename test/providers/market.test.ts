@@ -34,7 +34,7 @@ async function codeOf(promise: Promise<unknown>): Promise<string> {
   return thrown instanceof SvcError ? thrown.code : String(thrown);
 }
 
-/** Nothing to be rented now: machines with so many each, all of them rented. */
+/** The market knows these GPU names; its machines have `counts` GPUs each, and all of them are rented. */
 function theMarketHas(gpu_names: string[], counts: number[]): void {
   stub.routes["GET /api/v0/gpu_names/unique/"] = () => ({ json: { success: true, gpu_names } });
   const rented = counts.map((num_gpus) => offerRow({ num_gpus, rentable: false }));

@@ -89,7 +89,7 @@ export class Runtime {
     return { out, endpoint: line === undefined ? null : (JSON.parse(line) as Said["endpoint"]) };
   }
 
-  /** Logs in as svc would, with nothing but what the cell printed. */
+  /** Logs in as svc would, with only the data that the cell printed. */
   ssh(
     to: NonNullable<Said["endpoint"]>,
     command: string,
@@ -123,7 +123,7 @@ export class Runtime {
       try {
         if (pid > 1) process.kill(pid);
       } catch {
-        // It ended by itself.
+        // The process ended by itself.
       }
     }
     const end = performance.now() + DEADLINE_MS;

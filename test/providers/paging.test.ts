@@ -36,7 +36,7 @@ const page = (rows: unknown, more: object = {}, headers: Record<string, string> 
 const from = (at: number, names = NAMES): string[] => names.slice(at, at + SIZE);
 const refusal = new SvcError("provider_error", { provider: "podhost", why: "422" });
 
-/** Each answers a page of three, from where the query says, and tells of the next one in a form of its own. */
+/** Each form answers with a page of three from the requested position, and names the next page in its own way. */
 const FORMS: Record<string, Answer> = {
   "a cursor in an object beside the list": ({ cursor = "0" }) => {
     const next = Number(cursor) + SIZE;
@@ -182,7 +182,7 @@ test("a refused or ignored parameter is followed by the next likely one, and the
 });
 
 describe("a list that changes while its pages are read", () => {
-  /** A stranger on page one ends after that page was read: everything after it moves forward by one. */
+  /** A stranger's machine on page one ends after that page was read: every later machine moves forward by one. */
   const shrinking =
     (total: boolean, times: number): Answer =>
     ({ cursor = "0" }, call) => {

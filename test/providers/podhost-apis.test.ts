@@ -25,7 +25,7 @@ const limited = (headers: Record<string, string> = { "retry-after": "2" }): Answ
   json: { errors: [{ message: "Too many requests" }] },
 });
 
-/** GraphQL as given; REST has these pods, and makes and ends them. */
+/** GraphQL answers as given; REST has these pods, and can make and end them. */
 const both = (graphql: (asked: Asked, nth: number) => Answer, pods: unknown[] = [restPod()]) => {
   let nth = 0;
   return (asked: Asked): Answer => {

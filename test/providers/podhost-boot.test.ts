@@ -1,4 +1,4 @@
-// Pods that cannot come up: what the provider says of them ends the wait, in its words.
+// Pods that cannot come up: the provider's message ends the wait, and the error quotes it.
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -21,7 +21,7 @@ import {
 const LOGS = `/v2/pods/${HANDLE.id}/logs`;
 const pulling = pod({ runtime: null });
 
-/** Looks every 5 s of the provider's time, until the pod is more than starting or so many seconds have passed. */
+/** Polls every 5 s of the provider's time, until the pod is no longer starting or so many seconds have passed. */
 async function lookFor(stub: Stub, seconds: number): Promise<{ status: MachineStatus; after: number }> {
   for (let after = 0; ; after += 5) {
     const status = await stub.provider.inspect(HANDLE, never);

@@ -1,4 +1,4 @@
-// podhost: a catalogue of 10,000 kinds of GPUs, in pages, with prices of which many are none.
+// podhost: a catalogue of 10,000 kinds of GPUs, in pages; many of its prices are not numbers.
 
 import { describe, expect, test } from "vitest";
 import { affordable } from "../../src/steps/provision.ts";
@@ -40,7 +40,7 @@ describe("A catalogue in pages of 100, most of whose prices are malformed,", () 
     const stub = await withPrice("0.69", KINDS);
     const offers = await stub.provider.listOffers(spec, never);
     expect(offers.map(({ priceMicro }) => priceMicro)).toEqual([690_000]);
-    // Its names are read once and its prices once.
+    // svc reads its names once and its prices once.
     expect(stub.asked.length).toBeLessThanOrEqual((2 * KINDS) / PAGE);
   });
 

@@ -1,4 +1,4 @@
-// podhost: what is offered, what a create call says and holds, and what each of its answers means.
+// podhost: its offers, the content of a create call, and the meaning of each answer.
 
 import { execFile, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, watch, writeFileSync } from "node:fs";
@@ -62,7 +62,7 @@ describe("offers", () => {
       [4_780_000, "NVIDIA H100 PCIe", "SECURE"],
       [5_980_000, SXM, "SECURE"],
     ]);
-    // The catalogue's names come first: of those of the table it lacks one.
+    // The names come from the catalogue, which lacks one of our table's names.
     expect(stub.asked.slice(1).map(({ body }) => body.variables)).toEqual(
       [SXM, "NVIDIA H100 PCIe"].map((id) => ({
         filter: { id },
@@ -438,11 +438,11 @@ describe("ending itself", () => {
   });
 });
 
-/** The pid of the guard of this machine; 0 while none has said it. */
+/** The pid of this machine's guard; 0 until it has reported one. */
 const guardOf = (name: string): number =>
   existsSync(join(guardDir(name), "pid")) ? Number(readFileSync(join(guardDir(name), "pid"), "utf8")) : 0;
 
-// The guard's folder needs root; an image with a start of its own takes another way.
+// The guard's folder needs root; an image with its own start command takes another way.
 test("the start command runs the guard, then sshd with the key, and stays", { tags: "needs/root" }, async (ctx) => {
   if (existsSync("/start.sh")) ctx.skip("this computer has a /start.sh of its own");
   const name = `svc-test-${process.pid}`;
@@ -450,7 +450,7 @@ test("the start command runs the guard, then sshd with the key, and stays", { ta
   const stub = await podhostStub(() => data({ podFindAndDeployOnDemand: pod() }));
   await stub.provider.create(OFFER, { ...orderOf(), name });
   const args: string = stub.asked[0]?.body.variables.input.dockerArgs;
-  // In sshd's place something that tells how it was called; the real one would want port 22 of this computer.
+  // A script replaces sshd and reports its arguments; the real sshd would need port 22 of this computer.
   for (const program of ["sshd", "ssh-keygen"]) {
     const said =
       program === "sshd"
@@ -469,7 +469,7 @@ test("the start command runs the guard, then sshd with the key, and stays", { ta
   });
   onTestFinished(async () => {
     process.kill(-child.pid!, "SIGKILL");
-    // It is in a session of its own, and may be starting yet.
+    // The guard runs in a separate session and may still be starting.
     await vi.waitFor(() => expect(guardOf(name)).toBeGreaterThan(1), { timeout: DEADLINE_MS });
     process.kill(guardOf(name), "SIGKILL");
     rmSync(guardDir(name), { recursive: true, force: true });

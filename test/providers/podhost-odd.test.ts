@@ -1,4 +1,4 @@
-// podhost: a machine that bears no usable id, and a control plane that has no key, or not the same any more.
+// podhost: a machine without a usable id, and a control plane without a key or with a changed one.
 
 import { describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

@@ -20,7 +20,7 @@ const REST = { api: "rest" };
 const OFFER = { id: "offer", priceMicro: 1, extra: { gpuTypeId: "NVIDIA L4", gpuCount: "1", cloud: "SECURE" } };
 const strangers = ["s1", "s2", "s3"].map((id) => restPod({ id, name: `stranger-${id}` }));
 
-/** Three a page, as the cursor says; the answer to the create call never comes. */
+/** Lists have pages of three, selected by the cursor; the answer to the create call never comes. */
 function pages(): (asked: Asked) => Answer {
   const pods = [...strangers];
   return ({ method, path, query, body }) => {

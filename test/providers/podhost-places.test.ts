@@ -1,4 +1,5 @@
-// podhost: a region that there is not. It reads like one that has nothing just now, and would be asked again for many minutes.
+// podhost: a region that does not exist. Its answer looks like a region without stock, so svc would retry it for many
+// minutes.
 
 import { describe, expect, test } from "vitest";
 import { data, errors, never, podhostStub, specOf, thrownBy, type Answer } from "./podhost-stub.ts";

@@ -1,4 +1,4 @@
-// A pod host that answers what a test tells it to, over real HTTP. It knows no rules of its own.
+// A pod host that gives the answers that a test sets, over real HTTP. It has no rules of its own.
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -25,7 +25,7 @@ export interface Answer {
   headers?: Record<string, string>;
   json?: unknown;
   raw?: string | Buffer;
-  /** The connection is cut in place of an answer. */
+  /** Cuts the connection instead of answering. */
   cut?: boolean;
 }
 export type Script = (asked: Asked) => Answer | Promise<Answer>;
@@ -112,7 +112,7 @@ export const errors = (...messages: string[]): Answer => ({
   json: { errors: messages.map((message) => ({ message })), data: null },
 });
 
-/** A pod as GraphQL tells it: running, with a way in. */
+/** A running pod with an endpoint, in the form of GraphQL. */
 export const pod = (change: Record<string, unknown> = {}): Record<string, unknown> => ({
   id: "q7r2vd0kx1",
   name: "svc-abc-job1-n0-1",
@@ -163,7 +163,7 @@ export const HANDLE: MachineHandle = {
   priceMicro: 2_990_000,
   extra: { createdAt: "2026-06-01T11:00:00Z" },
 };
-/** Lists these pods, and knows no other by its id. */
+/** Lists these pods, and finds no other by its id. */
 export const listing =
   (...pods: unknown[]) =>
   ({ root }: { root: string }): Answer =>

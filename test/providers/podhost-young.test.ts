@@ -1,4 +1,4 @@
-// podhost: a pod that is young may be missing from answers for some seconds.
+// podhost: a new pod may be missing from answers for some seconds.
 
 import { expect, test } from "vitest";
 import { data, errors, HANDLE, listing, never, pod, podhostStub } from "./podhost-stub.ts";

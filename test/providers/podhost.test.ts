@@ -1,4 +1,4 @@
-// podhost: looking, ending, listing; and what each odd answer is taken for.
+// podhost: polling, ending, listing; and the meaning of each unusual answer.
 
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";

@@ -1,4 +1,4 @@
-// A proxy that the environment names: a real one, which makes tunnels, before a real TLS server.
+// A proxy from the environment: a real one, which makes tunnels, before a real TLS server.
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -46,7 +46,7 @@ describe("A call over https", { tags: "needs/openssl" }, () => {
     [seen, tunnels] = ["", []];
   });
 
-  /** Makes tunnels to `target`, whatever host they are asked for. */
+  /** Makes tunnels to `target`, whatever host is requested. */
   async function proxy(target: number, refuse = false): Promise<string> {
     const server = createServer((request, response) => {
       seen += `${request.method} ${request.url} ${JSON.stringify(request.headers)}`;
@@ -77,7 +77,7 @@ describe("A call over https", { tags: "needs/openssl" }, () => {
       response.end(JSON.stringify({ key: request.headers.authorization })),
     );
     const answer = await call(client("https://api.example.test", { HTTPS_PROXY: await proxy(port) }));
-    // The answer repeats the key, which is taken out of it.
+    // The answer repeats the key, and svc masks it.
     expect(answer.status).toBe(200);
     expect(tunnels).toEqual(["api.example.test:443"]);
     expect(seen).not.toContain(KEY);

@@ -1,4 +1,4 @@
-// Calls that only read: an unexpected answer of a provider is quoted in its own words.
+// Calls that only read: the error quotes the provider's unexpected answer.
 
 import { afterEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
@@ -16,7 +16,7 @@ const wordsOf = async (act: Promise<unknown>): Promise<string> => {
   return thrown instanceof SvcError ? thrown.message : String(thrown);
 };
 
-/** Forms in which words come, each with a status. */
+/** The forms of such messages, each with a status. */
 const FORMS: [string, { status: number; json?: unknown; text?: string }][] = [
   ["400 with a message", { status: 400, json: { message: WORDS } }],
   ["403 with a detail", { status: 403, json: { detail: WORDS } }],

@@ -12,14 +12,14 @@ const NOT_ANY_MORE = "does not show it any more";
 
 interface Case {
   rule: string;
-  /** How old the machine is at the first look that misses it; null where nothing says when it was made. */
+  /** Age of the machine at the first poll that misses it; null if unknown. */
   ageMs: number | null;
   seen?:
     | "by this process"
     | "by another process, which left its address"
     | "by another process, which left its SSH endpoint";
   ending?: boolean;
-  /** How long looks have missed it in a row. */
+  /** For how long consecutive polls have missed it. */
   missedMs?: number;
   doubt: string | null;
 }

@@ -1,4 +1,4 @@
-// The setting `ssh_user` of the providers that say nothing of who may log in.
+// The setting `ssh_user`, for providers that do not say which user may log in.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { machineRow, NAME, page, spec, Stub } from "./market-stub.ts";
@@ -8,7 +8,7 @@ const NO_NAME = "-oProxyCommand=x";
 const CASES = [
   ["trainer", "trainer"],
   [" ", "root"],
-  // Set after the order: the machine must still be looked at.
+  // The setting was changed after the order: svc must still be able to poll the machine.
   [NO_NAME, "root"],
 ] as const;
 

@@ -34,7 +34,7 @@ describe("market: of two instances with one label", () => {
     const provider = stub.provider();
     const [first] = await provider.listOwned(PREFIX, never);
     expect(first?.id).toBe(id);
-    // The state of the other one does not decide about it.
+    // The state of the other machine does not affect this one's.
     if (first && rows.length > 1) expect((await provider.inspect(first, never)).phase).not.toBe("broken");
   });
 });

@@ -128,7 +128,7 @@ describe("market", () => {
   const vanish = (): void => {
     stub.routes[LIST] = () => page([]);
     stub.routes[GET] = () => ({ json: { instances: null } });
-    // Longer than a listing counts.
+    // Longer than a listing is reused.
     stub.clock.ms += 5_000;
   };
 

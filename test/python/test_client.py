@@ -31,7 +31,7 @@ from svc._errors import from_problem
 
 
 def asking():
-    """A call that needs a control plane, and starts one where none runs."""
+    """A call that needs a control plane, and starts one if none runs."""
     from svc import _client
 
     return _client.call("GET", "/jobs")["jobs"]
@@ -160,7 +160,7 @@ class Calls(WithHome):
         self.assertEqual(job.note, svc.Note("sink_copying", "Uploading"))
 
     def shown(self, **env):
-        """The terminal's output during a wait, with a run that moves through its steps."""
+        """The terminal's output during a wait for a run that passes through its steps."""
         self.server.put("a", "installing", price_per_hour_usd=2.5)
         step = {"step": "install", "attempt": 1, "status": "running", "error": None, "detail": {"doing": "Collecting \x1b[2Jnumpy"}}
         self.server.answers["GET", "/jobs/a/timeline"] = (200, {"steps": [step], "transitions": []})
@@ -178,7 +178,7 @@ class Calls(WithHome):
             try:
                 while part := os.read(ours, 4096):
                     seen += part
-            except OSError:  # the other side has closed it
+            except OSError:  # the other side has closed the connection
                 pass
 
         reader = threading.Thread(target=read)
@@ -464,7 +464,7 @@ class Discovery(WithHome):
         killed.kill()
         killed.communicate()
         self.assertFalse((self.home / "ended").exists())
-        # A later process uses the same one.
+        # A later process uses the same control plane.
         late = self.child("print(len(svc.jobs()))", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(late.communicate(timeout=60), ("3\n", ""))
         self.assertFalse((self.home / "ended").exists())
@@ -516,7 +516,7 @@ class Discovery(WithHome):
         child = self.child(
             'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
             'job = svc.run({"entrypoint": "a.py"})\n'
-            # Said within the watching, once: a Ctrl-C before it would end the script alone.
+            # Printed once, within the watching: an earlier Ctrl-C would end only the script.
             'def driven(id, look=svc._client.driven, said=[]): said or said.append(print("up", flush=True)); return look(id)\n'
             'svc._client.driven = driven\n'
             'try: svc.wait(job.id)\n'

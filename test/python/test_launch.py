@@ -33,7 +33,7 @@ class RayEnd(unittest.TestCase):
                 wires.append(wire)
             _launch_ray.tell_the_end(door, 2)
             self.assertEqual([wire.recv(16) for wire in wires], [b"", b"", b"end", b"end"])
-            # No other node connects: the wait is short.
+            # No other node connects, so the wait is short.
             _launch_ray.tell_the_end(door, 2)
 
 
@@ -53,7 +53,7 @@ class Preflight(unittest.TestCase):
                 self.addCleanup(each.close)
                 each.setblocking(False)
                 each.connect_ex(door.getsockname())
-            # Its queue is full: nothing comes back, as from a machine that is cut off.
+            # Its queue is full, so no answer comes, as from a machine without a connection.
             self.assertIn(", which DOES NOT ANSWER (timed out): without a network between the nodes", _launch.reached("127.0.0.1"))
 
     def test_it_is_printed_before_the_script_starts(self):

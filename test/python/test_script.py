@@ -1,4 +1,4 @@
-"""The in-script half: run as real processes whose output is read as the control plane reads it."""
+"""The part of the package for scripts, in real processes whose output the test reads as the control plane does."""
 
 import ast
 import json
@@ -40,7 +40,8 @@ def strict(text):
 
 
 def records(output):
-    """The records and the remaining text, parsed as the reader does: mark anywhere in a line, to the line's end."""
+    """The records and the remaining text, parsed like the reader: a record goes from a mark anywhere in a line to
+    the line's end."""
     found, text = [], b""
     for line in output.splitlines(keepends=True):
         at = line.find(HEAD)

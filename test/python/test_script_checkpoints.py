@@ -1,4 +1,4 @@
-"""Checkpoints: what counts as one, and what is there when a script dies in the middle. Run as real processes."""
+"""Checkpoints: what counts as one, and what remains when a script dies while it saves. Runs as real processes."""
 
 import io
 import itertools
@@ -129,7 +129,7 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(text, b"refused\n" * 2)
 
     def killed_at(self, what, before, name="last.pt"):
-        """A script that saves over what was there, and is killed by itself where `what` is called."""
+        """Runs a script that overwrites an existing checkpoint, and kills itself when it calls `what`."""
         code = """
 import os, signal, sys, svc
 {before}

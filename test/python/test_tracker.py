@@ -1,4 +1,5 @@
-"""svc.log and the tracker: real processes, with a library in the tracker's place that does what a test tells it to."""
+"""svc.log and the tracker: real processes, with a replacement of the tracker's library whose behaviour the test
+sets."""
 
 import contextlib
 import http.server
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from test_script import PACKAGE, records, run_script
 
-# As much of the tracker's library as is used. It writes down what it is called with.
+# The part of the tracker's library that svc uses. It records its calls.
 LIBRARY = '''
 import json, os, sys, time
 _how = os.environ.get("FAKE_TRACKER", "")

@@ -1,5 +1,5 @@
-// One run on a simulated rented machine: ordered, reached over SSH, run on, released. Every other provider and every fault:
-// test/rented, test/conformance and `npm run matrix`.
+// One run on a simulated rented machine: svc orders it, connects over SSH, runs the script, and releases it. For the
+// other providers and all faults see test/rented, test/conformance and `npm run matrix`.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 

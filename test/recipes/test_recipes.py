@@ -42,13 +42,13 @@ def environment(folder):
 
 
 def read(line):
-    """The record in a line, or None. (A bad one raises.)"""
+    """The record in a line, or None. Raises for a malformed record."""
     at = line.find(HEAD)
     return None if at < 0 else json.loads(line[at + len(HEAD) :])
 
 
 def family(pid):
-    """A process and all below it. The launcher of PyTorch and Ray start theirs in sessions of their own."""
+    """A process and its descendants. The launchers of PyTorch and Ray start their children in separate sessions."""
     children = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -86,7 +86,7 @@ class Run:
                 pass
 
     def read(self, until=lambda record: False):
-        """Lines until a record is the one, or to the end."""
+        """Reads lines until `until` accepts a record, or to the end."""
         for line in self.process.stdout:
             record = read(line)
             self.lines.append(line)
@@ -128,7 +128,7 @@ def recipe(name, ranks=None, epoch_of=lambda step: step):
             losses = [record["m"]["loss"] for record in first.of("m") if "loss" in record["m"]]
             self.assertLess(min(losses[1:]), losses[0])
 
-            # It may have saved one more that it had no time to announce.
+            # It may have saved one more checkpoint without time to announce it.
             second = Run(name, folder, saved + 4, ranks)
             try:
                 self.assertEqual(second.end(), 0, second.said)

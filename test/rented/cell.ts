@@ -1,5 +1,5 @@
-// One cell of the fault matrix: one provider, one fault, one boundary at which the control plane is killed or none; and what must
-// hold when it is over.
+// One cell of the fault matrix: one provider, one fault, and at most one boundary at which the control plane is killed;
+// and the checks at its end.
 
 import { FACTOR, World, type Ending, type ProviderCase } from "./world.ts";
 import type { FaultName, LedgerLine } from "../sim/providers/parts.ts";
@@ -11,10 +11,10 @@ export interface Cell {
   fault: FaultName | "none";
   /** A second fault, committed together with the first one. */
   also?: FaultName;
-  /** Null: the control plane lives. */
+  /** Null: the control plane is not killed. */
   kill: KillPoint | null;
   seed: number;
-  /** How many runs there are at once in this cell's world; one where it is not said. */
+  /** Number of simultaneous runs in this cell's world; one by default. */
   runs?: number;
   /** Nodes of each run; one by default. */
   nodes?: number;
@@ -24,25 +24,25 @@ export interface Outcome {
   cell: Cell;
   /** The job's result: `succeeded`, or the code of its error. */
   came: string;
-  /** Everything that does not hold; empty where the cell is as it should be. */
+  /** The failed checks; empty if the cell is right. */
   wrong: string[];
-  /** Whether the boundary to be killed at was passed at all. */
+  /** Whether the control plane reached the boundary at which it is killed. */
   killed: boolean;
   lives: number;
   seconds: number;
-  /** Kept where something is wrong. */
+  /** The folder of the world, which is kept if a check failed. */
   dir: string | null;
 }
 
 const FOREIGN = "somebody-elses-0";
-/** The provider's time from a price that is too high until the release of the machine with it. */
+/** The provider's time from a price above the cap until the machine is released for it. */
 const TOO_DEAR_MS = 6 * 60_000;
 const WHEN_ANY = ["start", "machine.intended", "sim.made", "machine.held", "log", "machine.releasing"] as const;
 
 export const nameOf = ({ provider, fault, also, kill, runs = 1, nodes = 1 }: Cell): string =>
   `${provider} ${also === undefined ? fault : `${fault}+${also}`} ${kill ?? "lives"}${runs > 1 ? ` x${runs}` : ""}${nodes > 1 ? ` of ${nodes} nodes` : ""}`;
 
-/** How many runs there were in the worlds of some cells. */
+/** The number of runs in the worlds of some cells. */
 export const runsOf = (outcomes: readonly Pick<Outcome, "cell">[]): number =>
   outcomes.reduce((sum, { cell }) => sum + (cell.runs ?? 1), 0);
 
@@ -68,7 +68,7 @@ export async function runCell(cell: Cell): Promise<Outcome> {
     both.forEach((name, nth) => commitWhenDue(world, name, seed + nth));
     const ending = await world.live(kill);
     came = [...new Set(ending.records.map(({ error, status }) => error?.code ?? status))].join(" and ");
-    // One of several may meet the fault, and the others nothing of it.
+    // With several runs, one of them may meet the fault and the others not.
     const ends = [...endsOfAll(provider, both), ...(runs > 1 ? ["succeeded"] : [])];
     if (nodes > 1 && ends.includes("no_offer")) ends.push("gang_incomplete");
     wrong.push(...verdict(world, ending, ends));
@@ -100,7 +100,7 @@ function commitWhenDue(world: World, fault: Cell["fault"], seed: number): void {
   else world.once(at, commit);
 }
 
-/** The actions of a notebook's owner, because there is no provider to ask. */
+/** Acts as the owner of a notebook: a notebook has no API that could commit the fault. */
 function ownerActs(world: World, fault: Cell["fault"], measure: number): void {
   const later = (ms: number, act: () => void): void => void setTimeout(act, ms).unref();
   if (fault === "hang") later(measure / FACTOR, () => world.faults.clear("hang"));
@@ -113,7 +113,7 @@ export function addForeign({ sim }: World): void {
   else if ("pods" in sim) (sim.pods as { foreign(name: string): void }).foreign(FOREIGN);
 }
 
-/** All that does not hold of a world that is over. */
+/** All failed checks of a world that has ended. */
 export function verdict(world: World, ending: Ending, ends: readonly string[]): string[] {
   const wrong: string[] = [];
   const { ledger } = world;
@@ -145,8 +145,8 @@ function tooDear(line: LedgerLine, { records }: Ending): boolean {
 }
 
 /**
- * Each line once and in order from the first; all `total` of them if that is given. Bytes that a dead control plane had
- * not committed were lost with a machine that vanished meanwhile: then the last line may be partial.
+ * Expects each line once and in order from the first, and all `total` lines if that is given. Bytes that a dead control
+ * plane had not committed were lost with a machine that vanished meanwhile: then the last line may be partial.
  */
 function linesOf(
   log: string,

@@ -1,4 +1,4 @@
-// The cells of a drawing of the fault matrix.
+// The cells that a seed draws from the fault matrix.
 
 import { expect, test } from "vitest";
 import { nameOf, runsOf } from "./cell.ts";

@@ -14,11 +14,14 @@ export interface Choice {
   kill?: string | undefined;
 }
 
-/** Boundaries of the quick run, which has them only without a fault. */
+/** The boundaries of the quick run, which uses them only without a fault. */
 const MAIN: readonly KillPoint[] = ["sim.made", "await_ssh.started", "sync.started", "log", "machine.releasing"];
-/** Number of boundaries for one fault on one provider in the usual run, in addition to none. */
+/** Boundaries per fault and provider in the usual run, in addition to the cell without one. */
 const DRAWN = 2;
-/** Behind the second API of a provider are the same machines: only the faults of calls are met there, unless one is asked for. */
+/**
+ * Both APIs of a provider lead to the same machines, so its second one only meets the faults of calls, unless another
+ * fault is requested.
+ */
 const SECOND_API = /_create$|^listing|^delete_|^hang$|^rate_|^html|^cut|^json/;
 
 export function chooseCells(choice: Choice): Cell[] {
@@ -37,16 +40,16 @@ export function chooseCells(choice: Choice): Cell[] {
 
 /** Providers whose runs may have several nodes. */
 const GANGS: readonly ProviderCase[] = ["podhost", "podhost-rest", "cloudvm"];
-/** Nodes of each run there; drawn cells take one of these. */
+/** The possible numbers of nodes of each run there; drawn cells take one of these. */
 const NODES = [1, 1, 2, 3] as const;
 export const nodesIn = (provider: ProviderCase, asked: number): number => (GANGS.includes(provider) ? asked : 1);
 
-/** A notebook is one machine: several runs on it would meet each other more than the fault. */
+/** A notebook is one machine: several runs on it would disturb each other more than the fault does. */
 export const runsIn = (provider: ProviderCase, asked: number): number => (provider === "notebook" ? 1 : asked);
 
 /**
- * Cells of the whole, as the seed shuffles them, until they have `count` runs, with `each` machines in one world; with `pairs` each has a
- * second fault. Some runs have several nodes, where their provider can.
+ * Cells of the whole matrix, shuffled by the seed, until they have `count` runs, with `each` machines in one world;
+ * with `pairs`, each cell has a second fault. Some runs have several nodes, if their provider supports that.
  */
 export function drawCells(choice: Choice, count: number, pairs: boolean, each = 1): Cell[] {
   const whole = chooseCells({ ...choice, kind: "every" }).filter(({ fault }) => !pairs || fault !== "none");
@@ -58,7 +61,8 @@ export function drawCells(choice: Choice, count: number, pairs: boolean, each = 
     if (one && other) [whole[i], whole[j]] = [other, one];
   }
   if (whole.length === 0) return [];
-  // More than there are: from the first one on again, with other instants and other second faults.
+  // If `count` exceeds the matrix, its cells are used again from the first one on, with other instants and other second
+  // faults.
   const drawn: Cell[] = [];
   for (let n = 0, left = count; left > 0; n++) {
     const { provider, fault, kill } = whole[n % whole.length] as Cell; // not empty

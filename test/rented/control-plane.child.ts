@@ -6,7 +6,7 @@ import { SubmitBody } from "../../src/schemas/spec.ts";
 import { fasterClock } from "./faster-clock.ts";
 import { ENDED, type Told, type WorldOrder } from "./words.ts";
 
-// Written by the world that started this process.
+// The world that started this process wrote these instructions.
 const order = JSON.parse(process.env["SVC_WORLD"] ?? "{}") as WorldOrder;
 const tell = (told: Told): void => void process.send?.(told);
 

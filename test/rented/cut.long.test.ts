@@ -1,5 +1,5 @@
-// The network to a machine goes dead, in this computer's own time, while its run prints numbered lines: for a short
-// while, and longer than any keepalive. The run's output waits on the machine meanwhile.
+// The network to a machine fails, in this computer's own time, while its run prints numbered lines: for a short time,
+// and for longer than any keepalive. The run's output waits on the machine meanwhile.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 

@@ -1,4 +1,4 @@
-// Data of a run on rented machines: every node has it, also when the control plane died while it was sent.
+// Data of a run on rented machines: every node has it, even if the control plane died during the transfer.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 

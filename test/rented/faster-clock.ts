@@ -1,5 +1,5 @@
-// Time that runs faster, for a control plane and its simulated provider alike, from one common beginning: a later life of the
-// control plane finds the clock where the earlier one would have it by now.
+// Time that runs faster, for a control plane and its simulated provider alike, from one common start: a restarted
+// control plane finds the clock where it would be by now.
 
 import { systemClock, type Clock } from "../../src/domain/clock.ts";
 

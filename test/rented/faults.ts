@@ -7,19 +7,21 @@ import type { ProviderCase } from "./world.ts";
 const SECOND = 1_000;
 const MINUTE = 60_000;
 
-/** `start`: before anything was asked for. Else at that boundary. `any`: drawn by the cell's seed. */
+/**
+ * `start`: before the first request. A boundary: when it is reached. `any`: at a boundary that the cell's seed draws.
+ */
 export type When = "start" | "sim.made" | "log" | "any";
 
 export interface FaultCase {
   when: When;
   measure?: number;
-  /** Codes of the error that the job may end with; `succeeded` where it may do so. */
+  /** Error codes with which the job may end; `succeeded` if it may succeed. */
   ends: readonly string[];
   /** Minimum duration of the run, in seconds of this computer. */
   seconds?: number;
   /** Further fields of the run's spec. */
   spec?: Record<string, unknown>;
-  /** Nothing to be asked for or to be refused: the notebook has no API. */
+  /** The providers that can have this fault; the notebook has no API that could refuse a request. */
   only?: readonly ProviderCase[];
 }
 
@@ -73,7 +75,7 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   gpu_other: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
   key_refused_first: { when: "start", measure: 40 * SECOND, ends: FINE, only: OWNED },
   key_refused: { when: "start", ends: ["machine_unfit"] },
-  // A connection that stands is not asked again who it is: only a control plane that comes back finds out.
+  // An open connection does not check the host key again: only a restarted control plane finds out.
   host_key_changes: { when: "log", measure: SECOND, ends: ["succeeded", "host_key_changed"], seconds: 3 },
   vanishes: { when: "log", measure: SECOND, ends: LOST, seconds: 8 },
   preempted: { when: "log", measure: SECOND, ends: [...LOST, "machine_preempted"], seconds: 8 },

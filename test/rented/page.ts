@@ -1,4 +1,4 @@
-// The matrix as a table for people.
+// Prints the matrix as a table for people.
 
 import { runsOf, type Outcome } from "./cell.ts";
 import { FAULT_CASES } from "./faults.ts";
@@ -7,7 +7,7 @@ import { FACTOR, PROVIDERS } from "./world.ts";
 
 const faultsOf = (outcomes: readonly Outcome[]): string[] => [...new Set(outcomes.map(({ cell }) => cell.fault))];
 
-/** The results of some cells: how many of how many were right, and how they ended. */
+/** The results of some cells: how many were right, and how they ended. */
 function summary(outcomes: readonly Outcome[]): string {
   if (outcomes.length === 0) return "";
   const wrong = outcomes.filter((outcome) => outcome.wrong.length > 0).length;
@@ -50,7 +50,7 @@ function pairTable(pairs: readonly Outcome[]): string {
 }
 
 /**
- * @param drawn how many cells there would have been without a time limit.
+ * @param drawn the number of cells without a time limit.
  * @param flags of the command, as far as they say which cells.
  */
 export function matrixPage(all: readonly Outcome[], drawn: number, flags: string): string {

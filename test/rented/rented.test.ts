@@ -1,5 +1,5 @@
-// Rented machines from end to end: a control plane in a process of its own, a simulated provider, machines that boot. The whole
-// matrix of faults is `npm run matrix`; here is what must hold after every change.
+// Rented machines from end to end: a control plane in a process of its own, a simulated provider, machines that boot.
+// `npm run matrix` runs the whole matrix of faults; these tests run after every change.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 
@@ -13,7 +13,7 @@ import { MAIN } from "../program.ts";
 import { addForeign, runCell, verdict, type Cell } from "./cell.ts";
 import { FACTOR, PROVIDERS, World, type WorldOptions } from "./world.ts";
 
-/** A world of its own, closed whatever happens. */
+/** A separate world, which is closed in any case. */
 async function within<T>(options: WorldOptions, act: (world: World) => Promise<T>): Promise<T> {
   const world = await World.start(options);
   try {
@@ -86,7 +86,7 @@ describe.concurrent("a rented machine", () => {
     await within({ provider: "podhost", seconds: 12, lines: 100 }, async (world) => {
       const over = world.live();
       await world.passed("log");
-      // Not awaited in one call: the machine's network passes through this process.
+      // The child runs without a blocking call, because the machine's network passes through this process.
       const shell = spawn(process.execPath, [MAIN, "ssh", "last"], { env: { ...process.env, SVC_HOME: world.home } });
       const told = gathered(shell);
       shell.stdin.end("pwd; ls\n");
@@ -101,7 +101,7 @@ describe.concurrent("a rented machine", () => {
     await within({ provider: "podhost" }, async (world) => {
       const script = `import time\nprint("line 1\\nlast words\\x1esvc1:", end="", flush=True)\ntime.sleep(600)\n`;
       writeFileSync(join(world.dir, "project", "train.py"), script);
-      // The launcher has words of its own, which come first.
+      // The launcher prints its own lines first.
       const logs = join(world.home, "logs");
       const isSeen = (): boolean =>
         existsSync(logs) &&
@@ -132,7 +132,7 @@ describe.concurrent("a rented machine", () => {
       world.begin("log");
       await world.passed("life.ended");
       expect(world.ledger.alive()).toHaveLength(1);
-      // As if the first five minutes, in which nothing has to come, were over.
+      // Simulates the end of the first five minutes, in which no contact is required.
       await world.onMachine("cd /var/lib/svc/*/ && read -r up rest </proc/uptime && echo $((${up%%.*} + 5)) >keep");
       await eventually(() => world.ledger.alive().length === 0);
       expect(world.ledger.all().map(({ endedBy }) => endedBy)).toEqual(["self"]);

@@ -11,7 +11,7 @@ export interface WorldOrder {
   startMs: number;
   factor: number;
   jobs: Record<string, unknown>[];
-  /** The boundary at which this life ends; null where none is wanted. */
+  /** The boundary at which this control plane dies; null for none. */
   kill: string | null;
 }
 
@@ -26,7 +26,7 @@ export const KILL_POINTS = [
   "job.created",
   "provision.started",
   "machine.intended",
-  "sim.made", // the machine exists; the answer has not been written down
+  "sim.made", // the machine exists; the answer is not recorded yet
   "machine.held",
   "provision.succeeded",
   "await_ssh.started",

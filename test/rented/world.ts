@@ -1,5 +1,5 @@
-// A world to rent machines in: a simulated provider with machines that boot, and a control plane in a process of its own, both
-// in one time that runs faster. It can be killed at a boundary, and is started again.
+// A world with machines to rent: a simulated provider with machines that boot, and a control plane in a separate
+// process, both with the same faster clock. The control plane can be killed at a boundary and started again.
 
 import { fork, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -20,16 +20,16 @@ import { PodhostSim } from "../sim/providers/podhost.ts";
 import { scaledClock } from "../sim/providers/clock.ts";
 import type { KillPoint, Told, WorldOrder } from "./words.ts";
 
-/** `podhost-rest` is the same provider where only its second API is served. */
+/** `podhost-rest` is the same provider if it serves only its second API. */
 export const PROVIDERS = ["podhost", "podhost-rest", "market", "cloudvm", "notebook"] as const;
 export type ProviderCase = (typeof PROVIDERS)[number];
 
-/** Seconds of the control plane and the provider in one of this computer. */
+/** Seconds of the control plane and the provider in one second of this computer. */
 export const FACTOR = 30;
 const DISK_MB_MAX = 256;
 const API_KEY = "sim-key-0123456789";
 const CHILD = join(import.meta.dirname, "control-plane.child.ts");
-/** Each life compiles the same sources; a cell costs a quarter less where it need not. */
+/** Each start compiles the same sources; with this cache a cell takes a quarter less time. */
 const COMPILED = join(import.meta.dirname, "../../node_modules/.cache/compiled");
 
 /** Prints numbered lines and saves one checkpoint half way. */
@@ -55,7 +55,7 @@ const SPECS: Record<ProviderCase, Record<string, unknown>> = {
 
 export interface WorldOptions {
   provider: ProviderCase;
-  /** The run's output: how many lines over how many seconds of this computer. */
+  /** The run's output: the number of lines, and the seconds of this computer that they take. */
   lines?: number;
   seconds?: number;
   spec?: Record<string, unknown>;
@@ -68,7 +68,7 @@ export interface WorldOptions {
   factor?: number;
 }
 
-/** How it all ended. */
+/** The results at the end of the world. */
 export interface Ending {
   records: JobRecord[];
   logs: string[];
@@ -146,7 +146,7 @@ export class World {
     const clock = scaledClock(options.factor ?? FACTOR, startMs);
     const parts: SimParts = { fleet, ledger, faults, clock, apiKey: API_KEY };
     const sim = await simulator(options.provider, parts, publicKeyLine);
-    // Lists have pages of one machine: foreign ones come first, and ours on a later page.
+    // Lists have pages of one machine: foreign machines come first, and ours on a later page.
     if (sim.pageSize !== undefined) sim.pageSize = 1;
     const others = new Map<ProviderCase, { sim: ProviderSim; faults: Faults }>();
     for (const name of options.others ?? []) {
@@ -172,7 +172,7 @@ export class World {
     this.#watchers.add(watcher);
   }
 
-  /** Resolves when this boundary has been passed. */
+  /** Resolves when a control plane has reached the boundary. */
   async passed(name: string, ms = DEADLINE_MS): Promise<void> {
     if (this.events.some((event) => event.name === name)) return;
     await within(ms, () => `${name} is passed`, new Promise<void>((resolve) => this.once(name, resolve)));
@@ -187,7 +187,7 @@ export class World {
     for (const watcher of this.#watchers) watcher(name);
   }
 
-  /** One more life of the control plane; it kills itself at `kill`. */
+  /** Starts another control plane; it kills itself at `kill`. */
   begin(kill: KillPoint | null = null, env: Record<string, string> = {}): void {
     this.lives += 1;
     this.#kill = kill;
@@ -224,8 +224,8 @@ export class World {
   }
 
   /**
-   * Lives until every job is over, with a second life where the first one was killed, and a little longer where the provider
-   * still has a machine of ours. Throws where that takes too long.
+   * Runs until every job has ended, with a second control plane after a kill, and a little longer while the provider
+   * still has a machine of ours. Throws an error if that takes too long.
    */
   async live(kill: KillPoint | null = null, ms = 150_000): Promise<Ending> {
     const end = Date.now() + ms;
@@ -239,12 +239,12 @@ export class World {
       if (this.lives > 4) throw new Error(`the control plane keeps ending: ${this.said.slice(-600)}`);
       this.begin();
     }
-    // A machine that a create call made late is found by the look that follows a job's end.
+    // The poll after a job's end finds a machine that a create call made late.
     for (let look = 0; look < 300 && this.ledger.alive().length > 0; look += 1) await pause(50);
     return this.#ending;
   }
 
-  /** One command on the first machine, by its owner's key. */
+  /** Runs one command on the first machine, with its owner's key. */
   async onMachine(command: string): Promise<string> {
     const [machine] = this.fleet.machines();
     if (!machine) throw new Error("there is no machine");
@@ -254,7 +254,7 @@ export class World {
     return out;
   }
 
-  /** The owner writes down where the provider is to be found by now. */
+  /** The owner writes the provider's present addresses into the settings. */
   tellSettings(): void {
     const credentials = Object.assign({}, ...this.#sims().map((sim) => sim.settings().credentials)) as object;
     writeFileSync(join(this.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
@@ -273,7 +273,7 @@ export class World {
     return names.slice(-14).join(" ");
   }
 
-  /** Ends everything; the folder stays where `keep` is given. */
+  /** Ends everything; `keep` preserves the folder. */
   async close({ keep = false } = {}): Promise<void> {
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
@@ -288,7 +288,7 @@ export class World {
   }
 }
 
-/** Disks are in this computer's memory, and a full one takes all that it was promised: several worlds must fit into it. */
+/** Disks are in this computer's memory, and a full disk uses its whole size: several worlds must fit into it. */
 function smallDisks(fleet: Fleet): Fleet {
   const boot: Fleet["boot"] = (request) => fleet.boot({ ...request, diskMb: Math.min(request.diskMb, DISK_MB_MAX) });
   return { kind: fleet.kind, boot, machines: () => fleet.machines(), close: () => fleet.close() };

@@ -1,4 +1,4 @@
-// Real runs in throw-away directories, and eyes on the process table.
+// Real runs in temporary directories, and functions that read the process table.
 
 import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -34,7 +34,7 @@ export interface TestRun {
 
 let count = 0;
 
-/** A run that is not started yet. `argv` may be a shell script as one string. */
+/** A run that has not started yet. `argv` may be a shell script as one string. */
 export function newRun(argv: string[] | string, changes: Partial<RunnerSpec> = {}, parent = root): TestRun {
   const runDir = join(parent, "runs", `job${++count}`, "node0");
   runDirs.push(runDir);
@@ -55,7 +55,7 @@ export function newRun(argv: string[] | string, changes: Partial<RunnerSpec> = {
   return { host: new LocalHost({ runDir, runnerPath, python }), spec, runDir };
 }
 
-/** The same run by a runner of which something was changed: `code` has it as `m`. */
+/** The same run with a changed runner: `code` receives its module as `m`. */
 export function changedRunner(run: TestRun, code: string): LocalHost {
   const folder = join(run.runDir, "..", "changed");
   mkdirSync(folder, { recursive: true });
@@ -71,7 +71,7 @@ export async function startRun(argv: string[] | string, changes: Partial<RunnerS
   return run;
 }
 
-/** Runs to the end and gives the last status and the whole log. */
+/** Waits for the end, and returns the last status and the whole log. */
 export async function finish(run: TestRun): Promise<{ status: RunnerStatus; log: Buffer }> {
   const status = await ended(run);
   const log = await wholeLog(run, status.log_bytes ?? 0);
@@ -97,7 +97,7 @@ export async function wholeLog(run: TestRun, bytes: number): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-/** Waits until the log holds `text`; gives the log up to there. */
+/** Waits until the log contains `text`; returns the log up to there. */
 export async function until(run: TestRun, text: string): Promise<string> {
   for (;;) {
     const { bytes } = await run.host.readLog(0, 1 << 20, never);
@@ -108,7 +108,7 @@ export async function until(run: TestRun, text: string): Promise<string> {
   }
 }
 
-/** Living processes, zombies left out, whose environment or command line holds `mark`. */
+/** Pids of living processes, without zombies, whose environment or command line contains `mark`. */
 export function processesWith(mark: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^[0-9]+$/.test(name))

@@ -22,7 +22,9 @@ function folderOf(modules: Record<string, string>): string {
   return folder;
 }
 
-/** Prints, per module, the faults against P2 of src/platform/python-program.ts; and every name that two modules define. */
+/**
+ * Prints, per module, the violations of P2 of src/platform/python-program.ts; and every name that two modules define.
+ */
 const FAULTS = `
 import ast, pathlib, sys
 seen = {}

@@ -1,4 +1,4 @@
-// Several ranks write at once: lines are whole, and each bears its rank.
+// Several ranks write at once: every line is complete, and names its rank.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// kill -9 of the runner while a script logs with its stdout redirected: the stored records are a prefix of the sent
+// kill -9 of the runner while a script logs with its stdout redirected: the stored records are the first of the sent
 // ones, without gaps and duplicates, and at most the pipe's content is missing. SVC_TEST_KILLS sets how many runners
 // are killed.
 
@@ -37,7 +37,7 @@ it(`none of ${KILLS} killed runners stores a metric twice or leaves a gap`, { ti
     };
     await run.host.start(run.spec, {}, never);
     while ((await run.host.readLog(0, 1 << 16, never)).bytes.length < 5_000) await pause(5);
-    // Another moment each time.
+    // Kills at another moment each time.
     await pause((n * 7) % 50);
     const status = await run.host.status(never);
     process.kill(Number(status?.runner_pid), "SIGKILL");

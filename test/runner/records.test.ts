@@ -1,4 +1,4 @@
-// Metrics and announcements reach the log of the run wherever the stdout of their process goes.
+// Metrics and announcements reach the run's log, whatever their process's stdout is.
 
 import { lstatSync, unlinkSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -182,7 +182,7 @@ for i in range(3): svc.log({"loss": i / 2}, step=i)
     const run = await startRun(py(code), given());
     const { metrics, text } = await outcome(run);
     expect(metrics).toEqual(STORED);
-    // None where the runner has made the pipe again before the first record.
+    // No warning appears if the runner has opened the pipe again before the first record.
     expect((text.match(/metrics use stdout/g) ?? []).length).toBeLessThanOrEqual(1);
   });
 

@@ -247,7 +247,7 @@ def main(argv):
 
 describe("samples", () => {
   it("measures the whole tree of processes, and returns null for an unmeasurable value", async () => {
-    // Only the child computes, in a session of its own, and for as long as it takes a busy computer to give it this much time.
+    // Only the child computes, in a session of its own, and until even a busy computer has given it this much time.
     const spin = "import os, time\nx = bytearray(50 << 20)\nif os.fork():\n  os.wait()\nelse:\n  os.setsid()\n  x = bytearray(50 << 20)\n  while time.process_time() < 1.5: pass";
     const run = await startRun(py(spin), { sample_seconds: 0.5, env: {} });
     await ended(run);

@@ -1,4 +1,4 @@
-// The log under pressure: floods, a cap with acknowledgements, a full disk. No byte is lost, none comes twice.
+// The log under load: floods, a limit with acknowledgements, a full disk. No byte is lost, and no byte comes twice.
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -25,7 +25,7 @@ open(sys.argv[2], "w").write(h.hexdigest())
 
 const flood = (bytes: number, hashFile: string): string[] => [python, "-u", "-c", FLOOD, String(bytes), hashFile];
 
-/** Pulls as a control plane does: read, acknowledge, wait for more; gives hash and size of what came. */
+/** Pulls like a control plane: reads, acknowledges, waits for more; returns the hash and size of the received bytes. */
 async function pull(run: TestRun, onPull?: (at: number) => void): Promise<{ sha256: string; bytes: number }> {
   const hash = createHash("sha256");
   let at = 0;
@@ -149,11 +149,11 @@ describe("a full disk", () => {
       while (!existsSync(err) || statSync(err).size === 0) {
         await run.host.follow({ offset: Number.MAX_SAFE_INTEGER, max: 0, seen: Number.MAX_SAFE_INTEGER, waitMs: 50 }, never);
         if ((await run.host.status(never))?.phase !== "running") throw new Error("ended on a full disk");
-        if (spoolBytes(run) > 1.5 * MIB) break; // no room even for the complaint
+        if (spoolBytes(run) > 1.5 * MIB) break; // no space even for the error message
       }
       expect(existsSync(hashFile)).toBe(false);
       rmSync(ballast);
-      // From here on only acknowledgements make room: the disk is smaller than the log.
+      // From here on only acknowledgements free space: the disk is smaller than the log.
       const got = await pull(run);
       expect(got).toEqual({ sha256: readFileSync(hashFile, "utf8"), bytes: 8 * MIB });
       expect(await ended(run)).toMatchObject({ phase: "exited", exit_code: 0 });
@@ -165,7 +165,7 @@ describe("a full disk", () => {
     }
   });
 
-  /** Prints half of a pipe's capacity when the disk is already full, another half without a reader, and ends. */
+  /** Prints half of the pipe's capacity when the disk is already full, another half without a reader, and ends. */
   const LAST_WORDS = `
 import os, sys, time
 os.write(1, b"up\\n")

@@ -1,4 +1,4 @@
-// Ending a run, in every mood of its processes: afterwards none is left.
+// Ending a run with processes of every kind of behaviour: none may be left afterwards.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { changedRunner, ended, finish, never, newRun, processesWith, python, run
 
 const py = (code: string): string[] => [python, "-u", "-c", code];
 
-/** Leaves a daemon (own session, double fork, its parent gone) that ignores TERM and HUP; says its pid. */
+/** Leaves a daemon (own session, double fork, its parent gone) that ignores TERM and HUP; prints its pid. */
 const DAEMON = `
 import os, signal, time
 r, w = os.pipe()
@@ -61,7 +61,8 @@ describe("stop", () => {
 
   it("ends a script that stopped itself, a tree that forks without end, and daemons in their own sessions", async () => {
     const stopped = await startRun("echo up; kill -STOP $$");
-    // Only the first of them forks on: a tree whose every member did would take this computer before a busy one came to end it.
+    // Only the first process forks on: a tree whose every member did would overload this computer before a busy one
+    // came to end it.
     const forks = await startRun(py("import os, time\nprint('up')\nwhile True:\n  pid = os.fork()\n  if pid == 0:\n    if os.fork() == 0: os.setsid(); time.sleep(0.5)\n    os._exit(0)\n  os.waitpid(pid, 0)\n  time.sleep(0.02)"));
     const daemons = await startRun(py(`${DAEMON}\nprint('up')\ntime.sleep(100)`));
     for (const run of [stopped, forks, daemons]) {
@@ -169,7 +170,7 @@ describe("a runner that was killed", () => {
     const { pid } = (await run.host.status(never)) ?? {};
     kill(await runnerPid(run), "SIGKILL");
     expect(await ended(run)).toMatchObject({ phase: "failed", exit_code: null, error: expect.stringContaining("was killed") as string });
-    // The kernel kills it when the runner goes; it goes a moment later.
+    // The kernel kills it shortly after the runner ends.
     await expect.poll(() => processesWith(`SVC_RUN_NONCE=${run.spec.nonce}`)).not.toContain(pid);
     expect(processesWith(`SVC_RUN_NONCE=${run.spec.nonce}`)).toContain(daemon);
     await run.host.stop(0.1, never);
@@ -202,7 +203,7 @@ describe("a runner that was killed", () => {
     const innocent = await startRun("echo up; sleep 100");
     await until(innocent, "up");
     const other = (await innocent.host.status(never)) ?? { runner_pid: 0, pid: 0 };
-    // As if both numbers had been given out again, to processes that started at another time.
+    // Simulates that both pids were reused, by processes that started at another time.
     writeFileSync(join(run.runDir, "status.json"), JSON.stringify({ ...status, runner_pid: other.runner_pid, pid: other.pid }));
     writeFileSync(
       join(run.runDir, "members.json"),

@@ -1,4 +1,4 @@
-// The wire client against servers that behave and ones that do not.
+// The HTTP client against correct and incorrect servers.
 
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,4 @@
-// log() in a process of its own, whose output is read as the control plane would read it.
+// log() in a separate process, whose output the test reads like the control plane.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, realpathSync, rmSync } from "node:fs";

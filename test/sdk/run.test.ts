@@ -1,4 +1,4 @@
-// Scripts that use the SDK, as processes of their own, with the control plane that the SDK starts for them.
+// Scripts that use the SDK, as separate processes, with the control plane that the SDK starts for them.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// Setting, seeing and removing credentials, with doubles of the other sides that say yes to one key each.
+// Setting, reading and removing credentials, with doubles of the providers that accept one key each.
 
 import { fork } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
@@ -52,7 +52,7 @@ const KEY = JSON.stringify({
   token_uri: "http://127.0.0.1:1/token",
 });
 
-/** Answers what `reply` says, on this computer. */
+/** A server on this computer that answers with `reply`. */
 async function double(
   reply: (request: IncomingMessage, body: string) => [status: number, body: unknown],
 ): Promise<string> {

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { readPlainFile } from "../../src/secrets/store-file.ts";
 
 it("a file is read to its end, even if its reported size is smaller", () => {
-  // The kernel says of these that they hold nothing.
+  // The kernel reports a size of 0 for these files.
   const file = "/proc/self/maps";
   const first = readFileSync(file, "utf8").split("\n")[0]!;
   const text = readPlainFile(file, { bytesMax: 1024 * 1024, ownersAlone: false });

@@ -1,4 +1,4 @@
-// Writes its marks into the store of a home, one change each.
+// Writes its marks into the store of a home, with one change each.
 
 import { changeStore } from "../../src/secrets/store-file.ts";
 import { exclusively } from "../../src/store/file-lock.ts";

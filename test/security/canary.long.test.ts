@@ -1,7 +1,7 @@
 // A canary of every kind passes through a whole run, on this computer and on a rented machine, with a control plane
 // that is killed and restarted in the middle; the script prints each of them in every way, and fails with one in its
-// last output. None appears in the home, the store, an answer, the live feed, an output of the CLI, a command line, or
-// a request to the provider.
+// last output. None of them appears in the home, the store, an answer, the live feed, an output of the CLI, a command
+// line, or a request to the provider.
 
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -125,7 +125,7 @@ async function run(provider: "local" | "podhost", secrets: Canaries): Promise<vo
       API_KEY: secrets.literalKey,
       PEM: "env://MY_PEM",
       STORED: "store://objstore_a/secret_access_key",
-      // Under names that do not sound like a secret.
+      // Their names do not suggest a secret.
       NOTE: `see ${secrets.hubToken} and ${secrets.trackerKey}`,
       DATABASE_URL: `postgres://me:${secrets.urlPassword}@db.example/x`,
     },

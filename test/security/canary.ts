@@ -1,4 +1,4 @@
-// Watches a run for leaked secrets: searches every form of every canary in everything that others could read.
+// Watches a run for leaked secrets: searches every form of every canary in everything that other people could read.
 
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -8,11 +8,11 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 
 const random = (bytes: number): string => randomBytes(bytes).toString("base64url");
-/** Without the beginnings that it has in common with all others of its kind. */
+/** A key without the first lines, which all keys of its kind share. */
 const pem = (): string =>
   ["-----BEGIN PRIVATE KEY-----", ...[1, 2, 3].map(() => random(40)), "-----END PRIVATE KEY-----"].join("\n");
 
-/** One secret of every kind that a run can be near to. */
+/** One secret of every kind that a run may use. */
 export const canaries = () => ({
   providerKey: `prov-${random(18)}`,
   otherProviderKey: `other-${random(18)}`,
@@ -26,7 +26,7 @@ export const canaries = () => ({
 });
 export type Canaries = ReturnType<typeof canaries>;
 
-/** The texts that must appear nowhere: the secrets, their parts, and the forms in which programs print them. */
+/** The texts that must appear nowhere: the secrets, their parts, and the encodings in which programs print them. */
 export function traces(secrets: readonly string[]): { words: string; bytes: Buffer }[] {
   const forms = secrets.flatMap((secret) => {
     const raw = Buffer.from(secret);
@@ -45,7 +45,7 @@ export function traces(secrets: readonly string[]): { words: string; bytes: Buff
   return [...new Set(forms)].map((form) => ({ words: form, bytes: Buffer.from(form) }));
 }
 
-/** The names of what holds a trace. */
+/** The names of the places that contain a trace. */
 export function found(
   in_: Iterable<readonly [name: string, content: Buffer]>,
   of: readonly { words: string; bytes: Buffer }[],
@@ -67,7 +67,9 @@ export function* filesOf(folder: string): Generator<readonly [string, Buffer]> {
   }
 }
 
-/** Looks at the command line of every process 20 times a second; simulated machines are processes of this computer, too. */
+/**
+ * Reads the command line of every process 20 times a second; simulated machines are processes of this computer, too.
+ */
 export class CommandLines {
   readonly seen = new Set<string>();
   looks = 0;
@@ -80,7 +82,7 @@ export class CommandLines {
       try {
         this.seen.add(readFileSync(`/proc/${pid}/cmdline`, "latin1"));
       } catch {
-        continue; // it has just ended
+        continue; // the process has just ended
       }
     }
   }

@@ -1,4 +1,4 @@
-// Hostile or careless contents of a script's checkpoint directory, and the files that must be downloaded anyway.
+// Hostile or careless contents of a script's checkpoint directory, and the files that svc must download anyway.
 
 import {
   chmodSync,

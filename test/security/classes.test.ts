@@ -1,4 +1,4 @@
-// The table of classes of attack names files and tests that are there, and leaves no class without one.
+// Checks that the table of attack classes names existing files and tests, and that every class has one.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,6 +30,6 @@ it("every promise of SECURITY.md names existing tests", () => {
     const paths = [...row.matchAll(/`((?:test|src)\/[\w./-]+)(?:\*[\w.*]*)?`/g)].map(([, path = ""]) => path);
     return [...paths.filter((path) => !existsSync(join(ROOT, path))), ...(paths.length === 0 ? [row] : [])];
   });
-  // One row is held by those that the row before it names.
+  // The tests of one row are those of the row before it.
   expect(wrong.filter((row) => !row.includes("the same two"))).toEqual([]);
 });

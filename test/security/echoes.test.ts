@@ -1,4 +1,4 @@
-// Another side that repeats in its answer what it was shown: a proxy that tells of a request, a mirror that quotes a token.
+// A server that repeats parts of a request in its answer: a proxy that quotes a request, a mirror that quotes a token.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

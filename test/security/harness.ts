@@ -5,7 +5,7 @@ import { Place, type Served } from "../process/harness.ts";
 
 export { Place, type Served };
 
-/** Sends raw bytes; returns everything until the end of the connection. */
+/** Sends raw bytes; returns all bytes until the connection ends. */
 export function raw(port: number, bytes: string, msMax = 5_000): Promise<string> {
   return new Promise((resolve) => {
     let text = "";
@@ -20,5 +20,5 @@ export function raw(port: number, bytes: string, msMax = 5_000): Promise<string>
 
 export const portOf = (served: Served): number => Number(new URL(served.url).port);
 
-/** Status codes of all answers in what came back. */
+/** Status codes of all answers in the received text. */
 export const statuses = (text: string): number[] => [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)].map((m) => Number(m[1]));

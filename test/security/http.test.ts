@@ -1,4 +1,4 @@
-// Shapes of requests that proxies, parsers and routers are known to disagree about, against the real server.
+// Requests that proxies, parsers and routers often interpret differently, against the real server.
 
 import { spawn } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
@@ -94,7 +94,7 @@ for _ in range(400):
     try:
         with socket.create_connection(("127.0.0.1", ${portOf(served)})) as s: s.recv(1)
     except ConnectionError: pass`;
-    // Python, which every user may run; the Node of a checkout below /root is root's alone.
+    // Python is available to every user; the Node of a checkout below /root only to root.
     const other = spawn("python3", ["-c", knock], { uid: 65534, gid: 65534, stdio: "ignore" });
     const over = new Promise((resolve, reject) => other.once("exit", resolve).once("error", reject));
     expect(await ask(`GET /v1/health HTTP/1.1\r\n${own}Connection: close\r\n\r\n`)).toEqual([200]);

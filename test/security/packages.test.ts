@@ -1,4 +1,4 @@
-// Attacks by other people's programs: packages during installation, rsync during its run.
+// Attacks through other people's programs: packages during installation, rsync during its run.
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

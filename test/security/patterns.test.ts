@@ -1,5 +1,5 @@
-// Patterns and texts of strangers that would keep a backtracking matcher busy for hours. Each is tried in a process of its own,
-// which is ended when it does not come to an answer: nothing else could interrupt it.
+// Patterns and texts of strangers that would keep a backtracking matcher busy for hours. Each runs in a separate
+// process, which is killed if it gives no answer: nothing else could interrupt it.
 
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ function ask(file: string, name: string, expression: string): unknown {
   return JSON.parse(done.stdout);
 }
 
-/** An expression: the value of another one, for which a server at `baseUrl` answers every call with a text. */
+/** An expression for the value of `value`, with a server at `baseUrl` that answers every call with `text`. */
 const servedTo = (text: string, value: string): string => `import("node:http").then(async ({ createServer }) => {
   const server = createServer((_request, response) => response.end(${text}));
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));

@@ -74,12 +74,14 @@ open(os.environ["PIPED"], "w").close(); time.sleep(600)`;
       const piped = join(place.root, `piped-${names.join("-").replaceAll(/\W/g, "_")}`);
       const id = await run("pipes", script, { env: { PIPED: piped } });
       await until(() => existsSync(piped), "the pipes are there");
-      // A process has four threads for files. If each poll of the run costs one of them, a third run no longer ends.
+      // A process has four threads for files. If each poll of a run used one of them permanently, a third run would no longer
+      // end.
       for (let n = 0; n < 3; n++) {
         const other = await run("beside", "print('beside')");
         expect(await served.ended(other)).toMatchObject({ status: "succeeded" });
       }
-      // A run without a status is lost after a while, as one that has removed its folder. Any other needs the kill to end.
+      // A run without a status counts as lost after some time, like one that has removed its folder. Any other run
+      // needs the kill to end.
       const isLost = names[0] === "status.json";
       if (!isLost) await served.post(`/jobs/${id}/kill`, {});
       expect((await served.ended(id)).error?.code).toBe(isLost ? "run_lost" : "cancelled_by_user");
@@ -189,7 +191,7 @@ svc.log({"__proto__": 5.0, "constructor": 6.0, "toString": 7.0}, step=1)`,
 });
 
 describe("secrets", () => {
-  /** Files of the home, but for the raw spool of a run that lives, that hold the text. */
+  /** Files of the home that contain the text, except the raw spool of a living run. */
   const holding = (text: string): string[] =>
     readdirSync(place.home, { recursive: true, encoding: "utf8" }).filter((name) => {
       const path = join(place.home, name);

@@ -1,4 +1,4 @@
-// Text of strangers on a terminal: both ways of showing it, for every character that a terminal may obey.
+// Text of strangers on a terminal: both ways of printing it, for every character that a terminal may interpret.
 
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -29,7 +29,7 @@ beforeAll(() => {
 beforeEach(async () => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), "svc-hub-library-")));
   p = await new Pulling().open();
-  // The library would ask servers of its own for files that are kept by Xet.
+  // The library would use other servers for files that Xet stores.
   p.hub.xet = false;
   commit = p.hub.commit("ann/tiny", FILES);
 });
@@ -58,7 +58,7 @@ async function library(code: string, env: Record<string, string> = {}): Promise<
   return out().trim();
 }
 
-/** Every file and link below, with what it holds. */
+/** Every file and link below, with its content. */
 function contents(root: string): Record<string, string> {
   const found: Record<string, string> = {};
   for (const entry of readdirSync(root, { recursive: true, withFileTypes: true })) {

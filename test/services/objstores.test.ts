@@ -1,5 +1,5 @@
-// Sinks against servers of each protocol that others wrote: moto for S3, gcp-storage-emulator for Cloud Storage. They judge the
-// framing of uploads, not signatures: those are the strict doubles' of test/sinks.
+// Sinks against other people's servers for each protocol: moto for S3, gcp-storage-emulator for Cloud Storage. They
+// check the framing of uploads, not signatures, which the strict doubles of test/sinks check.
 
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -1,4 +1,4 @@
-// A server from the registry of Python, in an environment of its own that is made once for each set of versions.
+// Starts a server from Python's registry, in a separate environment that is made once for each set of versions.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { execFileSync } from "node:child_process";
@@ -25,7 +25,7 @@ export function environment(packages: readonly string[]): string {
       stdio: ["ignore", "ignore", "inherit"],
     },
   );
-  // Only now is it whole. Programs in its bin/ name the old path: they are run as modules.
+  // The environment is complete only now. Programs in its bin/ name the old path, so they are run as modules.
   renameSync(making, folder);
   return folder;
 }
@@ -43,7 +43,7 @@ export interface PythonServer {
   close(): Promise<void>;
 }
 
-/** Starts a module or code of the environment and waits until it answers HTTP at all. */
+/** Starts a module or code of the environment, and waits until it answers any HTTP request. */
 export async function start(folder: string, port: number, args: readonly string[], cwd: string): Promise<PythonServer> {
   const child: ChildProcess = spawn(join(folder, "bin/python"), args, { cwd, stdio: ["ignore", "ignore", "pipe"] });
   let said = "";

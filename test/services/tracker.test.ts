@@ -78,7 +78,7 @@ it("sends every value to the tracker's address, finishes the run, and reports it
   }
 });
 
-/** As much of the tracker as the library asks for one run. */
+/** The part of the tracker's API that the library uses for one run. */
 function tracker(asked: { path: string; authorization: string; body: string }[]): Server {
   return createServer((request, response) => {
     const parts: Buffer[] = [];

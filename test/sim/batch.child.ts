@@ -1,4 +1,4 @@
-// A process that runs one batch of simulations and prints what came of it as one line of JSON.
+// A process that runs one batch of simulations and prints the results as one line of JSON.
 
 import { exhaustive, type Counts, type Pairs } from "./exhaustive.ts";
 import { randomPlan, type Workload } from "./plan.ts";

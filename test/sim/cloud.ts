@@ -1,9 +1,10 @@
-// The provider's side of the world: its own list of machines, its own bill, and its moods. The control plane under test sees
-// none of this but through the calls of `SimProvider`.
+// The provider's side of the world: its own list of machines, its own bill, and its faults. The control plane under
+// test sees this only through the calls of `SimProvider`.
 //
 // C1. A request that was sent takes effect within the declared horizon or never.
 // C2. A machine may be missing from a listing for the declared lag after it appears, and be in it that long after it is gone.
-// C3. `inspect` tells the truth. `terminate` may fail, be late, or be accepted and forgotten until it is asked again.
+// C3. `inspect` tells the truth. `terminate` may fail, be late, or be accepted and forgotten until it is requested
+//     again.
 
 import type { Plan } from "./plan.ts";
 import type { World } from "./world.ts";
@@ -17,10 +18,13 @@ export interface CloudMachine {
   landedAt: number;
   readyAt: number;
   goneAt: number | null;
-  /** One of two that the provider made of one order: whichever is found first is used, a sweep finds the other. */
+  /**
+   * One of two machines that the provider made for one order: svc uses the first one that it finds, and a sweep finds
+   * the other.
+   */
   doubled: boolean;
   foreign: boolean;
-  /** Calls of terminate that will be accepted and forgotten. */
+  /** The number of calls of terminate that the cloud will accept and forget. */
   lies: number;
   run: { nonce: string; endsAt: number; exitCode: number } | null;
 }
@@ -57,7 +61,7 @@ export class Cloud {
     return machine.goneAt === null || machine.goneAt > this.world.now;
   }
 
-  /** Ours that run and are being paid for. */
+  /** Our machines that run and cost money. */
   running(): CloudMachine[] {
     return this.machines.filter((m) => !m.foreign && this.alive(m));
   }
@@ -106,7 +110,7 @@ export class Cloud {
     machine.goneAt = this.world.now;
   }
 
-  /** The request leaves now. `answer` is called when an answer arrives, if one does. */
+  /** The request is sent now. Calls `answer` when an answer arrives, if one does. */
   create(order: Flight, answer: (delayMs: number, result: CloudMachine | Error) => void): void {
     const { rng } = this.world;
     const { faults, certainty, ideal } = this.plan;
@@ -137,7 +141,10 @@ export class Cloud {
     if (lost) answer(rng.int(100, 60_000), new Error("timed out"));
   }
 
-  /** The rule of one machine a node: every earlier order must be gone, not only believed gone. */
+  /**
+   * Checks the rule of one machine per node: every earlier order must really be gone, not only according to the control
+   * plane.
+   */
   #checkAlone({ name, jobId, node }: Flight): void {
     const same = (m: { name: string; jobId: string; node: number }): boolean => m.jobId === jobId && m.node === node;
     for (const m of this.running()) if (same(m) && !m.doubled) this.#fail(`${name} was ordered while ${m.name} runs`);
@@ -145,7 +152,7 @@ export class Cloud {
       if (same(f)) this.#fail(`${name} was ordered while the request for ${f.name} is under way`);
   }
 
-  /** A script began on this machine. A node's script begins once, on whatever machine. */
+  /** A script started on this machine. A node's script starts once, whatever the machine. */
   started(machine: CloudMachine): void {
     const node = `${machine.jobId} node ${machine.node}`;
     if (this.#started.has(node)) this.#fail(`the script of ${node} was started a second time, on ${machine.name}`);

@@ -1,4 +1,4 @@
-// The simulated cloud is as strict, as slow and as odd as the real one is said to be.
+// The simulated cloud is as strict, as slow and as odd as the real one, according to its documentation and its users.
 // @module-tag needs/sshd
 
 import { createPrivateKey, randomUUID, sign } from "node:crypto";
@@ -43,7 +43,7 @@ const exchange = (jwt = assertion(), grant = "urn:ietf:params:oauth:grant-type:j
 const api = (method: string, path: string, body?: unknown, key = token): Promise<Answer> =>
   call(method, `${sim.url}/compute/v1/projects/${sim.project}${path}`, { key, ...(body !== undefined && { body }) });
 
-/** Machines that share this computer have its users. */
+/** Machines that share this computer also share its users. */
 const user = (): string => (parts.fleet.kind === "plain" ? userInfo().username : "svc");
 const ZONE = "us-central1-a";
 const insertBody = (name: string, over: object = {}): Record<string, unknown> => ({

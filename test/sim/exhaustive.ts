@@ -1,18 +1,18 @@
-// Every way to crash a small workload once, and every way to crash it twice.
+// Crashes a small workload once at every boundary, and at every pair of boundaries.
 
 import { idealPlan, type Workload } from "./plan.ts";
 import type { Bench } from "./bench.ts";
 
 export interface Counts {
   workload: Workload;
-  /** Boundaries of the run without a crash. */
+  /** Number of boundaries of the run without a crash. */
   boundaries: number;
   once: number;
   twice: number;
   failures: { crashes: number[]; what: string }[];
 }
 
-/** `distinct` leaves out the pairs that a crash one boundary earlier has shown already: nothing had changed in between. */
+/** `distinct` omits the pairs that equal a pair one boundary earlier, because nothing had changed in between. */
 export type Pairs = "none" | "distinct" | "all";
 
 /** Crashes are counted from the last start, so a pair (i, j) means: at boundary i, and at boundary j of the next life. */

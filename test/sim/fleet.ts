@@ -1,4 +1,4 @@
-// Runs batches in processes of their own, a few at a time. A mutant's batches run the mutant's own copy of the tree.
+// Runs batches in separate processes, a few at a time. A mutant's batches run the mutant's own copy of the tree.
 
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ export async function inLanes<T, R>(items: readonly T[], lanes: number, work: (i
   return results;
 }
 
-/** A chunk keeps a process busy for some seconds: its start then hardly counts. */
+/** A chunk keeps a process busy for some seconds, so that its start hardly counts. */
 const CHUNK = 250;
 
 export async function runSeeds(

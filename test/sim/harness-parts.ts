@@ -18,12 +18,12 @@ export interface TestParts extends SimParts {
   close(): Promise<void>;
 }
 
-/** Parts with a fleet of their own and a fresh login key. */
+/** Parts with a separate fleet and a new login key. */
 export async function testParts(clock: SimClock = realClock()): Promise<TestParts> {
   const dir = mkdtempSync(join(tmpdir(), "svc-sim-test-"));
   const keyPath = join(dir, "key");
   execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", keyPath]);
-  // `SVC_SIM_FLEET=plain` tries what computers have that allow no namespaces.
+  // `SVC_SIM_FLEET=plain` tests the machines of computers that allow no namespaces.
   const plain = process.env["SVC_SIM_FLEET"] === "plain";
   const fleet = await makeFleet({ dir: mkdtempSync(join(dir, "fleet-")), ...(plain && { kind: "plain" }) });
   return {
@@ -45,7 +45,7 @@ export async function testParts(clock: SimClock = realClock()): Promise<TestPart
   };
 }
 
-/** Until `look` gives something that is not undefined, null or false; its last answer is in the error. */
+/** Calls `look` until its result is not undefined, null or false; the error of a timeout contains the last result. */
 export async function eventually<T>(look: () => Promise<T> | T, ms = DEADLINE_MS): Promise<NonNullable<T>> {
   const until = Date.now() + ms;
   for (;;) {
@@ -95,7 +95,7 @@ export interface Way {
   keyPath: string;
 }
 
-/** One command over OpenSSH; what it printed and how it ended. */
+/** Runs one command over OpenSSH; returns its output and its exit code. */
 export function ssh(
   way: Way,
   command: string,
@@ -122,7 +122,7 @@ export function ssh(
   return new Promise((resolve) => void child.once("close", (code) => resolve({ code: code ?? 255, out, err })));
 }
 
-/** Until a login works. */
+/** Waits until a login works. */
 export const login = (way: Way, command = "id -un"): Promise<{ code: number; out: string; err: string }> =>
   eventually(async () => {
     const done = await ssh(way, command);

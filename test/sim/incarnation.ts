@@ -1,5 +1,6 @@
-// One life of the control plane: the real engine, ledger, steps, sweep and SQLite, from the opening of the store to its death.
-// Death can come at any boundary. Afterwards nothing that this life had begun has any effect, but for requests already sent.
+// One life of the control plane: the real engine, ledger, steps, sweep and SQLite, from the opening of the store to its
+// death, which may come at any boundary. Afterwards nothing that this life has started has any effect, except requests
+// that were already sent.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -22,12 +23,12 @@ import type { Shadow } from "./watch.ts";
 export const INSTALLATION = "simulation000001";
 const SWEEP_EVERY_MS = 10 * 60_000;
 const HEALTH_EVERY_MS = 3 * 60_000;
-/** Longer than a slow commit and a full disk may hold anything up. */
+/** Longer than any delay by a slow commit or a full disk. */
 const OVERDUE_MS = 90_000;
 
 export class Incarnation implements Caller {
   alive = true;
-  /** Another process has taken over: this one continues without knowing, and its writes must not count. */
+  /** Another process has taken over: this one continues without knowing it, and its writes must not count. */
   usurped = false;
   readonly engine: Engine;
   readonly store: EngineStore;
@@ -35,7 +36,7 @@ export class Incarnation implements Caller {
   readonly #clock: Clock;
   readonly #statements: ReturnType<Shadow["statements"]>;
   readonly #active = new Set<string>();
-  /** How often each effect was begun in this life, and how often when it was last seen running without a process. */
+  /** How often this life started each effect, and how often when the last check saw it running without a process. */
   readonly #begun = new Map<number, number>();
   readonly #suspects = new Map<number, number>();
   readonly #parts: ReconcileParts;
@@ -145,7 +146,8 @@ export class Incarnation implements Caller {
     if (this.#sim.world.rng.chance(0.5)) await sweep(this.#parts, { dryRun: false });
     else {
       const { replayed } = await reconcile(this.#parts, { dryRun: false });
-      // One that has lost the home may look into it before the next start has parked what was damaged meanwhile.
+      // A life that has lost the home may read it before the next start has parked the jobs that were damaged
+      // meanwhile.
       if (this.usurped) return;
       for (const job of replayed)
         if (!job.ok && this.alive && this.store.job(job.job_id)?.parked === null)
@@ -157,7 +159,7 @@ export class Incarnation implements Caller {
     this.#sim.fail(what);
   }
 
-  /** Memory is lost: this life ends, and uncommitted changes never happened. */
+  /** This life ends: its memory is lost, and uncommitted changes never happened. */
   die(): void {
     this.alive = false;
     this.store.db.close();
@@ -172,7 +174,9 @@ export class Incarnation implements Caller {
     this.#sim.boundary(point, this);
   }
 
-  /** R1: by the time a request leaves, its intent can be read back, and says until when it may land. */
+  /**
+   * R1: before a request is sent, its intent is readable, including the time until which the request may take effect.
+   */
   leaving(name: string): void {
     const row = this.store.db
       .prepare<[string], { state: string; horizon_at: number }>("SELECT state, horizon_at FROM machine WHERE name = ?")
@@ -218,7 +222,7 @@ export class Incarnation implements Caller {
     }
   }
 
-  /** Nothing durable waits for a process that has forgotten it. */
+  /** Checks that no row waits for a process that has forgotten it. */
   #health(): void {
     const { now } = this.#sim.world;
     if (this.usurped || now - this.#bornAt < OVERDUE_MS || this.#sim.diskWasFullAt > now - OVERDUE_MS) return;
@@ -231,7 +235,9 @@ export class Incarnation implements Caller {
     }
   }
 
-  /** An attempt that has just ended is between its end and its commit: it is lost when nothing of it began since the last look. */
+  /**
+   * An attempt that has just ended waits for its commit. It counts as lost if its effect has started nothing since the last check.
+   */
   #settling(effectId: number): boolean {
     const begun = this.#begun.get(effectId) ?? 0;
     const before = this.#suspects.get(effectId);
@@ -240,7 +246,7 @@ export class Incarnation implements Caller {
   }
 }
 
-/** Makes an empty, migrated home once; each run begins with a copy. */
+/** Makes an empty, migrated home once; each run starts with a copy. */
 export async function templateHome(folder: string): Promise<string> {
   mkdirSync(folder, { recursive: true });
   const { db } = await openStore(folder, { newInstallationId: INSTALLATION, now: 0, synchronous: "OFF" });

@@ -1,4 +1,4 @@
-// Boots machines and waits to be killed: the test then searches for leftovers.
+// Boots machines and waits to be killed; then the test searches for processes and links that remain.
 
 import { makeFleet } from "./machines/fleet.ts";
 

@@ -52,7 +52,7 @@ const said = async (machine: SimMachine, command: string, user = "root"): Promis
 };
 const links = async (): Promise<string[]> =>
   (await tool("ip", ["-o", "link"])).split("\n").filter((line) => line.includes(`svcsim-owner-${process.pid}`));
-/** Whether a login comes about within so many seconds. */
+/** Whether a login works within the time limit. */
 const answers = async (machine: SimMachine): Promise<boolean> => (await ssh(way(machine), "true")).code === 0;
 
 describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
@@ -176,7 +176,7 @@ describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
       await booting;
       expect([round, parts.fleet.machines()]).toEqual([round, []]);
     }
-    // A machine that was left behind would continue its boot and make its link, which nothing announces.
+    // A machine that was left behind would continue to boot and create its link, which no event announces.
     await new Promise((resolve) => void setTimeout(resolve, 500));
     expect(await links()).toEqual([]);
   });

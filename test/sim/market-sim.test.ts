@@ -1,4 +1,4 @@
-// The simulated market is as strict, as slow and as odd as the real one is said to be.
+// The simulated market is as strict, as slow and as odd as the real one, according to its documentation and its users.
 // @module-tag needs/sshd
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";

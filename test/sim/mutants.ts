@@ -1,6 +1,4 @@
-// Defects put into copies of the engine on purpose. A simulation that does not notice them proves nothing about the rest.
-//
-// Each is a change of source text that must fit in exactly one place: a mutant that no longer fits fails loudly.
+// Deliberate defects in copies of the engine. A simulation that does not detect them proves nothing about the rest.
 
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +13,7 @@ export interface Patch {
 
 export interface Mutant {
   name: string;
-  /** Those that a short run must notice, too. */
+  /** Mutants that a short run must detect, too. */
   main: boolean;
   patches: Patch[];
 }
@@ -218,13 +216,13 @@ export const MUTANTS: readonly Mutant[] = [
 
 export interface Score {
   name: string;
-  /** The first seed that noticed, or null: it survived. */
+  /** The first seed that detected the mutant; null if it survived. */
   seed: number | null;
   what: string;
   runs: number;
 }
 
-/** The text, however a formatter breaks its lines. */
+/** A pattern for the text, however a formatter breaks its lines. */
 function loosely(find: string): RegExp {
   const tokens = find.match(/\w+|[^\w\s]/g) ?? [];
   const escaped = tokens.map(
@@ -233,7 +231,7 @@ function loosely(find: string): RegExp {
   return new RegExp(escaped.join("\\s*"), "g");
 }
 
-/** Puts a patched copy of the tree where packages resolve as in the original. */
+/** Creates a patched copy of the tree in a place where packages resolve as in the original. */
 function plant(mutant: Mutant, root: string): void {
   mkdirSync(root, { recursive: true });
   for (const folder of ["src", "test/sim"]) cpSync(join(ROOT, folder), join(root, folder), { recursive: true });

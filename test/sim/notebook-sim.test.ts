@@ -1,4 +1,4 @@
-// The simulated notebook: a real sshd behind a tunnel that does what tunnels do.
+// The simulated notebook: a real sshd behind a tunnel with the usual faults of tunnels.
 // @module-tag needs/sshd
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";

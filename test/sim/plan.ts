@@ -1,10 +1,10 @@
-// The plan of one run of the simulation: the work, the provider's habits and the crashes. All of it follows from the
+// The plan of one run of the simulation: the work, the provider's behaviour and the crashes. All of it follows from the
 // seed.
 
 import type { Certainty } from "../../src/providers/provider.ts";
 import { Rng } from "./world.ts";
 
-/** Chances, each between 0 and 1, of what a provider may do to us within its contract. */
+/** Probabilities, each between 0 and 1, of faults that a provider may have within its contract. */
 export interface Faults {
   createLost: number;
   createFailsBefore: number;
@@ -69,12 +69,12 @@ export interface JobPlan {
 }
 
 export interface Crash {
-  /** Counted in boundaries since the last start. */
+  /** Number of boundaries since the last start. */
   afterBoundaries: number;
   downMs: number;
-  /** `killed`: all memory is gone. `usurped`: a second process takes over while the first still runs. */
+  /** `killed`: the process loses all memory. `usurped`: a second process takes over while the first still runs. */
   how: "killed" | "usurped";
-  /** The snapshot of a job is damaged meanwhile, so that it must be parked. */
+  /** Damages the snapshot of a job meanwhile, so that the job must be parked. */
   damage: boolean;
 }
 
@@ -159,7 +159,7 @@ const KILLED_AT_MS: Partial<Record<Workload, number>> = {
   "cancelled while running": 1_000,
 };
 
-/** A provider that keeps every promise at once: what goes wrong here is the engine's own doing. */
+/** A provider that keeps every promise at once: any fault is then the engine's own. */
 export function idealPlan(workload: Workload, crashAt: number[]): Plan {
   const nodes = workload === "two nodes" ? 2 : 1;
   const job: JobPlan = {

@@ -1,5 +1,6 @@
-// The real `Provider` contract over the simulated cloud, as one life of the control plane sees it. A request that was sent is
-// the world's and takes effect whatever becomes of the sender; an answer belongs to whoever asked and dies with him.
+// The real `Provider` contract over the simulated cloud, as one life of the control plane sees it. A request that was
+// sent belongs to the world and takes effect whatever happens to its sender; an answer belongs to its caller and is
+// lost with it.
 
 import { SvcError } from "../../src/errors/index.ts";
 import type { MachineAccess, RunHost } from "../../src/providers/host.ts";
@@ -12,7 +13,7 @@ import type { Life } from "./world.ts";
 /** The life that calls: it may end at each of the two boundaries of a call. */
 export interface Caller extends Life {
   probe(point: string): void;
-  /** Called as the create request leaves, with what the sender knows of it. */
+  /** Called when the create request is sent, with its name. */
   leaving(name: string): void;
   fail(what: string): void;
 }
@@ -54,7 +55,7 @@ export class SimProvider implements Provider {
     };
   }
 
-  /** One exchange: `serve` runs in the world, its value or error comes back if the caller still lives and listens. */
+  /** One exchange: `serve` runs in the world; its value or error returns if the caller is still alive and waiting. */
   call<T>(what: string, signal: AbortSignal | null, serve: () => T): Promise<T> {
     const { world, plan } = this.#cloud;
     const caller = this.#caller;
@@ -151,7 +152,8 @@ export class SimProvider implements Provider {
     });
   }
 
-  // The machine itself. Only what the steps under simulation use; the rest of the contract has tests with real processes.
+  // The machine itself, with only the methods that the simulated steps use; other tests cover the rest with real
+  // processes.
 
   selfEnd(): null {
     return null;

@@ -19,7 +19,7 @@ export interface ServeOptions {
   port: number;
   /** `NAME` or `NAME=N`. */
   faults: readonly string[];
-  /** What is drawn by chance follows from it. */
+  /** The seed of all random choices. */
   seed?: number;
   /** A line for every machine made or ended. */
   say(line: string): void;
@@ -30,7 +30,7 @@ export interface ServedSims {
   /** Variables to set in the environment to use them. */
   env: Record<string, string>;
   urls: Record<string, string>;
-  /** For each provider, GPUs that it has on offer as long as no fault takes them. */
+  /** For each provider, GPUs that it offers as long as no fault removes them. */
   gpus: Record<string, string>;
   /** Dollars that all machines have cost so far. */
   cost(): number;
@@ -40,7 +40,7 @@ export interface ServedSims {
 /** The cloud's notice to a spot machine, from its documentation. */
 const NOTICE_MS = 30_000;
 
-/** The error of a command line, or null. */
+/** The reason why the command line is wrong; null if it is right. */
 export function objectionTo({ providers, faults }: Pick<ServeOptions, "providers" | "faults">): string | null {
   const stranger = providers.find((name) => !(SIM_NAMES as readonly string[]).includes(name));
   if (stranger !== undefined) return `${stranger} is not simulated; there are ${SIM_NAMES.join(", ")}`;
@@ -68,7 +68,7 @@ export async function serveSims(options: ServeOptions): Promise<ServedSims> {
     mkdirSync(join(home, "ssh"), { recursive: true, mode: 0o700 });
     await tool("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-C", "svc-sim", "-f", key]);
     const names = SIM_NAMES.filter((name) => options.providers.length === 0 || options.providers.includes(name));
-    // Nothing leaves this computer: its machines have no package index to measure.
+    // No traffic leaves this computer: its machines have no package index to measure.
     const env: Record<string, string> = { SVC_HOME: home, SVC_GATE_INDEX: "off" };
     const providers: Record<string, unknown> = {};
     for (const [i, name] of names.entries()) {
@@ -114,7 +114,7 @@ function told(provider: SimName, event: "made" | "ended", line: LedgerLine, nowM
   return `${what}: ended (${line.endedBy ?? "?"}) after ${((nowMs - line.madeAtMs) / 1000).toFixed(1)} s, $${costUsd(line, nowMs).toFixed(4)}`;
 }
 
-/** Whether the programs that machines are made of are here. */
+/** The missing programs of those that simulated machines need. */
 export const missingPrograms = (): string[] =>
   [
     ["/usr/sbin/sshd", "openssh-server"],

@@ -7,9 +7,9 @@ import { idealPlan, randomPlan, WORKLOADS } from "./plan.ts";
 import { Bench } from "./bench.ts";
 
 const LANES = 2;
-/** The next ones are in simulation.long.test.ts. */
+/** simulation.long.test.ts runs the seeds after these. */
 const SEEDS = 1_000;
-/** Different seeds each day would hide a failure from the next developer; SVC_SIM_FROM chooses the first one. */
+/** Different seeds each day would hide a failure from the next developer; SVC_SIM_FROM sets the first seed. */
 const FROM = Number(process.env["SVC_SIM_FROM"] ?? 1);
 
 const bench = new Bench();
@@ -61,7 +61,7 @@ test(`nothing is stranded, doubled or lost in ${SEEDS} random seeds`, async () =
   );
   expect(counts.failures, `replay: node scripts/sim.ts --seed ${counts.failures[0]?.seed} --trace`).toEqual([]);
   expect(counts.runs).toBe(SEEDS);
-  // The work is worth something only while it visits all of these.
+  // The test is only useful while the runs reach all of these outcomes.
   for (const outcome of ["succeeded", "failed", "cancelled", "interrupted", "timed_out"])
     expect(counts.outcomes[outcome]).toBeGreaterThan(20);
   expect(counts.crashes).toBeGreaterThan(SEEDS);

@@ -1,4 +1,4 @@
-// One seed, one run: the work, the crashes, and the judgement at the end.
+// One run per seed: the work, the crashes, and the checks at the end.
 
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -12,11 +12,11 @@ import { Shadow } from "./watch.ts";
 import { World } from "./world.ts";
 
 const EVENTS_MAX = 60_000;
-/** After the last job: time for sweeps to find machines that the provider made in addition to our orders. */
+/** Time after the last job, in which sweeps find machines that the provider made in addition to our orders. */
 const AFTERWARDS_MS = 25 * 60_000;
 const AFTERWARDS_MAX_MS = 12 * 3_600_000;
 const FAILURES_MAX = 5;
-/** Only a commit and a request that acts leave anything that a dead process would not take with it. */
+/** Only a commit and a request with an effect change anything outside the process's memory. */
 const CHANGES = /^commit\.after$|^sent (create|terminate|start|stop)/;
 
 export interface Result {
@@ -25,7 +25,10 @@ export interface Result {
   hash: string;
   trace: string[];
   boundaries: number;
-  /** Boundaries of the last life at which the world or the store had just changed: a crash at another is as one before it. */
+  /**
+   * Boundaries of the last life at which the world or the store had just changed: a crash at any other boundary equals
+   * a crash at the one before it.
+   */
   distinct: number[];
   crashes: number;
   creates: number;
@@ -98,7 +101,7 @@ export class Simulation {
     this.#lives.push(life);
     this.world.say(`+++ epoch ${life.store.epoch}`);
     await life.begin().catch((e: unknown) => {
-      // A start that cannot write, as on a full disk, fails and is tried again.
+      // A start that cannot write, for example on a full disk, fails and is retried.
       if (!life.alive || life.usurped) return;
       this.world.say(`start failed: ${String(e)}`);
       life.die();
@@ -111,7 +114,7 @@ export class Simulation {
     const db = new Database(join(this.home, "svc.db"));
     const { changes } = db.prepare("UPDATE job SET snapshot = '{' WHERE state <> 'terminal' AND parked IS NULL").run();
     db.close();
-    // A user has to end a job that cannot be continued.
+    // A user must end a job that cannot be continued.
     if (changes > 0)
       for (const { id } of this.plan.jobs) this.#user(this.world.rng.int(10_000, 600_000), id, "job.kill");
   }
@@ -161,7 +164,7 @@ export class Simulation {
         () => answer(life.alive),
         (e: unknown) => answer((e as { code?: string }).code === "job_not_found"),
       );
-      // A process that died does not answer.
+      // A dead process does not answer.
       this.world.schedule(60_000, "patience", null, () => answer(false));
     };
     this.world.schedule(atMs, "user", null, ask);
@@ -205,7 +208,7 @@ export class Simulation {
 
   // The run and the judgement
 
-  /** A job has just become terminal: from here on none of its orders may cost money. */
+  /** Called when a job has just become terminal: from now on none of its orders may cost money. */
   #ended(row: JobRow): void {
     this.world.say(`${row.id} ended ${row.status}`);
     this.#over.add(row.id);
@@ -272,7 +275,7 @@ export class Simulation {
     return [...jobs, ...this.#waiting].join(", ");
   }
 
-  /** From the file that is left, with nothing running. */
+  /** Checks the remaining file while nothing runs. */
   #judge(): string[] {
     const db = new Database(join(this.home, "svc.db"));
     const all = <Row>(sql: string): Row[] => db.prepare<[], Row>(sql).all();

@@ -1,5 +1,5 @@
-// The steps of a simulated control plane. Renting, waiting, launching and releasing are the real ones; moving bytes is not
-// what is under test, so sync, install, stream and collect are small ones against the simulated machine.
+// The steps of a simulated control plane. Renting, waiting, launching and releasing are the real ones; file transfer is
+// not under test, so sync, install, stream and collect are small replacements for the simulated machine.
 
 import { describeError, SvcError } from "../../src/errors/index.ts";
 import { placeStep } from "../../src/steps/place.ts";
@@ -20,7 +20,7 @@ export interface StepWorld {
   services: RunServices;
   /** Resolves after a while, rejects when the signal aborts; never does either once this life is over. */
   sleep: (ms: number, signal: AbortSignal) => Promise<void>;
-  /** Called around each attempt, to hold the engine to its word. */
+  /** Called around each attempt, to check the engine's promises. */
   began: (context: StepContext) => void;
   ended: (context: StepContext) => void;
 }
@@ -52,7 +52,7 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
   const stream: StepDefinition = {
     name: "stream",
     retry: { attemptsMax: Infinity, delayMsMin: 500, delayMsMax: 30_000 },
-    // A look that is never answered must not be the last.
+    // A poll that is never answered must not be the last one.
     attemptMs: 30 * 60_000,
     async run(context) {
       for (;;) {

@@ -1,4 +1,4 @@
-// Invariants that must hold after every commit and at every moment, judged only from the database, without the engine.
+// Invariants that must hold after every commit and at every moment, checked only in the database, without the engine.
 
 import { firstFold, fold, type Snapshot } from "../../src/engine/fold.ts";
 import { jobMachine } from "../../src/machines/job-machine.ts";
@@ -7,7 +7,7 @@ import type { StoredSnapshot } from "../../src/machines/versions.ts";
 import type { EngineStore } from "../../src/store/engine-store.ts";
 import type { JobRow } from "../../src/store/tables.ts";
 
-/** Triggers of this connection only: what may never be written, whoever writes it. */
+/** Triggers of this connection only: they refuse writes that must never happen, whoever makes them. */
 const TRIGGERS = `
   CREATE TEMP TRIGGER effect_final BEFORE UPDATE OF state ON main.effect
     WHEN old.state IN ('done', 'failed', 'cancelled') AND new.state <> old.state
@@ -23,7 +23,7 @@ const TRIGGERS = `
     BEGIN SELECT violated('machine ' || old.name || ' was released without a proof'); END;
 `;
 
-/** Folds the journals along, from what is committed. Outlives every life of the control plane. */
+/** Folds the committed journals in parallel. Outlives every life of the control plane. */
 export class Shadow {
   readonly #folded = new Map<string, { seq: number; snapshot: Snapshot }>();
   readonly #fail: (what: string) => void;
@@ -34,7 +34,7 @@ export class Shadow {
     this.#terminal = terminal;
   }
 
-  /** Called once a connection. */
+  /** Called once per connection. */
   guard(store: EngineStore): void {
     store.db.function("violated", (what) => {
       this.#fail(String(what));
@@ -65,7 +65,10 @@ export class Shadow {
     };
   }
 
-  /** After a commit: the journal leads to the stored snapshot, byte for byte; no live job is without something to wait for. */
+  /**
+   * After a commit: the journal leads to the stored snapshot, byte for byte, and every live job has something to wait
+   * for.
+   */
   check(s: ReturnType<Shadow["statements"]>): void {
     let moved = false;
     for (const { id, seq: at } of s.seqs.all()) {

@@ -68,7 +68,7 @@ export class World {
   readonly rng: Rng;
   now = START;
   events = 0;
-  /** The last lines, or all of them when asked for. */
+  /** The last lines, or all lines on request. */
   readonly lines: string[] = [];
   readonly #keep: boolean;
   readonly #pending: Happening[] = [];
@@ -115,7 +115,7 @@ export class World {
     };
   }
 
-  /** Runs until `over` says so, nothing is left, or `eventsMax` is reached (then false). */
+  /** Runs until `over` returns true, no event is left, or `eventsMax` is reached (then false). */
   async run(over: () => boolean, eventsMax: number): Promise<boolean> {
     while (!over()) {
       const next = this.#take();

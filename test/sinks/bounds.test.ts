@@ -1,4 +1,4 @@
-// An object store that answers without end.
+// An object store with an endless answer.
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

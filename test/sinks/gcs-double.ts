@@ -26,7 +26,7 @@ export class GcsDouble extends StoreDouble {
     this.bucket = bucket;
   }
 
-  /** The key file of an account that may write here. */
+  /** The key file of an account with write access. */
   get keyFile(): string {
     return JSON.stringify({
       type: "service_account",

@@ -1,4 +1,4 @@
-// A server that behaves as a test says, opened as a store of either protocol.
+// A server with the test's own behaviour, opened as a store of either protocol.
 
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";

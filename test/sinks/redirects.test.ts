@@ -1,4 +1,4 @@
-// Stores that send a request elsewhere.
+// Stores that redirect requests.
 
 import { expect, it } from "vitest";
 import { fileOf, serve, storeOf, turn } from "./own-server.ts";

@@ -1,4 +1,4 @@
-// A strict double of the S3 protocol: signatures, digests, parts and their order are judged as the real one does.
+// A strict double of the S3 protocol: it checks signatures, digests, parts and their order like the real one.
 
 import { createHash, createHmac, randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -22,7 +22,7 @@ const sha256 = (bytes: Buffer | string): string => createHash("sha256").update(b
 
 export class S3Double extends StoreDouble {
   readonly uploads = new Map<string, Upload>();
-  /** How often each part was taken: `key partNumber`. */
+  /** How often each part was received: `key partNumber`. */
   readonly taken = new Map<string, number>();
   readonly bucket: string;
   keyId = KEY_ID;
@@ -182,7 +182,7 @@ export class S3Double extends StoreDouble {
     xml(response, `<CompleteMultipartUploadResult><ETag>"${told}"</ETag></CompleteMultipartUploadResult>`);
   }
 
-  /** The code of what is wrong with the signature; null where nothing is. */
+  /** The error code for a wrong signature; null for a right one. */
   #unsigned({ request, url, body }: Request): string | null {
     const { headers } = request;
     const [, credential = "", names = "", signature = ""] =

@@ -14,7 +14,7 @@ import { JOB, MIB, noise, World } from "./world.ts";
 afterAll(removeHomes);
 
 const sha256 = (bytes: Buffer | string): string => createHash("sha256").update(bytes).digest("hex");
-/** Two parts, and more than the page of a listing. */
+/** Two parts, and larger than the page of a listing. */
 const LARGE = noise(9 * MIB);
 const LARGER = noise(26 * MIB);
 
@@ -68,7 +68,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
   const sinks = (what: ("checkpoints" | "logs")[] = ["checkpoints", "logs"]): RunSpecInput["sinks"] => [
     { kind: kind.kind, url: `${kind.scheme}://bucket/runs`, what, ...kind.credentials(store) },
   ];
-  /** Uploads that were begun and neither ended nor given up. */
+  /** Uploads that have started and have neither ended nor been aborted. */
   const unfinished = (): number => (store instanceof S3Double ? store.uploads.size : 0);
   const done = (): Promise<void> => w.until("all is copied", () => w.status.state === "done");
 
@@ -132,7 +132,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await w.until("copied", () => list().files.some((f) => f.sha256 === sha256("A")));
     expect(store.text(key("checkpoints/a.bin"))).toBe("A");
     const after = store.asked.slice(before).filter((a) => a.what === kind.put || a.what === kind.part);
-    // The list said another time of b, then another content of a.
+    // The listing had another time for b, then other content for a.
     expect(new Set(after.map((a) => a.key))).toEqual(new Set([key("checkpoints/a.bin"), key("manifest.json")]));
     expect(after.filter((a) => a.key === key("checkpoints/a.bin"))).toHaveLength(1);
   });
@@ -182,7 +182,8 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
 
   it("gives the read-back of a large file as long as its size may take", async () => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
-    // A minute is 2.4 s: less than the content takes to come back, and enough for every other request on a busy computer.
+    // One minute is 2.4 s here: less than the content needs to come back, and enough for every other request on a busy
+    // computer.
     const timeout = AbortSignal.timeout.bind(AbortSignal);
     vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => timeout(Math.round(ms / 25)));
     store.fault = (asked) =>
@@ -201,7 +202,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
 
   it("resumes an interrupted upload, if the store still has it", async () => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
-    // From the second part on, nothing comes through.
+    // From the second part on, no byte passes.
     let parts = 0;
     store.fault = (asked) => (asked.what === kind.part && ++parts > 1 ? { do: "cut" } : undefined);
     await w.checkpoint("model.bin", LARGER);
@@ -297,7 +298,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     const others = Array.from({ length: 8 }, (_, i) => `b${i}.bin`);
     await w.checkpoint("a.bin", "a");
     for (const path of others) await w.checkpoint(path, "longer");
-    // Opening it fails, as of a file on a part of the disk that is broken.
+    // Opening it fails, like a file on a broken part of the disk.
     const folder = join(w.h.home, "artifacts", JOB, "checkpoints");
     const socket = createServer().listen(join(folder, "socket"));
     await new Promise((resolve) => socket.once("listening", resolve));

@@ -1,4 +1,4 @@
-// A slow line, and a store that stops taking a file.
+// A slow connection, and a store that stops reading a file.
 
 import { setTimeout as after } from "node:timers/promises";
 import { expect, it } from "vitest";
@@ -6,7 +6,7 @@ import { fileOf, storeOf, turn } from "./own-server.ts";
 import { MIB, noise } from "./world.ts";
 
 const PACE = { quietMs: 3_000, bytesPerSecondMin: 100 * MIB };
-/** More than the kernel keeps on its own. */
+/** More than the kernel's buffers hold. */
 const BYTES = 32 * MIB;
 
 it.each(["s3", "gs"] as const)("A slow line delivers a file to %s, however long that takes in all", async (scheme) => {

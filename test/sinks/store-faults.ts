@@ -7,7 +7,7 @@ export interface Held {
   bytes: Buffer;
   metadata: Record<string, string>;
   contentType: string;
-  /** Set if it is not the MD5 of the bytes. */
+  /** Present if it differs from the MD5 of the bytes. */
   etag?: string;
 }
 
@@ -15,12 +15,12 @@ export interface Held {
 export type Fault =
   | { do: "cut" }
   | { do: "answer"; status: number; code: string; message?: string }
-  /** Everything happens; the connection is cut in place of the answer. */
+  /** The request succeeds; the connection is cut instead of the answer. */
   | { do: "lose the answer" }
   | { do: "wrong etag" }
-  /** The head of the answer and half of its body come at once, the rest so much later. */
+  /** The head of the answer and half of its body come at once, the rest after this time. */
   | { do: "take time"; ms: number }
-  /** The store keeps another content than it received, and answers about the kept one. */
+  /** The store keeps other content than it received, and answers about the stored one. */
   | { do: "spoil" };
 
 export interface Asked {
@@ -41,7 +41,7 @@ export interface Request extends Asked {
 export abstract class StoreDouble {
   readonly objects = new Map<string, Held>();
   readonly asked: Asked[] = [];
-  /** Called with each request before it takes effect; what it returns goes wrong. */
+  /** Called with each request before it takes effect; returns the fault to commit. */
   fault: (asked: Asked) => Fault | undefined = () => undefined;
   /** Called with each request that took effect. */
   done: (asked: Asked) => void = () => {};
@@ -61,7 +61,7 @@ export abstract class StoreDouble {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  /** How often something was asked; of one key where it is given. */
+  /** Number of requests of this kind; with `key`, only those for this key. */
   count(what: string, key?: string): number {
     return this.asked.filter((a) => a.what === what && (key === undefined || a.key === key)).length;
   }
@@ -81,13 +81,13 @@ export abstract class StoreDouble {
     try {
       for await (const piece of request) pieces.push(piece as Buffer);
     } catch {
-      return; // whoever asked was killed
+      return; // the client was killed
     }
     const body = Buffer.concat(pieces);
     const url = new URL(request.url ?? "/", this.url);
     const asked = { ...this.nameOf(request, url), bytes: body.length };
     this.asked.push(asked);
-    // Tokens have tests of their own.
+    // Other tests cover tokens.
     const fault = asked.what === "token" ? undefined : this.fault(asked);
     if (fault?.do === "cut") return void request.socket.destroy();
     if (fault?.do === "answer") return this.refuse(response, fault.status, fault.code, fault.message ?? fault.code);

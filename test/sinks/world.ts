@@ -42,7 +42,7 @@ export class World {
     return new World(await Harness.open({}, home), env);
   }
 
-  /** As the service does it. */
+  /** Submits a run like the service does. */
   async submit(spec: Partial<RunSpecInput>): Promise<void> {
     const whole = RunSpec.parse({ entrypoint: "train.py", ...spec });
     await this.sinks.check(whole, JOB);
@@ -90,7 +90,7 @@ export class World {
     });
   }
 
-  /** The run ends well. */
+  /** Ends the run successfully. */
   async over(): Promise<void> {
     await (await this.h.upTo("terminate")).done();
     await vi.waitUntil(() => this.h.row(JOB).state === "terminal", { timeout: DEADLINE_MS });
@@ -134,6 +134,6 @@ export class World {
   }
 }
 
-/** Content that no compression and no luck would make right. */
+/** Content that cannot be compressed or guessed. */
 export const noise = (bytes: number): Buffer => randomBytes(bytes);
 export const MIB = 1024 * 1024;

@@ -1,6 +1,6 @@
 /** An agent's messages, frame by frame, after its greeting. */
 export class Frames {
-  /** Signs of life, and the questions that were answered before one of theirs. */
+  /** Number of signs of life; `late` has the ids of calls that had one after their answer. */
   alive = 0;
   readonly late: number[] = [];
   readonly #answered = new Set<number>();

@@ -1,5 +1,5 @@
-// The agent and the client that does not trust it: over plain pipes, with shells that are unclean, machines without a Python and
-// agents that lie.
+// The agent and its client, which does not trust it: over plain pipes, with shells that print text of their own,
+// machines without Python, and agents that lie.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 
@@ -26,7 +26,7 @@ function channelOf(argv: string[], env: NodeJS.ProcessEnv = {}): { channel: Agen
     env: { PATH: process.env["PATH"], HOME: folder, ...env },
   });
   const { stdin, stdout, stderr } = child as ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable };
-  // As over SSH: input that an ended command did not read is not an error of its output.
+  // As over SSH: input that an ended command did not read is no error of the output.
   stdin.on("error", () => undefined);
   const duplex = new Duplex({
     read: () => undefined,
@@ -119,7 +119,7 @@ describe("the agent", () => {
       const client = await open(channelOf(["/bin/sh", "-c", run], { PATH: bin }).channel);
       expect(client.greeting, shim).toBe("");
       const { value } = await ask(client, "hello", { name: "m" });
-      // As the run's own, too.
+      // This also holds for the run's own Python.
       expect(value, shim).toMatchObject({ facts: { python: join(bin, "python") } });
       client.close();
     }
@@ -166,7 +166,7 @@ describe("the agent", () => {
     const again = async (op: string, args: object, maxBytes: number) => {
       while (frames.alive <= 1_000) await ask(client, op, { ...args }, { maxBytes });
     };
-    // Bodies that are on their way are what signs of life and answers wait for.
+    // Bodies in transfer delay signs of life and answers.
     await Promise.all([
       again("read_log", read, 1 << 20),
       again("follow", wait, 1 << 20),
@@ -268,7 +268,7 @@ children[0].kill()
   });
 
   it("gives a run what the container was started with, but nothing that rents machines", async (ctx) => {
-    // A first process of its own, whose environment an SSH session would not see.
+    // A container's first process with an environment that an SSH session does not see.
     const wrap = [
       "unshare",
       "--pid",
@@ -320,13 +320,13 @@ children[0].kill()
 const realPython = (): string =>
   spawnSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).stdout.trim();
 
-/** An agent that says whatever a test wants it to. */
+/** An agent whose messages the test sets. */
 class Liar {
   readonly #toClient = new PassThrough();
   readonly #fromClient = new PassThrough();
   readonly channel: AgentChannel = Duplex.from({ readable: this.#toClient, writable: this.#fromClient });
   readonly heard: { id: number; op: string }[] = [];
-  /** Called with each question. */
+  /** Called with each call of the client. */
   answer: (ask: { id: number; op: string }) => void = () => undefined;
 
   constructor() {

@@ -1,4 +1,5 @@
-// The connection to a machine, against a real sshd: what passes, what is refused, and how soon silence is noticed.
+// The connection to a machine, against a real sshd: which data passes, which machines are refused, and how soon silence
+// is noticed.
 // @module-tag needs/sshd
 
 import { randomBytes } from "node:crypto";
@@ -70,7 +71,7 @@ test("several commands run at once, even if sshd allows one on each connection",
       [2, "<2>"],
       [3, "<3>"],
     ]);
-    // The first one still exists, and a close also ends the other commands.
+    // The first connection still exists, and a close also ends the other commands.
     const second = await connection.open("sleep 60", never);
     connection.close();
     await expect(second.done).rejects.toMatchObject({ code: "ssh_unreachable" });
@@ -90,7 +91,7 @@ describe("a command", () => {
     );
     for (const [i, { code, signal, stdout, stderr }] of all.entries()) {
       expect([code, signal, stdout.toString()]).toEqual([i, null, `<${i}>`]);
-      // A login shell may have something to say of its own.
+      // A login shell may print text of its own.
       expect(stderr.toString()).toMatch(/(^|\n)err\n$/);
     }
     expect(sshd.log.match(/Accepted publickey/g)?.length).toBe(1);
@@ -204,7 +205,7 @@ describe("the host key", () => {
         connect({ machine: "stranger", endpoints: () => [own.endpoint, sshd.endpoint] }).ready(never),
       );
       expect(e.code).toBe("host_key_changed");
-      // A second key of a better kind changes nothing for whoever knows the first.
+      // A second key of a better type changes nothing for a client that knows the first.
       await own.stop();
       own.changeHostKey("ecdsa");
       keygen(join(own.folder, "second"));

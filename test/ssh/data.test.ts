@@ -1,4 +1,4 @@
-// Data on its way to a machine: a real sshd, the agent, rsync, and tar with pieces where there is none.
+// Data on its way to a machine: a real sshd, the agent, rsync, and tar with parts of files if rsync is missing.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 
@@ -84,7 +84,10 @@ const files = (): string[] =>
     .toSorted();
 const sha = (path: string): string => createHash("sha256").update(readFileSync(path)).digest("hex");
 
-/** One way in that the machine's owner pays for by the byte: nothing goes by rsync, which needs a connection of its own. */
+/**
+ * A machine with one endpoint, whose owner pays for traffic: svc does not use rsync, which needs a connection of its
+ * own.
+ */
 function metered(): void {
   machine.endpoints = [{ ...machine.sshd.endpoint, metered: true }];
 }
@@ -124,7 +127,8 @@ describe.each([
       writeFileSync(there(path), Buffer.alloc(statSync(there(path)).size));
       utimesSync(there(path), times, times);
     }
-    // The first attempt may find it only when all is sent; what is wrong is then gone, and the next one brings it.
+    // The first attempt may notice the damage only after everything is sent; the damaged file is then removed, and the
+    // next attempt sends it.
     await send(data).catch((e: unknown) =>
       expect(e).toMatchObject({ code: "sync_failed", message: expect.stringContaining("content") as string }),
     );

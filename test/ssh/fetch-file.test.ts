@@ -1,4 +1,4 @@
-// A checkpoint from a machine that does not send what it has there. Over a real link, remote-host.test.ts.
+// A checkpoint from a machine that sends other bytes than the file has. remote-host.test.ts tests a real link.
 
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -16,7 +16,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const content = randomBytes(9_000_000);
 const target = join(folder, "weights.pt");
 
-/** Fetches `content` from an agent whose answers went through `spoil`. */
+/** Fetches `content` from an agent whose answers `spoil` has changed. */
 async function fetchWith(
   spoil: (piece: { at: number; bytes: Buffer; sha256: string }) => void,
   { size = content.length, signal = never } = {},

@@ -1,5 +1,5 @@
-// The machine's own watch, for real: the text that providers give to a machine runs here as root, and what it would end is a file
-// that it writes to. Only the clock is hurried.
+// The guard of a machine, for real: the script that providers give to a machine runs here as root; instead of ending
+// the machine it writes to a file. Only its clock is faster.
 // @module-tag needs/sshd
 
 import { spawnSync } from "node:child_process";
@@ -32,7 +32,7 @@ beforeEach(() => {
   });
 });
 
-/** The guard, and first of all the attempts that it has under way. */
+/** Kills the guard, and first of all its running attempts. */
 function endAll(of: string): void {
   for (const pid of guards(of).flatMap((guard) => [guard, ...childrenOf(guard)])) {
     try {
@@ -58,7 +58,7 @@ function wordsOf(pid: string | undefined): string[] {
   }
 }
 
-/** Shells that watch the machine of this name, found as the agent finds them. */
+/** Shells that run the guard of this machine, found as the agent finds them. */
 function guards(of = name): number[] {
   const script = join(guardDir(of), "guard.sh");
   return readdirSync("/proc")
@@ -66,7 +66,7 @@ function guards(of = name): number[] {
     .filter((pid) => {
       try {
         const words = readFileSync(`/proc/${pid}/cmdline`, "latin1").split("\0");
-        // A subshell on its way to end the machine bears the same words; its parent is the guard.
+        // A subshell that is about to end the machine has the same arguments; its parent is the guard.
         const parent = /\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, "latin1"))?.[1];
         return words[1] === script && wordsOf(parent)[1] !== script;
       } catch {
@@ -81,7 +81,7 @@ const setKeep = (text: string | number): void => writeFileSync(file("keep"), `${
 const keep = (): number => Number(readFileSync(file("keep"), "utf8"));
 const looks = (n: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, n * 50));
 
-/** Starts the guard as a machine would, with every pause a fraction of what it is. */
+/** Starts the guard like a machine does, with all pauses shortened. */
 async function boot(
   selfEnd: string,
   { shell = "sh", env = {} }: { shell?: string; env?: NodeJS.ProcessEnv } = {},
@@ -123,7 +123,7 @@ describe("the guard", { tags: "needs/root" }, () => {
       setKeep(uptime() - 1);
       await until(() => times(ending) >= 3, "three attempts");
       expect(readFileSync(file("log"), "utf8")).toContain("nobody came");
-      // A contact is in time while the machine still exists.
+      // A contact is early enough while the machine still exists.
       setKeep(uptime() + 100);
       await looks(40);
       const before = times(ending);
@@ -157,7 +157,7 @@ describe("the guard", { tags: "needs/root" }, () => {
     await until(() => times(ending) >= 1, "the machine is ended");
     expect(readFileSync(ending, "utf8")).not.toContain("too early");
     expect(readFileSync(file("log"), "utf8")).toContain("asking the run to end");
-    // A runner of another machine is left alone: it names another `keep`.
+    // A runner of another machine is not affected: it names another `keep`.
   });
 
   it("tolerates a keep that was unreadable for a moment", async () => {
@@ -224,7 +224,7 @@ describe("the guard", { tags: "needs/root" }, () => {
           each === tool ? real : spawnSync("sh", ["-c", `command -v ${each}`], { encoding: "utf8" }).stdout.trim();
         writeFileSync(join(bin, each), `#!/bin/sh\nexec ${path} "$@"\n`, { mode: 0o755 });
       }
-      // A program that only has the name is skipped.
+      // A program that only has the name of Python is skipped.
       if (tool === "python") writeFileSync(join(bin, "python3"), "#!/bin/sh\nexit 3\n", { mode: 0o755 });
       const ok = join(folder, `${name}.ok`);
       await boot(`SVC_KEY=$(svc_env MACHINE_KEY)\nsvc_call DELETE ${url} '{"a": "b c"}' && echo done >>${ok}`, {
@@ -317,7 +317,7 @@ describe("the processes that move it forward", { tags: "needs/root" }, () => {
     const guard = { graceSeconds: 3, stopSeconds: 10, selfEnd: `echo ended >>${ending}` };
     const link = machine.link();
     await link.keep(guard, never);
-    // Its future shell may still be the `setsid` that becomes it.
+    // The guard's shell may still be the `setsid` that becomes it.
     await until(() => guards(mine).length === 1, "the guard's shell");
     const [pid] = guards(mine);
     await link.keep(guard, never);
@@ -326,7 +326,7 @@ describe("the processes that move it forward", { tags: "needs/root" }, () => {
     const before = keep();
     await until(() => keep() > before + 2, "contacts by itself");
     expect(times(ending)).toBe(0);
-    // A guard that was killed is started again by the next contact.
+    // The next contact restarts a guard that was killed.
     process.kill(pid!, "SIGKILL");
     const named = (): number => Number(readFileSync(file("pid"), "utf8"));
     await until(() => named() !== pid && guards(mine).includes(named()), "another guard");

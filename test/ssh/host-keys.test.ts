@@ -1,4 +1,4 @@
-// Pins of host keys, as we read them and as OpenSSH does.
+// Pins of host keys, as svc reads them and as OpenSSH does.
 // @module-tag needs/ssh
 
 import { spawnSync } from "node:child_process";

@@ -1,4 +1,4 @@
-// A machine that its owner keeps, when it cannot be reached at the end of a run: the message, and the end of the
+// A machine that its owner keeps, and that svc cannot reach at the end of a run: the message, and the end of the
 // script.
 // @module-tag needs/sshd
 
@@ -56,7 +56,7 @@ const isAlive = (pid: number): boolean => {
   return existsSync(path) && !/\) Z /.test(readFileSync(path, "utf8"));
 };
 
-/** A script that the first order of the job has started there, as the ledger knows it. */
+/** A script that the job's first order has started on the machine, as the ledger records it. */
 async function started(): Promise<{ handle: MachineHandle; pid: number; folder: string }> {
   await rent.run(provisionStep);
   const name = rent.name(1);

@@ -1,4 +1,4 @@
-// A machine to test against: a real sshd, a home of its own, and the agent over a real connection.
+// A machine for tests: a real sshd, a separate home, and the agent over a real connection.
 
 import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -118,7 +118,7 @@ export async function ended(host: RemoteHost): Promise<RunnerStatus> {
   }
 }
 
-/** Waits until the log holds `text`; gives the log up to there. */
+/** Waits until the log contains `text`; returns the log up to there. */
 export async function until(host: RemoteHost, text: string): Promise<string> {
   for (;;) {
     const { bytes } = await host.readLog(0, 1 << 20, never);

@@ -1,4 +1,4 @@
-// The way to a machine as steps take it: greeted, filled, kept, forgotten; and how long that takes.
+// A machine's access as the steps use it: connected, filled with files, kept, forgotten; and the time that this takes.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 
@@ -46,7 +46,7 @@ afterEach(async () => {
   await machine.close();
 });
 
-/** An agent that takes its machine for one that was started with this name. */
+/** An agent that believes its machine was started with this name. */
 function agentOn(name: string): string {
   const path = join(folder, `agent-${name}.py`);
   const text = readFileSync(agentPath, "utf8");
@@ -76,7 +76,7 @@ describe("access to a machine", () => {
       packages: `${base}/packages`,
       environment: `${base}/environment`,
     });
-    // A new control plane knows it from the ledger, before it connects.
+    // A new control plane reads the home from the ledger, before it connects.
     const later = pool().access(handle({ extra: { home: "/home/u" } }));
     expect(later.layout().project).toBe(`/home/u/.svc-machine/${machine.name}/project`);
     for (const home of ["home", "/home/../etc", ""])

@@ -1,4 +1,4 @@
-// A run on a machine that is reached over a real sshd: what LocalHost promises, and what only a link can break.
+// A run on a machine behind a real sshd: the promises of LocalHost, and the faults that only a connection can have.
 // @module-tag needs/sshd
 
 import { spawnSync } from "node:child_process";
@@ -173,7 +173,7 @@ describe("a run", () => {
       log_bytes: 3,
     };
     expect(await host.status(never)).toMatchObject(lost);
-    // The same once nothing of the process is left, not even its entry among the processes.
+    // The same after nothing of the process is left, not even its entry in the process table.
     const path = join(host.runDir, "status.json");
     const told = JSON.parse(readFileSync(path, "utf8")) as object;
     writeFileSync(path, JSON.stringify({ ...told, runner_pid: spawnSync("true").pid }));
@@ -246,7 +246,7 @@ describe("a link that breaks", () => {
   it("loses and doubles no byte of the log", async () => {
     const host = machine.host();
     const lines = 200_000;
-    // Fast enough that the cuts hit the middle of answers.
+    // Fast enough that the cuts occur in the middle of answers.
     await host.start(machine.spec(`seq 1 ${lines / 2}; sleep 1; seq ${lines / 2 + 1} ${lines}`), {}, never);
     const want = Array.from({ length: lines }, (_, i) => `${i + 1}\n`).join("");
     const parts: Buffer[] = [];
@@ -312,7 +312,7 @@ describe("a link that breaks", () => {
     await expect(host.status(never)).rejects.toMatchObject({ code: "ssh_unreachable" });
     await expect(host.readLog(0, 10, never)).rejects.toMatchObject({ code: "ssh_unreachable" });
     await machine.sshd.start();
-    // A failure is remembered for a moment.
+    // A failure is remembered for a short time.
     const back = async (): Promise<string | undefined> => (await host.status(never).catch(() => null))?.phase;
     while ((await back()) !== "running") await new Promise((resolve) => setTimeout(resolve, 20));
   });
@@ -468,7 +468,7 @@ describe("checkpoints", () => {
     await refused(find("empty.pt"));
     symlinkSync("/etc/hostname", join(top, "empty.pt"));
     await refused(find("empty.pt"));
-    // A folder on the way that became a link leads elsewhere.
+    // A folder of the path became a link to another place.
     renameSync(join(top, "sub"), join(machine.home, "moved"));
     symlinkSync(join(machine.home, "moved"), join(top, "sub"));
     await refused(find("sub/model.pt"));

@@ -1,4 +1,4 @@
-// A real sshd of its own on 127.0.0.x, for as long as a test needs it.
+// A separate real sshd on 127.0.0.x, for as long as a test needs it.
 
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -12,17 +12,17 @@ import { DEADLINE_MS } from "../deadline.ts";
 export const SSHD = "/usr/sbin/sshd";
 
 export interface SshdOptions {
-  /** Lines as in authorized_keys. */
+  /** Lines of an authorized_keys file. */
   authorizedKeys?: readonly string[];
   address?: string;
   port?: number;
-  /** Lines that come first in its configuration, and therefore win. */
+  /** Lines at the beginning of its configuration, which therefore take precedence. */
   config?: readonly string[];
   /** Variables that every session sees. */
   env?: Readonly<Record<string, string>>;
 }
 
-/** Runs as the user who tests, and lets that user in. */
+/** Runs as the testing user, and accepts logins of that user. */
 export class Sshd {
   readonly folder = mkdtempSync(join(tmpdir(), "svc-sshd-"));
   readonly address: string;
@@ -58,7 +58,7 @@ export class Sshd {
     return readFileSync(join(this.folder, "host_key.pub"), "utf8").trim();
   }
 
-  /** On the same port as before, if it ran before. */
+  /** Starts it, on the same port as before if it ran before. */
   async start(): Promise<void> {
     if (process.getuid?.() === 0) mkdirSync("/run/sshd", { recursive: true, mode: 0o755 });
     this.port ||= this.#options.port ?? (await freePort(this.address));
@@ -100,7 +100,7 @@ export class Sshd {
     });
   }
 
-  /** Takes no new connections; sessions that stand stay, as with the real one. */
+  /** Accepts no new connections; existing sessions continue, as with the real one. */
   async stop(): Promise<void> {
     const child = this.#child;
     this.#child = null;
@@ -140,14 +140,14 @@ export class Sshd {
     return found;
   }
 
-  /** Counts from its next start. */
+  /** Takes effect at its next start. */
   changeHostKey(type = "ed25519"): void {
     const path = join(this.folder, "host_key");
     rmSync(path, { force: true });
     keygen(path, type);
   }
 
-  /** From now on only these keys are let in. */
+  /** From now on it accepts only these keys. */
   authorize(...lines: readonly string[]): void {
     writeFileSync(join(this.folder, "authorized_keys"), `${lines.join("\n")}\n`);
   }
@@ -161,7 +161,7 @@ export class Sshd {
   }
 }
 
-/** A key pair made by ssh-keygen, `path` and `path.pub`. */
+/** Makes a key pair with ssh-keygen: `path` and `path.pub`. */
 export function keygen(path: string, type = "ed25519", passphrase = "", ...more: readonly string[]): void {
   const made = spawnSync("ssh-keygen", ["-q", "-t", type, "-N", passphrase, "-C", "test", "-f", path, ...more]);
   if (made.status !== 0) throw new Error(`ssh-keygen: ${made.stderr.toString()}`);
@@ -176,7 +176,7 @@ export async function freePort(address = "127.0.0.1"): Promise<number> {
   return typeof at === "object" && at ? at.port : 0;
 }
 
-/** Resolves once `holds` does; it is asked often. */
+/** Resolves once `holds` returns true; polls it frequently. */
 export async function until(holds: () => boolean, what: string, ms = DEADLINE_MS): Promise<void> {
   const end = performance.now() + ms;
   while (!holds()) {
@@ -186,8 +186,8 @@ export async function until(holds: () => boolean, what: string, ms = DEADLINE_MS
 }
 
 /**
- * A relay on 127.0.0.1 that can cut its connections; once by itself, after a number of bytes to the machine. Each byte
- * may take its time, in milliseconds each way.
+ * A relay on 127.0.0.1 that can cut its connections, also once by itself after a number of bytes to the machine.
+ * `delayMs` is the delay of each byte in each direction.
  */
 export async function relay(
   to: { host: string; port: number },

@@ -1,4 +1,4 @@
-// Machines whose shell reads the input that is meant for our commands.
+// Machines whose shell reads the input of our commands.
 // @module-tag needs/sshd
 
 import { spawnSync } from "node:child_process";
@@ -27,7 +27,7 @@ afterEach(async () => {
   await machine.close();
 });
 
-/** Whether the login shell of the user who tests reads `.bashrc` over SSH. */
+/** Whether the testing user's login shell reads `.bashrc` over SSH. */
 const readsBashrc =
   userInfo().shell?.endsWith("/bash") === true &&
   spawnSync("sh", ["-c", "grep -q SSH_CLIENT /bin/bash || strings /bin/bash | grep -q SSH_CLIENT"]).status === 0;

@@ -1,4 +1,4 @@
-// OpenSSH's own client with our words, and rsync's way of taking them apart.
+// OpenSSH's own client with svc's arguments, and rsync's way of splitting them.
 // @module-tag needs/sshd
 // @module-tag needs/ssh
 // @module-tag needs/rsync

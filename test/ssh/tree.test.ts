@@ -1,4 +1,4 @@
-// Trees on their way to a machine, by rsync and by tar, over a real sshd.
+// Trees on their way to a machine, with rsync and with tar, over a real sshd.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 
@@ -186,7 +186,7 @@ describe.each([
     rmSync(join(to, "removed there"));
     writeFileSync(join(to, "gone", "output of the run"), "o");
     const again = await push(rsync);
-    // rsync finds what is new within a file; tar sends the file.
+    // rsync sends only the changed part of a file; tar sends the file.
     expect(again.sent_bytes).toBeLessThan(rsync ? 20_000 : 320_000);
     const there = filesIn(to);
     expect(there.get("gone/output of the run")).toBeDefined();
@@ -262,7 +262,7 @@ describe.each([
 
   test("can be aborted in the middle, and resumes where it was", async () => {
     for (let i = 0; i < 6; i++) put(`part ${i}`, randomBytes(8_000_000));
-    // Long enough to be still at it, however late the word comes on a busy computer; nothing of it takes room here.
+    // The transfer still runs when the abort arrives, even late on a busy computer; the file takes no space here.
     put("zeros", Buffer.alloc(0));
     truncateSync(join(from, "zeros"), 4_000_000_000);
     const abort = new AbortController();
@@ -317,7 +317,7 @@ describe("by rsync", () => {
     try {
       const link = reach(own, "swapped");
       put("secret", "s");
-      // The connection that stands was checked; OpenSSH makes its own.
+      // The open connection was checked; OpenSSH makes its own.
       await link.ready(never);
       keygen(join(own.folder, "another"));
       pins.forget("swapped");

@@ -12,7 +12,7 @@ import type { TreePush } from "../../src/providers/host.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { never, TestMachine } from "./machine.ts";
 
-/** More than is sent without rsync. */
+/** More files than svc sends without rsync. */
 const FILES = 420;
 
 let machine: TestMachine;
@@ -59,7 +59,7 @@ test("a whole folder arrives like its files one by one, and removed files are re
 
   rmSync(join(from, "d0"), { recursive: true });
   writeFileSync(join(from, "d1", "new"), "new");
-  // Files of the run there stay; if a symlink of the run is in place of a folder, nothing is written through it.
+  // The run's own files stay; if a symlink of the run is in place of a folder, nothing is written through it.
   writeFileSync(join(whole, "theirs"), "x");
   writeFileSync(join(single, "theirs"), "x");
   const outside = mkdtempSync(join(tmpdir(), "svc-outside-"));
@@ -91,7 +91,7 @@ test("a machine that answers faster than the local rsync reads is waited for", a
     const tree: TreePush = { from: many, to, files, whole: true, mirror: true };
     const link = machine.link();
     const push = link.push(tree, never);
-    // The requested output comes by the hundred kilobytes, and is not read here.
+    // The listing's output is hundreds of kilobytes, and nothing reads it here.
     const pid = await vi.waitFor(() => rsyncOf(many), DEADLINE_MS);
     await pause(100);
     process.kill(pid, "SIGSTOP");

@@ -1,4 +1,4 @@
-// A machine whose GPUs are billed from when it runs, and its disk from when it is made.
+// A machine whose GPUs cost money from the moment when it runs, and its disk from its creation.
 
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import type { MachineAccess } from "../../src/providers/host.ts";

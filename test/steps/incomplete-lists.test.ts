@@ -1,4 +1,4 @@
-// An order whose answer was lost, before a list that is incomplete, or that shows two machines of its name.
+// An order whose answer was lost, with a listing that is incomplete or that shows two machines with its name.
 
 import { afterAll, afterEach, beforeEach, expect, it, vi } from "vitest";
 import { inPart } from "../../src/providers/provider.ts";
@@ -16,7 +16,7 @@ afterEach(() => rent.h.end());
 afterAll(removeHomes);
 
 const creates = () => rent.cloud.calls.filter((call) => call.startsWith("create"));
-/** The machine of the first order exists and is on a page that cannot be read. */
+/** The machine of the first order exists, on a page that cannot be read. */
 async function loseTheAnswer(): Promise<{ mend: () => void }> {
   rent.cloud.answering = () => {
     throw down();

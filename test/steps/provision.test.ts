@@ -112,7 +112,7 @@ describe("a run that finds no machine", () => {
 
   it("ends about a minute after the first answer without a machine", async () => {
     rent.cloud.offers = [];
-    // A step of its own for each attempt: nothing is kept in memory, so a restart in between changes nothing.
+    // Makes a new step for each attempt: it keeps nothing in memory, so a restart in between changes nothing.
     const attempt = (): Promise<unknown> => provision().catch((e: unknown) => e);
     expect(await attempt()).toMatchObject({ code: "no_offer", retry: "backoff" });
     await rent.h.clock.advance(59_000);

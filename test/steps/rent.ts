@@ -21,7 +21,7 @@ export class Rent {
   search: Search = { candidates: [], choose: "in_order", since: 0, waitMs: 0, refusals: [] };
   searches = false;
   controller = new AbortController();
-  /** When each step first failed with each error, as the engine reads it from the attempts. */
+  /** When each step first failed with each error; the engine reads this from the attempts. */
   readonly #failed = new Map<string, number>();
 
   private constructor(h: Harness) {
@@ -52,7 +52,7 @@ export class Rent {
     return `${nodePrefix(INSTALLATION, "job1", node)}${ordinal}`;
   }
 
-  /** One attempt of the step, as the engine makes it. */
+  /** Runs one attempt of the step, like the engine. */
   async run(step: (ports: StepPorts) => StepDefinition, node = 0): ReturnType<StepDefinition["run"]> {
     const definition = step(this.ports);
     const failure = (code: string): string => `${definition.name} ${node} ${code}`;
@@ -74,7 +74,7 @@ export class Rent {
     }
   }
 
-  /** Attempts until the step is done; gives the waits in between, in milliseconds. */
+  /** Runs attempts until the step is done; returns the waits in between, in milliseconds. */
   async runToEnd(step: (ports: StepPorts) => StepDefinition, looksMax = 100): Promise<number[]> {
     const waits: number[] = [];
     for (let look = 0; look < looksMax; look++) {

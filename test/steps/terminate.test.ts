@@ -169,7 +169,7 @@ describe("the release of machines", () => {
     const list = vi
       .spyOn(rent.cloud, "listOwned")
       .mockImplementation(() => Promise.reject(inPart(down(), [], "anywhere")));
-    // The first call ends the machine that is known.
+    // The first call ends the known machine.
     await terminate().catch(() => null);
     await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
     expect(rent.states()).toEqual(["1 released"]);
@@ -187,7 +187,7 @@ describe("the release of machines", () => {
 });
 
 describe("one machine that resists", () => {
-  /** An order that was given up as absent, of which a machine came after all, and the next order's machine. */
+  /** The machine of an order that was abandoned as absent but appeared later, and the next order's machine. */
   const two = async (): Promise<void> => {
     for (const ordinal of [1, 2]) {
       const name = rent.name(ordinal);

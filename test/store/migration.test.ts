@@ -1,4 +1,5 @@
-// Opening a store by its rules: a copy before every migration, a migration whole or not at all, one epoch per opening.
+// The rules for opening a store: a copy before every migration, a migration completely or not at all, one epoch per
+// opening.
 
 import Database from "better-sqlite3";
 import { sql, type Kysely } from "kysely";
@@ -57,7 +58,7 @@ it("this program's reading commands can read its store", async () => {
 it("continues where an earlier start was killed while it made the file", async () => {
   const file = join(home, "svc.db");
   const making = new Database(join(root, "making.db"));
-  // More than it may hold in memory: part of it is in the file, and the journal says how to take it back.
+  // More pages than its memory may hold: some are already in the file, and the journal describes how to undo them.
   making.pragma("cache_size = 1");
   making.exec(
     "BEGIN; CREATE TABLE half (a); INSERT INTO half SELECT zeroblob(4000) FROM json_each('[1,2,3,4,5,6,7,8]')",

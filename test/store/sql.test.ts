@@ -1,8 +1,8 @@
 // Holds the hand-written SQL of src/store to the schema: kysely types the writes, and nothing but this test checks the rest.
 //
 // Q1. The columns that tables.ts declares are those of a store that the migrations made, with their types and their nulls.
-// Q2. Every statement that is written out can be prepared on such a store.
-// Q3. A statement gives every column that the declared type of its rows has.
+// Q2. SQLite can prepare every literal statement on such a store.
+// Q3. A statement returns every column of its declared row type.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ const SOURCES = readdirSync(FOLDER)
   .map((name) => ({ name, text: readFileSync(join(FOLDER, name), "utf8") }));
 const source = (name: string): string => SOURCES.find((each) => each.name === name)?.text ?? "";
 
-/** Ends of literals that begin at `at`, joined by `+`: the text between their quotes, and where the expression ends. */
+/** Literals from `at` on, joined by `+`: the text between their quotes, and the end of the expression. */
 function literalAt(text: string, at: number): { value: string; end: number } | null {
   const quote = text[at];
   if (quote !== '"' && quote !== "`" && quote !== "'") return null;
@@ -36,7 +36,7 @@ function literalAt(text: string, at: number): { value: string; end: number } | n
   return next ? { value: value + next.value, end: next.end } : { value, end: i + 1 };
 }
 
-/** The nearest literal that a constant of this name is given, before `at` or anywhere in the folder. */
+/** The nearest literal that is assigned to a constant with this name, before `at` or anywhere in the folder. */
 function constant(text: string, name: string, at = text.length): string | null {
   const found = [...text.matchAll(new RegExp(`\\bconst ${name}(?::[^=]*)? =\\s*`, "g"))]
     .filter((match) => match.index < at)
@@ -46,12 +46,12 @@ function constant(text: string, name: string, at = text.length): string | null {
   return literalAt(text, after)?.value ?? /^[0-9]+\b/.exec(text.slice(after))?.[0] ?? null;
 }
 
-/** Names in a statement that stand for one of several texts: any of them will do here. */
+/** Names in a statement that stand for one of several texts; the test uses this one. */
 const CHOSEN: Readonly<Record<string, string>> = { uncopied: "UNCOPIED_CHECKPOINTS" };
 
 function filledIn(value: string, text: string, at: number): string {
   return value.replace(/\$\{((?:[^{}`]|`(?:[^`$]|\$\{[^}]*\})*`)*)\}/g, (_, code: string) => {
-    // The filter of `jobs`; its conditions are tried one by one.
+    // The filter of `jobs`; other tests try its conditions.
     if (code.startsWith("conditions")) return "";
     if (code === "table") return "timer";
     const name = CHOSEN[code] ?? code;
@@ -66,13 +66,13 @@ function filledIn(value: string, text: string, at: number): string {
 interface Statement {
   where: string;
   sql: string;
-  /** The declared type of its rows, as source text. */
+  /** The declared type of the rows, as source text. */
   rows: string | null;
   text: string;
   at: number;
 }
 
-/** Every call that reads rows by SQL, and every statement that is prepared. */
+/** Every call that reads rows by SQL, and every prepared statement. */
 function statements(): Statement[] {
   return SOURCES.flatMap(({ name, text }) =>
     [...text.matchAll(/(?:this\.#(?:all|get)|\ball|\.prepare)(?:<((?:[^<>(]|<[^<>]*>)*)>)?\(\s*/g)].flatMap((call) => {
@@ -80,7 +80,7 @@ function statements(): Statement[] {
       const written = literalAt(text, after)?.value;
       const named = /^([A-Za-z_]+)\s*[,)]/.exec(text.slice(after))?.[1];
       const value = written ?? (named === undefined ? null : constant(text, named, call.index));
-      // `prepare(db, kysely)` and the definitions of these very functions.
+      // Skips `prepare(db, kysely)` and the definitions of these functions.
       const sql = value === null ? "" : filledIn(value, text, call.index);
       if (!/^\s*(SELECT|WITH|INSERT|UPDATE|DELETE)\b/.test(sql)) return [];
       const line = text.slice(0, call.index).split("\n").length;
@@ -89,7 +89,7 @@ function statements(): Statement[] {
   );
 }
 
-/** A table of tables.ts, or an inline type: the declared type by the column's name. */
+/** The declared type of each column, from tables.ts or an inline type. */
 type Shape = Record<string, string>;
 
 function shapeIn(braces: string): Shape {
@@ -126,7 +126,7 @@ function shapeOf(type: string, { text, at }: Pick<Statement, "text" | "at">): Sh
   return inner === undefined ? null : shapeIn(inner);
 }
 
-/** Whether what SQLite keeps in such a column may be read as the declared type. */
+/** Whether values that SQLite stores with this affinity fit the declared type. */
 function fits(declared: string, affinity: string): boolean {
   const base = declared.replaceAll(/^Generated<|>$|\s*\| null\b/g, "");
   const isText = base === "string" || base.includes('"') || /^[A-Z]\w*$/.test(base);

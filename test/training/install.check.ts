@@ -1,4 +1,4 @@
-// The install step's script, with a real pip: no torch is needed.
+// The install step's script, with a real pip; needs no torch.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import {
@@ -31,7 +31,7 @@ function put(name: string, text: string): void {
   mkdirSync(join(at(name), ".."), { recursive: true });
   writeFileSync(at(name), text);
 }
-/** A Python to begin with that has a torch: a file that says so. It stands for an image's. */
+/** A base Python with a fake torch: a file with its version. It stands for an image's Python. */
 function image(torch: string | null): string {
   execFileSync(PYTHON, ["-m", "venv", at("image")]);
   const python = at("image", "bin", "python");
@@ -97,7 +97,7 @@ describe("requirements.txt", () => {
     wheel("tiny", { "tiny.py": "X = 1\n" });
     wheel("small", { "small.py": "X = 2\n" });
     put("project/requirements.txt", "tiny\ntorch>=2.0\n");
-    // A vendor's own build before a release: it satisfies the requirement anyway.
+    // A vendor's build before a release satisfies the requirement anyway.
     const python = image("2.6.0a0+vendor");
     const first = install(python, "requirements.txt");
     expect(first.log).toContain("torch 2.6.0a0+vendor (CUDA 12.4)");
@@ -158,7 +158,7 @@ it("environment.yml without conda names the remedy", () => {
   ]);
 });
 
-/** A separate uv: next to the Python that is named for these checks, or on the PATH. */
+/** A separate uv: next to the Python of these checks, or on the PATH. */
 const UV = [dirname(TORCH_PYTHON ?? ""), ...(process.env["PATH"] ?? "").split(":")]
   .map((folder) => join(folder, "uv"))
   .find((path) => path.startsWith("/") && existsSync(path));
@@ -186,7 +186,7 @@ it("uv.lock omits packages that the image has with its torch of the same release
     "project/uv.lock",
     'name = "torch"\nversion = "2.6.0"\n\nname = "nvidia-nccl-cu12"\nversion = "2.21"\n\nname = "tqdm"\nversion = "4.0"\n',
   );
-  // Replaces uv: records its arguments.
+  // Replaces uv and records its arguments.
   put("bin/uv", '#!/bin/sh\necho "$UV_PROJECT_ENVIRONMENT $*" > "$SAID"\n');
   chmodSync(at("bin/uv"), 0o755);
   const said = at("said");

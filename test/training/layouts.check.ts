@@ -1,4 +1,4 @@
-// Projects as strangers lay them out, each installed for real, by pip from its registry, and started. No torch is needed.
+// Common layouts of projects, each really installed by pip from its registry, and started. Needs no torch.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ import { installWarnings } from "../../src/steps/launch/failure-message.ts";
 const PACKAGE = join(import.meta.dirname, "..", "..", "python", "svc");
 const PYTHON = process.env["SVC_PYTHON"] ?? "python3";
 const SETUPTOOLS = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n';
-/** Small, pure Python, and without dependencies of its own. */
+/** A small package of pure Python, without dependencies. */
 const DEP = "peppercorn";
 const SCRIPT = `import ${DEP}, mine\nprint("mine", mine.X)\n`;
 

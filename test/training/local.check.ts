@@ -1,4 +1,4 @@
-// Several ranks on this computer, by torchrun, and how they end.
+// Several ranks on this computer, started by torchrun, and their end.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,7 +24,7 @@ const spec = (mode: string, more = {}) => ({
   args: [mode],
   ...more,
 });
-/** Finds torchrun itself, by its command line. */
+/** The pid of torchrun itself, found by its command line. */
 function torchrunOf(pid: number): number {
   const parent = Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
   expect(readFileSync(`/proc/${parent}/cmdline`, "utf8")).toContain("torch.distributed.run");

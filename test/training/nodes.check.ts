@@ -31,7 +31,7 @@ beforeAll(async () => {
   sim = await PodhostSim.start({ fleet, ledger, faults: makeFaults(), clock: realClock(), apiKey: "podhost-key-1" });
   const home = join(dir, "home");
   mkdirSync(home, { mode: 0o700 });
-  // Nodes reach each other by the network between pods, which is asked for by this API.
+  // Nodes reach each other through the network between pods, which this API can request.
   const settings = { providers: { podhost: { network: "global", api: "rest" } } };
   writeFileSync(join(home, "credentials.json"), JSON.stringify(settings), { mode: 0o600 });
   plane = await Plane.open(home, sim.settings().env);
@@ -44,7 +44,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** The project with a requirement that the image has: its torch is kept. */
+/** A project that requires a package of the image: the image's torch stays. */
 function project(script: string): string {
   const folder = mkdtempSync(join(dir, "project-"));
   writeFileSync(join(folder, "requirements.txt"), "torch\n");
@@ -115,7 +115,7 @@ describe.skipIf(!able || !RAY)("Ray on two nodes", () => {
     const { job, log } = await plane.run(overRay("ok"));
     expect([job.status, job.exit_code, job.error], log).toEqual(["succeeded", 0, null]);
     expect(log).toContain("[node0] svc: Ray: 2 of 2 nodes are alive");
-    // Ray writes its prefix and a line's end apart: lines of several processes may run together.
+    // Ray writes its prefix and a line's end separately, so lines of several processes may mix.
     expect(log).toContain("nodes: 2");
     expect(log).toContain("dedup 0, mode token");
     const values = plane.cp.reads.metrics(job.id, {}).series["worker"]?.map((point) => point.value);

@@ -1,4 +1,4 @@
-// A control plane of a test's own, and one run on it to its end.
+// A separate control plane, and one run on it to its end.
 
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -34,7 +34,7 @@ export class Plane {
     return this.cp.reads.readLog(id, 0, 1 << 20).toString();
   }
 
-  /** Resolves as soon as `seen` says so, looked at after every event. */
+  /** Resolves as soon as `seen` returns true, checked after every event. */
   until(seen: () => boolean): Promise<void> {
     return new Promise((resolve) => {
       const look = (): void => {
@@ -65,7 +65,7 @@ export class Plane {
   }
 }
 
-/** The processes that ranks said they are and that are still there. */
+/** Pids that the ranks have printed and that still exist. */
 export function alive(log: string): number[] {
   return [...log.matchAll(/^(?:\[rank\d+\] )?rank \d+ of \d+: \d+; pid (\d+)$/gm)]
     .map((m) => Number(m[1]))

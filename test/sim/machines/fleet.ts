@@ -1,7 +1,4 @@
-// Machines to rent, for real: each has its own sshd, host key, files and processes on this computer.
-//
-// F1. Every machine ends with the process that booted it, however that process ends.
-// F2. Nothing here reaches beyond this computer: machines see each other and the simulator's API, and no other network.
+// Real machines to rent: each has its own sshd, host key, files and processes on this computer.
 
 import type { Fleet } from "../providers/parts.ts";
 import { mayMakeNamespaces, namespaceFleet } from "./namespaces.ts";
@@ -10,9 +7,9 @@ import { plainFleet } from "./plain.ts";
 export interface FleetOptions {
   /** An existing folder of this fleet's own. */
   dir: string;
-  /** Tried out where it is not given. */
+  /** Found by a trial if it is not given. */
   kind?: "namespaces" | "plain";
-  /** Folders of this computer that machines out of namespaces see, read-only, and where: `["/a:/opt/a"]`. */
+  /** Folders of this computer that machines of namespaces see, read-only, and their paths: `["/a:/opt/a"]`. */
   binds?: readonly string[];
 }
 

@@ -1,9 +1,9 @@
-// Small programs of the host that machines are made with.
+// Small programs of this computer with which machines are made.
 
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
-/** Runs a program to its end. Its output, trimmed; throws with what it said where it fails. */
+/** Runs a program to its end and returns its trimmed output. If the program fails, throws an error with its output. */
 export function tool(program: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
@@ -19,7 +19,7 @@ export function tool(program: string, args: readonly string[]): Promise<string> 
   });
 }
 
-/** Numbers of the processes that `pick` chooses. */
+/** Pids of the processes that `pick` selects. */
 export function processes(pick: (pid: number) => boolean): number[] {
   return readdirSync("/proc")
     .filter((name) => /^[0-9]+$/.test(name))
@@ -27,7 +27,7 @@ export function processes(pick: (pid: number) => boolean): number[] {
     .filter(pick);
 }
 
-/** Text of a link in /proc; null where the process is gone. */
+/** Target of a link in /proc; null if the process is gone. */
 export function procLink(path: string): string | null {
   try {
     return readlinkSync(path);
@@ -44,7 +44,7 @@ export function procText(path: string): string {
   }
 }
 
-/** Sends a signal; a process that is gone does not cause an error. */
+/** Sends a signal; ignores a process that is gone. */
 export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, name);
@@ -54,8 +54,8 @@ export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
 }
 
 /**
- * Ends a process and its children. It is stopped first: one that is killed while it makes a child leaves that child behind, which
- * has not yet asked to die with it.
+ * Kills a process and its children. It stops the process first: a process that is killed during a fork leaves that
+ * child behind, before the child has requested to die with its parent.
  */
 export async function endWithChildren(pid: number): Promise<void> {
   if (!signal(pid, "SIGSTOP")) return;

@@ -1,5 +1,5 @@
-"""First process of a simulated machine: starts sshd and the start script, buries orphans, restarts on USR1, powers off on USR2,
-and leads 127.0.0.1:PORT to the simulator's API.
+"""First process of a simulated machine: starts sshd and the start script, reaps orphans, restarts on USR1, powers
+off on USR2, and forwards 127.0.0.1:PORT to the simulator's API.
 
 Arguments: seconds until sshd starts, port of the API (0: none), address of the host.
 """
@@ -15,7 +15,7 @@ WIPE = "/etc/sim/wipe"
 
 
 def forward(port, host):
-    """One process, a pair of them for each connection: simple, and there are few."""
+    """Forwards with one process, and two more per connection: simple, and there are few connections."""
     door = socket.socket()
     door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     door.bind(("127.0.0.1", port))
@@ -53,7 +53,7 @@ def pump(here, there, other):
 
 
 def run(*argv, log=None):
-    """Starts a program in a session of its own, with the variables of this process."""
+    """Starts a program in a separate session, with the variables of this process."""
     pid = os.fork()
     if pid:
         return pid
@@ -129,7 +129,7 @@ def main():
     boot_seconds, port, host = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     asked = []
     signal.signal(signal.SIGUSR1, lambda *_: asked.append(True))
-    # With its first process the whole machine ends.
+    # The whole machine ends with its first process.
     signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
     signal.signal(signal.SIGCHLD, lambda *_: bury())
     signal.signal(signal.SIGTERM, lambda *_: None)

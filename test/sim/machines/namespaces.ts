@@ -1,8 +1,8 @@
 // Machines out of Linux namespaces: network, mounts, processes, IPC and host name of their own, a disk in memory, and the
 // computer's own /usr, read-only.
 //
-// N1. A machine's network and files exist only as long as its processes: there is nothing to clean up that outlives them.
-// N2. Its first process dies with the process that booted it, by the kernel's hand (machine.sh).
+// N1. A machine's network and files exist only as long as its processes, so nothing remains to be cleaned up.
+// N2. Its first process dies with the process that booted it, because the kernel kills it (machine.sh).
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync, appendFileSync } from "node:fs";
@@ -14,11 +14,11 @@ import { endWithChildren, makeHostKey, processes, procLink, procText, signal, to
 /** A private network of RFC 2544, for measurements: unused elsewhere. */
 const NETWORK = "198.18.0.0/15";
 const LINK = "svcsim";
-/** Held by whoever makes or removes a link. */
+/** Locked while a process creates or removes a link. */
 const LINKS_LOCK = "/run/svcsim.lock";
 const SCRIPTS = ["machine.sh", "init.py", "nvidia-smi"] as const;
 
-/** Whether this process may do all that a machine needs. */
+/** Whether this process has all rights that a machine needs. */
 export async function mayMakeNamespaces(): Promise<boolean> {
   if (process.platform !== "linux" || process.getuid?.() !== 0) return false;
   const trial =
@@ -83,14 +83,14 @@ async function sweep(): Promise<void> {
   for (const line of links) {
     const owner = Number(/svcsim-owner-([0-9]+)/.exec(line)?.[1]);
     const name = /^[0-9]+: ([^@:]+)/.exec(line)?.[1];
-    // Without an owner yet, it is being made this very moment.
+    // A link without an owner is just being created.
     if (name === undefined || Number.isNaN(owner) || signal(owner, 0)) left += 1;
     else await removeLink(name, owner);
   }
   if (left === 0) await tool("ip", ["route", "del", "unreachable", NETWORK]).catch(() => undefined);
 }
 
-/** Removes a link if it is still that owner's: once it is gone by itself, another fleet may have one of the same name. */
+/** Removes a link if it still belongs to this owner: after it disappears by itself, another fleet may use its name. */
 async function removeLink(name: string, owner: number): Promise<void> {
   const script = 'ip -o link show dev "$0" | grep -Eq "svcsim-owner-$1([^0-9]|$)" && ip link del "$0"';
   await tool("flock", [LINKS_LOCK, "sh", "-c", script, name, String(owner)]).catch(() => undefined);
@@ -114,7 +114,7 @@ class Machine implements SimMachine {
   #address = "";
   #gate = "";
   #slot: number;
-  /** The machine's first process, as this computer counts. */
+  /** The pid of the machine's first process on this computer. */
   #pid = 0;
   #child: ChildProcess | null = null;
   #keyed: Promise<unknown> = Promise.resolve();
@@ -268,7 +268,7 @@ class Machine implements SimMachine {
     }
   }
 
-  // Frames to an address that no interface has are lost without a word, in both directions.
+  // Frames to an address without an interface are lost silently, in both directions.
   async cut(): Promise<void> {
     const nowhere = ["lladdr", "02:00:00:00:00:01", "nud", "permanent"];
     await tool("ip", ["neigh", "replace", this.#address, "dev", `${LINK}${this.#slot}`, ...nowhere]);
@@ -336,7 +336,7 @@ class Machine implements SimMachine {
     return tool("nsenter", [`--net=/proc/${this.#pid}/ns/net`, ...argv]);
   }
 
-  /** Again and again, until a look finds no process that was not told: they may fork meanwhile. */
+  /** Repeats until a pass finds no process without the signal: processes may fork meanwhile. */
   async #signalAll(name: "SIGSTOP" | "SIGCONT"): Promise<void> {
     const own = procLink(`/proc/${this.#pid}/ns/pid`);
     if (own === null) return;

@@ -1,7 +1,7 @@
-// Machines for where namespaces are not allowed: an sshd each on 127.0.0.x, on this computer's own files, behind a small relay
-// that can be cut, slowed and held. Home is shared; runs keep apart by their machine's name.
+// Machines for computers that allow no namespaces: each is an sshd on 127.0.0.x, with this computer's own files, behind
+// a small relay that can be cut, slowed and held. They share the home; runs differ by their machine's name.
 //
-// P1. Every process of a machine carries its mark in its environment: that is how all of them are found and ended.
+// P1. Every process of a machine has the machine's mark in its environment, by which the fleet finds and ends it.
 // P2. A watchdog ends them when the process that booted them is gone.
 
 import { spawn } from "node:child_process";
@@ -13,7 +13,7 @@ import type { BootRequest, Fleet, SimMachine } from "../providers/parts.ts";
 import { makeHostKey, processes, procText, signal } from "./host-tools.ts";
 
 const MARK = "SVC_SIM_MACHINE";
-/** sshd writes over its own environment, so that its processes are found by number; all others bear the mark. */
+/** sshd overwrites its own environment, so its processes are found by pid; all others have the mark. */
 const WATCH = `cat >/dev/null
 for round in 1 2 3; do
   for file in "$1"/*/sshd.pid; do
@@ -28,7 +28,7 @@ done`;
 
 export async function plainFleet(dir: string): Promise<Fleet> {
   const machines = new Map<string, PlainMachine>();
-  // Ends when this pipe ends, which it does with this process at the latest.
+  // The watchdog ends when this pipe ends, at the latest with this process.
   const watchdog = spawn("sh", ["-c", WATCH, "sh", dir, MARK], { stdio: ["pipe", "ignore", "ignore"], detached: true });
   watchdog.on("error", () => undefined);
   watchdog.unref();
@@ -56,7 +56,7 @@ export async function plainFleet(dir: string): Promise<Fleet> {
       await Promise.all([...machines.values()].map((machine) => machine.destroy()));
       if (watchdog.exitCode !== null || watchdog.signalCode !== null) return;
       const ended = new Promise((resolve) => void watchdog.once("exit", resolve));
-      // Otherwise nothing might keep this process alive until then, and what comes after would never be done.
+      // Keeps this process alive until then; otherwise it might end before the rest of the cleanup.
       watchdog.ref();
       watchdog.kill("SIGKILL");
       await ended;
@@ -98,7 +98,7 @@ class PlainMachine implements SimMachine {
     return `${this.#file("bin")}:${process.env["PATH"] ?? "/usr/bin:/bin:/usr/sbin:/sbin"}`;
   }
 
-  /** This computer must not be powered off: a machine's actions on itself must not reach it. */
+  /** A machine's actions on itself, such as a power-off, must not affect this computer. */
   #shield(): void {
     mkdirSync(this.#file("bin"), { recursive: true });
     const write = (name: string, text: string): void =>
@@ -239,7 +239,7 @@ class PlainMachine implements SimMachine {
     this.#gone();
   }
 
-  /** `wipe` cannot take files away that all machines share. */
+  /** `wipe` cannot remove files that all machines share. */
   async restart(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     await this.#endAll();
@@ -263,7 +263,7 @@ class PlainMachine implements SimMachine {
   async rate(kbit: number): Promise<void> {
     this.#kbit = kbit;
   }
-  /** The disk is this computer's own; filling it would be everybody's trouble. */
+  /** Does nothing: the disk is this computer's own, and a full one would disturb every other program. */
   async fillDisk(): Promise<void> {
     return Promise.resolve();
   }

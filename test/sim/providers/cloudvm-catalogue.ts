@@ -2,12 +2,12 @@
 
 export interface AcceleratorType {
   name: string;
-  /** As nvidia-smi on the machine says it. */
+  /** The name that nvidia-smi prints on the machine. */
   gpuName: string;
-  /** `bundled`: the machine type carries the GPUs. `n1`: they are attached to an N1 machine type. */
+  /** `bundled`: the machine type includes the GPUs. `n1`: they are attached to an N1 machine type. */
   attach: "bundled" | "n1";
   diskTypes: readonly string[];
-  /** By number of GPUs: the machine type, or for `n1` the largest number of vCPUs. */
+  /** Number of GPUs → the machine type, or for `n1` the largest number of vCPUs. */
   counts: Readonly<Record<number, string>>;
   onDemand: readonly number[];
   spot: readonly number[];
@@ -135,7 +135,7 @@ export const ACCELERATOR_TYPES: readonly AcceleratorType[] = [
   },
 ];
 
-/** Every zone of the simulated cloud; machines without GPUs are sold in all of them. */
+/** Every zone of the simulated cloud; all of them have machines without GPUs. */
 export const ZONES: readonly string[] = [
   ...new Set([
     ...ACCELERATOR_TYPES.flatMap((type) => type.zones),
@@ -152,20 +152,20 @@ export const IMAGE_FAMILIES: readonly string[] = [
   "pytorch-2-9-cu129-ubuntu-2204-nvidia-580",
   "pytorch-2-9-cu129-ubuntu-2404-nvidia-580",
 ];
-/** Families of images in other projects that have no driver. */
+/** Image families of other projects without a GPU driver. */
 export const PLAIN_IMAGES: readonly string[] = [
   "ubuntu-os-cloud/ubuntu-2204-lts",
   "ubuntu-os-cloud/ubuntu-2404-lts-amd64",
   "debian-cloud/debian-12",
 ];
-/** Smallest boot disk, in GB, that images of the one and of the other kind fit on. */
+/** Smallest boot disk for each of the two kinds of images, in GB. */
 export const IMAGE_GB = { learning: 50, plain: 10 } as const;
 
 const SMALLER_L4 = new Set(["g2-standard-4", "g2-standard-12", "g2-standard-16", "g2-standard-32"]);
 const CPU_TYPE =
   /^(?:(?:e2|n1|n2|n2d|n4|c2|c3|c3d|c4|t2d)-(?:standard|highmem|highcpu)-([1-9][0-9]{0,2})|e2-(?:micro|small|medium)|(?:n1-|n2-|e2-)?custom-([1-9][0-9]{0,2})-[0-9]+)$/;
 
-/** A machine type, or null if the zone has none of that name. */
+/** A machine type; null if the zone has none with that name. */
 export function machineType(
   zone: string,
   name: string,

@@ -4,7 +4,9 @@ export class BadFilter extends Error {}
 
 type Test = (row: unknown) => boolean;
 
-/** Reads `labels.a=b`, `status!=RUNNING`, `labels.a:*`, `name=x AND (a=b OR c=d)`. An empty filter lets everything through. */
+/**
+ * Parses `labels.a=b`, `status!=RUNNING`, `labels.a:*`, `name=x AND (a=b OR c=d)`. An empty filter matches everything.
+ */
 export function parseFilter(text: string): Test {
   const tokens = text.match(/\(|\)|"(?:[^"\\]|\\.)*"|!=|>=|<=|[=:<>]|[^\s()=!:<>"]+|\S/g) ?? [];
   let at = 0;
@@ -66,13 +68,13 @@ function comparison(field: string, operator: string, want: string, text: string)
   }
 }
 
-/** A value that ends in `*` stands for everything that begins so. */
+/** A value that ends in `*` matches every text that begins with the rest. */
 function matches(have: string | undefined, want: string): boolean {
   if (have === undefined) return false;
   return want.endsWith("*") ? have.startsWith(want.slice(0, -1)) : have === want;
 }
 
-/** `labels.svc-owner` and `scheduling.preemptible`: a label's name may itself hold no dot. */
+/** The value at `labels.svc-owner` or `scheduling.preemptible`; the name of a label contains no dot. */
 function at(row: unknown, path: string): unknown {
   let value = row;
   for (const part of path.split(".")) {

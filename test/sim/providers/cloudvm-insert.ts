@@ -161,7 +161,7 @@ function checkFields(value: Json, shape: Shape, path: string): void {
   }
 }
 
-/** `projects/P/zones/Z/KIND/NAME`, with or without its beginnings; a bare name is refused. */
+/** Parses `projects/P/zones/Z/KIND/NAME`, also without its first parts; refuses a bare name. */
 function resource(field: string, value: unknown, project: string, zone: string, kind: string): string {
   const [, inProject, inZone, name] =
     /^(?:https:\/\/[a-z.]+\/compute\/v1\/)?(?:projects\/([a-z0-9-]+)\/)?zones\/([a-z0-9-]+)\/([A-Za-z]+\/[A-Za-z0-9-]+)$/.exec(

@@ -1,4 +1,4 @@
-// Instances and operations of the simulated cloud: what happens to a machine, and the record of it.
+// Instances and operations of the simulated cloud: the events of a machine's life, and its record.
 
 import { randomBytes } from "node:crypto";
 import type { InsertOrder, Json } from "./cloudvm-insert.ts";
@@ -12,9 +12,9 @@ export interface CloudTimings {
   operationPendingMs: number;
   provisioningMs: number;
   stagingMs: number;
-  /** After RUNNING, until the guest agent has put the keys in place: sshd refuses them before. */
+  /** Time from RUNNING until the guest agent has installed the keys: sshd refuses them before. */
   guestAgentMs: number;
-  /** From a delete until nothing is left. */
+  /** Time from a delete until the instance is gone. */
   deletingMs: number;
   /** From the preemption notice until the machine stops. */
   noticeMs: number;
@@ -40,7 +40,7 @@ export interface Instance {
   /** Being taken back. */
   preempted: boolean;
   foreign: boolean;
-  /** Set while it is being deleted: resolves when nothing is left. */
+  /** Set during deletion: resolves when the instance is gone. */
   leaving: Promise<void> | null;
   gone: boolean;
 }
@@ -63,7 +63,7 @@ export interface Operation {
   finish: (failure?: { error: Operation["error"]; httpStatus: number }) => void;
 }
 
-/** Why the next insert fails inside its operation. */
+/** The reason why the next insert fails inside its operation. */
 export interface OperationFailure {
   code: string;
   message: string;
@@ -76,11 +76,11 @@ const SYSTEM = "system";
 export class CloudInstances {
   readonly all = new Map<string, Instance>();
   readonly operations: Operation[] = [];
-  /** By instance: the API names no hosts. */
+  /** Hosts by instance: the API shows no hosts. */
   readonly hosts: Hosts;
   /** The port of every machine's sshd. */
   sshPort = 22;
-  /** Set on the project: keys of the metadata count only where the instance turns it off. */
+  /** Set on the project: keys in the metadata then count only if the instance disables it. */
   projectOsLogin = false;
 
   readonly #parts: SimParts;
@@ -150,7 +150,7 @@ export class CloudInstances {
     return operation;
   }
 
-  /** Takes the order on. `failure`: it will be seen for a moment, and then the operation says that it was not to be had. */
+  /** Accepts the order. With `failure`, the instance is visible for a moment, and then the operation fails with it. */
   insert(
     order: InsertOrder,
     requestId: string | null,
@@ -198,7 +198,7 @@ export class CloudInstances {
 
   async #live(instance: Instance, operation: Operation): Promise<void> {
     const { clock, faults } = this.#parts;
-    // A machine that is deleted while it is made ends the operation that makes it, with an error of its own.
+    // A delete during creation ends the creating operation with a separate error.
     const cancelled = (): boolean => {
       if (instance.leaving === null && !instance.gone) return false;
       operation.finish({
@@ -291,7 +291,7 @@ export class CloudInstances {
     });
   }
 
-  /** An address from its own network of loopback addresses, each with every port. */
+  /** An unused loopback address from the instance's network; each address has all ports. */
   #freeAddress(): string {
     this.#count += 1;
     return `127.${200 + (process.pid % 50)}.${Math.floor(this.#count / 250) % 250}.${(this.#count % 250) + 1}`;
@@ -306,7 +306,7 @@ export class CloudInstances {
     await door?.close();
   }
 
-  /** Asked for by a call: takes its time, and shows STOPPING meanwhile. */
+  /** A removal by a call takes time, and shows STOPPING meanwhile. */
   remove(instance: Instance, by: NonNullable<LedgerLine["endedBy"]>): Promise<void> {
     instance.leaving ??= (async () => {
       instance.status = "STOPPING";
@@ -318,7 +318,7 @@ export class CloudInstances {
     return instance.leaving;
   }
 
-  /** The machine halts; its disk is billed on and its name stays taken. */
+  /** Stops the machine; its disk still costs money, and its name stays taken. */
   async stop(instance: Instance): Promise<void> {
     instance.status = "STOPPING";
     await this.#tearDown(instance);
@@ -326,7 +326,7 @@ export class CloudInstances {
     instance.natIp = null;
   }
 
-  /** From inside: its disk is billed on, and its name stays taken. */
+  /** The machine powered itself off; its disk still costs money, and its name stays taken. */
   async #poweredOff(instance: Instance, machine: SimMachine): Promise<void> {
     if (instance.machine !== machine || instance.preempted) return;
     this.operation("compute.instances.guestTerminate", this.#target(instance), { user: SYSTEM }).finish();
@@ -334,8 +334,8 @@ export class CloudInstances {
   }
 
   /**
-   * The cloud takes it back: from now on its metadata server says so, it shows STOPPING, and it lives for the time of the notice; one that
-   * powers itself off meanwhile ends sooner.
+   * The cloud takes it back: its metadata server says so from now on, it shows STOPPING, and it lives for the time of
+   * the notice, or until it powers itself off.
    */
   async preempt(instance: Instance): Promise<void> {
     const { machine } = instance;
@@ -353,7 +353,7 @@ export class CloudInstances {
     operation.finish();
   }
 
-  /** Without a word, but for the list of operations. */
+  /** Removes the instance without a message; only the list of operations shows it. */
   async vanish(instance: Instance): Promise<void> {
     this.operation("compute.instances.hostError", this.#target(instance), { user: SYSTEM }).finish();
     this.#end(instance, "vanished");
@@ -417,7 +417,7 @@ export class CloudInstances {
     return { id: instance.id, zone: instance.order.zone, name: instance.order.name };
   }
 
-  /** Missing from lists and gets for a while after it was made. */
+  /** Whether a new instance is still missing from lists and gets. */
   hidden(instance: Instance): boolean {
     const lag = this.#parts.faults.get("listing_lag");
     return lag !== null && this.#parts.clock.now() - instance.madeAtMs < lag;

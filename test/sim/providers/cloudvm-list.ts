@@ -1,4 +1,4 @@
-// Pages of lists and shapes of errors, as the simulated cloud has them.
+// Pages of lists and forms of errors of the simulated cloud.
 
 import { ZONES } from "./cloudvm-catalogue.ts";
 import { parseFilter } from "./cloudvm-filter.ts";
@@ -9,7 +9,7 @@ const PAGE_MAX = 500;
 
 interface Place {
   project: string;
-  /** The most that this simulator gives at once. */
+  /** The most rows that this simulator returns at once. */
   pageSize: number;
 }
 
@@ -56,7 +56,7 @@ export function aggregatedPage(
   const partial = query.get("returnPartialSuccess") === "true";
   if (unreachable.size > 0 && !partial)
     throw new CloudError(503, "backendError", "Some zones are currently unavailable.");
-  // Filtered rows still count: such a list has empty pages.
+  // Rows that the filter removes still count, so such a list has empty pages.
   const { page: whole, next } = slice(query, place.pageSize, rows);
   const page = whole.filter(parseFilter(query.get("filter") ?? ""));
   const items: Record<string, Json> = {};

@@ -12,9 +12,9 @@ export interface TokenAnswer {
 }
 
 export class TokenDesk {
-  /** Seconds that a token is good for; tests shorten it. */
+  /** Lifetime of a token in seconds; tests shorten it. */
   tokenS = 3_600;
-  /** How often a token was made. */
+  /** Number of tokens that were made. */
   issued = 0;
 
   readonly email: string;
@@ -37,13 +37,13 @@ export class TokenDesk {
     this.#publicKey = pair.publicKey;
   }
 
-  /** From now on the key opens nothing, and tokens that were made with it neither. */
+  /** Makes the key and all its tokens invalid. */
   revoke(): void {
     this.#revoked = true;
     this.#tokens.clear();
   }
 
-  /** Every token that is out there ends now; the key still makes new ones. */
+  /** Ends every existing token; the key still makes new ones. */
   expireTokens(): void {
     this.#tokens.clear();
   }

@@ -30,7 +30,7 @@ export interface CloudvmOptions extends SimParts {
   project?: string;
   zone?: string;
   timings?: Partial<CloudTimings>;
-  /** The port of every machine's sshd, as users see it. */
+  /** The port of every machine's sshd for users. */
   sshPort?: number;
   onCall?(line: string): void;
 }
@@ -58,11 +58,11 @@ export class CloudvmSim implements ProviderSim {
   readonly zone: string;
   readonly desk: TokenDesk;
   readonly instances: CloudInstances;
-  /** Zones that have no room. */
+  /** Zones without capacity. */
   readonly stockouts = new Set<string>();
   /** Zones that do not answer. */
   readonly unreachable = new Set<string>();
-  /** A quota that every insert exceeds, said at once or in the operation. */
+  /** A quota that every insert exceeds, reported at once or in the operation. */
   quota: { metric: string; limit: number; how: "at once" | "in the operation" } | null = null;
   denied: Denied | null = null;
   /** Names of the project's reservations. */
@@ -101,7 +101,7 @@ export class CloudvmSim implements ProviderSim {
             "usageLimits",
           ),
         ),
-      // A form is not JSON.
+      // A form-encoded body is not JSON.
       badJson: (call) =>
         call.path === "/token" ? sim.#token(call) : failed(new CloudError(400, "parseError", "Parse Error")),
       notFound: () => ({
@@ -128,7 +128,7 @@ export class CloudvmSim implements ProviderSim {
     return this.#server?.url ?? "";
   }
 
-  /** The key file, as the cloud's console gives it. */
+  /** The key file in the form that the cloud's console gives. */
   serviceAccount(): Record<string, string> {
     return {
       type: "service_account",
@@ -355,7 +355,7 @@ export class CloudvmSim implements ProviderSim {
     return operation;
   }
 
-  /** Returns when it is done, or when the server has had enough of waiting, which may be at once. */
+  /** Returns when the operation has ended, or when the server's time limit of a wait is over, which may be at once. */
   async #wait(call: Call): Promise<Json> {
     const operation = this.#operation(call);
     this.#turn += 1;
@@ -424,7 +424,7 @@ export class CloudvmSim implements ProviderSim {
     return this.#shown(operation);
   }
 
-  /** Why there is no capacity, in the operation; a quota may also be refused at once. */
+  /** The capacity error of the operation; a quota may also be refused at once. */
   #refusal(order: InsertOrder): OperationFailure | null {
     const { faults } = this.#parts;
     if (this.quota !== null) {

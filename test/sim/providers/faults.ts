@@ -1,4 +1,4 @@
-// The active faults, and the meaning of their measures.
+// The active faults, and the meaning of their numbers.
 
 import { FAULTS, type FaultName, type Faults, type SimClock } from "./parts.ts";
 
@@ -69,7 +69,7 @@ export function makeFaults(): Faults {
     take(name) {
       const left = on.get(name);
       if (left === undefined) return false;
-      // Quietly down; listeners hear of it only when it is over.
+      // Decrements silently; listeners are only told when the fault is over.
       if (left > 1) on.set(name, left - 1);
       else change(name, null);
       return left > 0;
@@ -80,14 +80,14 @@ export function makeFaults(): Faults {
 
 export const isFault = (name: string): name is FaultName => (FAULTS as readonly string[]).includes(name);
 
-/** The measure of a fault that strikes once: it is off afterwards. */
+/** The number of a fault that strikes once; turns the fault off. */
 export function strike(faults: Faults, name: FaultName): number | null {
   const measure = faults.get(name);
   if (measure !== null) faults.clear(name);
   return measure;
 }
 
-/** For faults that last "for a while": true for the fault's measure of milliseconds, counted from the first call. */
+/** For faults that last for some time: true for the fault's number of milliseconds, counted from the first call. */
 export function during({ faults, clock }: { faults: Faults; clock: SimClock }, name: FaultName): boolean {
   const measure = faults.get(name);
   if (measure === null) {

@@ -1,4 +1,4 @@
-// A TCP tunnel on loopback in front of a machine's sshd, with everything that can go wrong with a tunnel.
+// A TCP tunnel on loopback in front of a machine's sshd, with every fault that a tunnel can have.
 
 import { createServer, connect, type AddressInfo, type Server, type Socket } from "node:net";
 import { Transform } from "node:stream";
@@ -9,7 +9,7 @@ export interface Target {
 }
 
 export class Forwarder {
-  /** Number of all connections, dropped ones too. */
+  /** Number of all connections, including dropped ones. */
   connections = 0;
   /** Bytes that went through, in both directions. */
   bytes = 0;
@@ -55,12 +55,12 @@ export class Forwarder {
     }
   }
 
-  /** New connections are closed without a byte: what a tunnel's rate limit looks like. */
+  /** Closes new connections without a byte, like a tunnel's rate limit. */
   closeAfterAccept(on: boolean): void {
     this.#closeAfterAccept = on;
   }
 
-  /** Connections stay open and nothing comes through, those that are open already as well. */
+  /** Connections stay open, also existing ones, but no byte passes. */
   blackhole(on: boolean): void {
     this.#blackhole = on;
     for (const [a, b] of this.#pairs) {
@@ -72,7 +72,7 @@ export class Forwarder {
     }
   }
 
-  /** The same machine, behind another port; the old one refuses. Connections end. */
+  /** The same machine behind another port; the old port refuses. Connections end. */
   async changePort(): Promise<void> {
     const old = this.#server;
     this.#server = createServer();
@@ -87,12 +87,12 @@ export class Forwarder {
     this.dropAll();
   }
 
-  /** For connections from now on; null for no limit. */
+  /** Limits connections from now on; null removes the limit. */
   throttle(kilobytesPerSecond: number | null): void {
     this.#kilobytesPerSecond = kilobytesPerSecond;
   }
 
-  /** After so many bytes in all, everything is closed and stays so, as when a plan's traffic is used up. */
+  /** After so many bytes in total, closes everything permanently, as when a plan's traffic is used up. */
   capBytes(max: number | null): void {
     this.#bytesMax = max;
   }
@@ -118,7 +118,7 @@ export class Forwarder {
     const usedUp = this.#bytesMax !== null && this.bytes >= this.#bytesMax;
     if (this.#closeAfterAccept || usedUp) {
       client.end();
-      // Unread, its end would never be seen.
+      // Without reading, the end of the connection would never be detected.
       client.resume();
       return;
     }

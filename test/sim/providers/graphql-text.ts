@@ -1,5 +1,5 @@
-// As much of GraphQL as a strict double of a GraphQL API needs: one operation, fields with aliases and arguments, literals and
-// variables. No fragments, no directives.
+// The part of GraphQL that a strict double of a GraphQL API needs: one operation, fields with aliases and arguments,
+// literals and variables. No fragments, no directives.
 
 export interface Field {
   alias: string;

@@ -1,9 +1,9 @@
-// What is wrong with the hosts that machines run on. A host is known by the provider's own id for it, and a bad one stays bad: whoever
-// rents it again meets the same.
+// The faults of the hosts on which machines run. A host has the provider's own id, and a bad one stays bad: everyone
+// who rents it meets the same fault.
 
 import type { Faults } from "./parts.ts";
 
-/** `gpu`: nvidia-smi fails on its machines. `boot`: they never come up. */
+/** `gpu`: nvidia-smi fails on its machines. `boot`: its machines never boot. */
 export type HostDefect = "gpu" | "boot";
 
 export class Hosts {
@@ -24,7 +24,7 @@ export class Hosts {
     this.#known.clear();
   }
 
-  /** Asked once for each machine that is made: the faults `bad_hosts` and `dead_hosts` count hosts that were not bad before. */
+  /** Called once for each new machine: the faults `bad_hosts` and `dead_hosts` count hosts that were not bad before. */
   defectOf(host: string): HostDefect | null {
     const known = this.#known.get(host);
     if (known !== undefined) return known;

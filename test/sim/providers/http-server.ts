@@ -1,8 +1,8 @@
-// The door of every simulated provider: a small, strict JSON server on loopback, which also commits the faults that are the same
-// for all of them.
+// The server of every simulated provider: a small, strict JSON server on loopback, which also commits the faults that
+// all of them share.
 //
 // H1. A fault that spoils an answer (page, cut, bomb) spoils it after the request was carried out: the worst case.
-// H2. `/_sim/` is the tests' own way in. It needs no key and commits no faults.
+// H2. `/_sim/` is the tests' own interface. It needs no key and commits no faults.
 
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -18,7 +18,7 @@ export interface Call {
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
   headers: IncomingHttpHeaders;
-  /** Parsed JSON; undefined where nothing was sent. */
+  /** The parsed JSON; undefined if the body is empty. */
   body: unknown;
   text: string;
   /** From `Authorization: Bearer`, else from `?api_key=`. */
@@ -45,13 +45,13 @@ export interface Route {
 export interface SimServerOptions {
   parts: SimParts;
   routes: readonly Route[];
-  /** 0 or absent: any free one. */
+  /** 0 or absent: any free port. */
   port?: number;
-  /** How this provider says that one asks too often; `nth` counts from 0 and may choose among its dialects. */
+  /** This provider's answer to too many requests; `nth` counts from 0 and may select one of its forms. */
   rateLimited(call: Call, nth: number): Reply;
   badJson?(call: Call): Reply;
   notFound?(call: Call): Reply;
-  /** What `/_sim/machines/NAME/vanish` and `…/preempt` do; the machine's name in the fleet is given. */
+  /** The effects of `/_sim/machines/NAME/vanish` and `…/preempt`; `name` is the machine's name in the fleet. */
   vanish?(name: string): Promise<void>;
   preempt?(name: string): Promise<void>;
   onCall?(line: string): void;
@@ -68,7 +68,7 @@ const HTML =
   "<!DOCTYPE html><html><head><title>Just a moment…</title></head><body><h1>Checking your browser</h1></body></html>";
 let bomb: Buffer | undefined;
 
-/** Starts to listen on 127.0.0.1. */
+/** Starts the server on 127.0.0.1. */
 export async function startServer(options: SimServerOptions): Promise<SimServer> {
   const { parts } = options;
   const routes = options.routes.map((route) => ({ ...route, pattern: patternOf(route.path) }));
@@ -120,7 +120,8 @@ export async function startServer(options: SimServerOptions): Promise<SimServer>
 
   const server = createServer({ keepAliveTimeout: 30_000 }, (request, response) => {
     answer(request, response).catch((error: unknown) => {
-      // A mistake of the simulator itself; loud, so that no test takes it for one of the provider's own answers.
+      // An error in the simulator itself; printed loudly, so that no test takes it for one of the provider's own
+      // answers.
       process.stderr.write(`simulator: ${error instanceof Error ? error.stack : String(error)}\n`);
       if (response.headersSent) response.destroy();
       else send(response, { status: 599, text: "the simulator failed" });
@@ -194,7 +195,7 @@ const verbs = (hooks: {
   preempt: (m) => (hooks.preempt ? hooks.preempt(m.name) : m.destroy()),
 });
 
-/** Null where the text is not JSON. */
+/** Null if the text is not JSON. */
 function parse(text: string): { value: unknown } | null {
   try {
     return { value: text === "" ? undefined : (JSON.parse(text) as unknown) };
@@ -239,7 +240,7 @@ function send(response: ServerResponse, reply: Reply): void {
   response.end(text);
 }
 
-/** Half of a body whose length was announced whole is a broken connection; half of one in chunks looks like all of it. */
+/** With Content-Length, half of a body is a broken connection; in chunks, half of it looks complete. */
 function sendCut(response: ServerResponse, reply: Reply): void {
   const text = textOfReply(reply);
   send(response, {

@@ -1,4 +1,4 @@
-// A provider's own books: the machines it made, their prices, and their ends. Tests read money facts here.
+// A provider's own records: the machines that it made, their prices, and their ends. Tests read facts about money here.
 
 import type { LedgerLine, SimLedger } from "./parts.ts";
 
@@ -30,7 +30,7 @@ export function makeLedger(listener?: LedgerListener): SimLedger {
     mostAtOnce(namePrefix) {
       const wanted = namePrefix.endsWith("-") ? namePrefix.slice(0, -1) : namePrefix;
       const own = [...lines.values()].filter((l) => !l.foreign && prefixOf(l.name) === wanted);
-      // The count can only reach its top at an instant when something was made.
+      // The maximum can only occur at an instant when a machine was made.
       return own.reduce(
         (most, { madeAtMs: at }) =>
           Math.max(most, own.filter((l) => l.madeAtMs <= at && (l.endedAtMs ?? Infinity) > at).length),
@@ -40,7 +40,7 @@ export function makeLedger(listener?: LedgerListener): SimLedger {
   };
 }
 
-/** Dollars that a machine has cost by `nowMs`. */
+/** The cost of a machine in dollars by `nowMs`. */
 export function costUsd(line: LedgerLine, nowMs: number): number {
   return (line.usdPerHour * Math.max(0, (line.endedAtMs ?? nowMs) - line.madeAtMs)) / 3_600_000;
 }

@@ -1,9 +1,9 @@
 // The faults that strike a machine rather than an answer. The same for every provider; each provider defines "vanish",
 // "preempt" and "another endpoint" itself.
 //
-// M1. A fault that strikes once strikes one machine: the first that runs after the fault was set, or that runs when it
-//     is set.
-// M2. Instants count from when the machine runs; a fault that lasts for a while begins STRIKE_MS after that.
+// M1. A fault that strikes once strikes one machine: one that runs when the fault is set, or else the first that runs
+//     afterwards.
+// M2. Times count from the moment when the machine runs; a fault with a duration begins STRIKE_MS later.
 // M3. `spot_taken` strikes every spot machine, after half of its measure to one and a half, drawn from the seed.
 
 import { strike } from "./faults.ts";
@@ -18,7 +18,7 @@ export interface MachineFaultHooks {
 }
 
 const STRIKE_MS = 1_000;
-/** As good as no limit on a loopback. */
+/** No practical limit on a loopback. */
 const FAST_KBIT = 20_000_000;
 
 /** nvidia-smi's output on the machine: the rented GPU, another one, or a failure (`!EXIT WORDS`). */
@@ -43,7 +43,7 @@ export class MachineFaults {
     parts.faults.on((name, measure) => this.#changed(name, measure));
   }
 
-  /** Its sshd answers; nothing was reported yet. */
+  /** The machine's sshd answers; the provider has not reported it yet. */
   async booted(machine: SimMachine): Promise<void> {
     const { faults, clock } = this.#parts;
     this.#booted.add(machine);
@@ -58,7 +58,7 @@ export class MachineFaults {
     if (kbit !== null) await machine.rate(kbit);
   }
 
-  /** The provider says that it runs. */
+  /** The provider reports that the machine runs. */
   running(machine: SimMachine, isSpot: boolean): void {
     this.#running.add(machine);
     for (const name of STRIKES) this.#strike(name, machine);
@@ -81,7 +81,7 @@ export class MachineFaults {
     if (name === "slow_link") this.#all((machine) => machine.rate(measure ?? FAST_KBIT));
     if (name === "key_refused") this.#all((machine) => machine.refuseKeys(measure !== null));
     const [machine] = this.#running;
-    // Later: whoever set it may still be setting others.
+    // Strikes later, because the caller may still be setting other faults.
     if (measure !== null && machine && STRIKES.includes(name)) queueMicrotask(() => this.#strike(name, machine));
   }
 
@@ -125,7 +125,7 @@ export class MachineFaults {
     for (const machine of this.#booted) void this.#do(machine, () => act(machine));
   }
 
-  /** Unless it is gone meanwhile. */
+  /** Acts unless the machine is gone meanwhile. */
   async #do(machine: SimMachine, act: () => Promise<void>): Promise<void> {
     if (!this.#booted.has(machine)) return;
     try {

@@ -1,4 +1,4 @@
-// Instances of the simulated market: their life, the ways into them, and what they show of themselves.
+// Instances of the simulated market: their life, their endpoints, and their rows.
 
 import { randomBytes } from "node:crypto";
 import { strike } from "./faults.ts";
@@ -10,17 +10,17 @@ import type { MarketOrder } from "./market-order.ts";
 import { numbersFrom } from "./numbers.ts";
 import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
 
-/** How long what takes, in milliseconds of the simulator's clock. */
+/** Times of the steps of an instance's life, in milliseconds of the simulator's clock. */
 export interface MarketTimings {
-  /** From renting until the host begins, while `actual_status` is null. */
+  /** From renting until the host begins; `actual_status` is null meanwhile. */
   acceptedMs: number;
   /** Loading the image, until sshd answers. */
   loadingMs: number;
   /** From `running` until `ports` is filled in. */
   portsLateMs: number;
-  /** From a destroy until nothing is left. */
+  /** From a destroy until the instance is gone. */
   teardownMs: number;
-  /** Keys that were not attached to the instance are forgotten this long after it runs; null for never. */
+  /** Keys that were not attached to the instance are lost this long after it runs; null for never. */
   keysForgottenMs: number | null;
 }
 
@@ -38,7 +38,7 @@ export interface Instance {
   current: "running" | "stopped" | "unloaded";
   message: string;
   portsAtMs: number;
-  /** Attached to the instance; the account's keys are in `keysAtStart`. */
+  /** Keys attached to the instance; the account's keys are in `keysAtStart`. */
   attached: { id: number; key: string }[];
   keysAtStart: string[];
   machine: SimMachine | null;
@@ -48,7 +48,7 @@ export interface Instance {
   ended: boolean;
 }
 
-/** The endpoint that is shut. */
+/** The closed endpoint. */
 export type Shut = "none" | "direct" | "proxy";
 
 export class MarketInstances {
@@ -87,7 +87,7 @@ export class MarketInstances {
     });
   }
 
-  /** Makes the instance and begins its life. `broken`: it will never come up. */
+  /** Makes the instance and starts its life. `broken`: it will never boot. */
   make(
     offer: MarketOffer,
     order: MarketOrder,
@@ -223,7 +223,9 @@ export class MarketInstances {
     return this.#id;
   }
 
-  /** Another user paid more, or the credit ran out: halted without a notice, and the disk is still billed. */
+  /**
+   * Another user paid more, or the credit ran out: the instance halts without a notice, and its disk still costs money.
+   */
   async outbid(instance: Instance): Promise<void> {
     instance.current = "stopped";
     instance.intended = "stopped";
@@ -257,7 +259,7 @@ export class MarketInstances {
     if (!instance.ended) instance.actual = "running";
   }
 
-  /** The end of it, however it came. `terminated` and `self` take their time. */
+  /** The end of the instance, whatever its cause. `terminated` and `self` take time. */
   async remove(instance: Instance, by: NonNullable<LedgerLine["endedBy"]>): Promise<void> {
     if (instance.ended) return;
     instance.ended = true;
@@ -279,7 +281,7 @@ export class MarketInstances {
     await Promise.all([direct?.close(), proxy?.close(), machine?.destroy()]);
   }
 
-  /** The contract's end: halted at its `end_date`, deleted 48 hours later. */
+  /** The end of the contract: halted at its `end_date`, deleted 48 hours later. */
   async settle(): Promise<void> {
     const now = this.#parts.clock.now();
     for (const instance of this.all.values()) {
@@ -288,13 +290,13 @@ export class MarketInstances {
     }
   }
 
-  /** Missing from listings and gets for a while after it was made. */
+  /** Whether a new instance is still missing from listings and gets. */
   hidden(instance: Instance): boolean {
     const lag = this.#parts.faults.get("listing_lag");
     return lag !== null && this.#parts.clock.now() - instance.madeAtMs < lag;
   }
 
-  /** As `get` and the list give it. Strings carry the white space that the real ones carry. */
+  /** The instance in the form of `get` and of the list. Strings have the same white space as the real ones. */
   shown(instance: Instance): Record<string, unknown> {
     const { clock, faults } = this.#parts;
     const { order, offer, direct, proxy, hostile } = instance;
@@ -353,13 +355,13 @@ export class MarketInstances {
     };
   }
 
-  /** How much dearer than its offer the next machine is, as a factor. */
+  /** The price of the next machine as a factor of its offer's price. */
   dearer(): number {
     return ((strike(this.#parts.faults, "price_higher") ?? 100) / 100) * moved(this.#parts.faults);
   }
 }
 
-/** By how much prices have risen since they were searched for, as a factor. */
+/** The change of prices since the search, as a factor. */
 export const moved = (faults: SimParts["faults"]): number => (faults.get("price_moves") ?? 100) / 100;
 
 /** A port of this computer without a listener: privileged, and of an obsolete service. */

@@ -3,7 +3,7 @@
 export class BadList extends Error {}
 
 const PAGE_MAX = 25;
-/** Columns that are stored; what is computed cannot be asked for. */
+/** Stored columns; a request cannot use computed ones. */
 const STORED = new Set([
   "id",
   "label",

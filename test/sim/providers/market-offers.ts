@@ -67,8 +67,8 @@ const PLACES = [
 ] as const;
 
 /**
- * Every GPU name at several prices and counts. The cheapest of each name are traps: not verified, not rentable, rented, too old,
- * without a port, of another market. `RTX 4090` has more good offers than one answer holds.
+ * Every GPU name at several prices and counts. The cheapest offers of each name must not be used: not verified, not
+ * rentable, rented, too old, without a port, of another market. `RTX 4090` has more good offers than one answer holds.
  */
 export function marketOffers(seed = 1): MarketOffer[] {
   const next = numbersFrom(seed);
@@ -121,7 +121,7 @@ export function marketOffers(seed = 1): MarketOffer[] {
   return offers;
 }
 
-/** The offer as the API shows it, priced for so much disk. */
+/** The offer in the form of the API, with the price for so much disk. */
 export function shownOffer(
   offer: MarketOffer,
   allocatedGb: number,
@@ -192,7 +192,10 @@ const OPERATORS: Record<string, (have: unknown, want: unknown) => boolean> = {
 const ON_DEMAND = new Set(["on-demand", "ondemand"]);
 const SHOWN_MAX = 64;
 
-/** Answers a search as the market does: at most 64 offers, whatever limit is asked for. `ignored` are filters that it forgets. */
+/**
+ * Answers a search like the market: at most 64 offers, whatever the requested limit. It ignores the filters in
+ * `ignored`.
+ */
 export function searchOffers(
   offers: readonly MarketOffer[],
   query: unknown,
@@ -235,7 +238,7 @@ export function searchOffers(
 
 function valueOf(row: Record<string, unknown>, column: string): unknown {
   switch (column) {
-    // Looking an offer up by its id finds nothing; `ask_contract_id` does.
+    // A search by `id` finds nothing; `ask_contract_id` works.
     case "id":
       return null;
     case "verified":

@@ -31,7 +31,7 @@ const RUNTYPE =
 const TEXT_MAX = 4096;
 const ENV_MAX = 32_768;
 
-/** The order, or why it is refused. */
+/** The order, or the reason for its refusal. */
 export function readOrder(body: unknown, offer: MarketOffer): MarketOrder | Refusal {
   const refuse = (msg: string, error = "invalid_args"): Refusal => ({ status: 400, error, msg });
   if (typeof body !== "object" || body === null || Array.isArray(body)) return refuse("the body must be a JSON object");

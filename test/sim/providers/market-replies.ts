@@ -1,4 +1,4 @@
-// The simulated market's refusals, in all forms that the real one uses.
+// The simulated market's refusals, in all forms of the real one.
 
 import type { Reply } from "./http-server.ts";
 
@@ -23,7 +23,7 @@ export function tooMany(nth: number, seconds = 4.5): Reply {
   }
 }
 
-/** A taken offer has four forms of refusal. */
+/** The refusal of a taken offer has four forms. */
 export function taken(id: string, nth: number): Reply {
   const msg = `error 404/3603: no_such_ask Instance type by id ${id} is not available.`;
   switch (nth % 4) {
@@ -44,7 +44,7 @@ export const badGateway: Reply = {
   headers: { "content-type": "text/html" },
 };
 
-/** The answer to a search, with all of its prices malformed, or with an offer in front whose id is a path. */
+/** The answer to a search: with malformed prices, or with a first offer whose id is a path. */
 export function offersReply(
   offers: Record<string, unknown>[],
   spoil: { price: "honest" | "infinite" | "text" | "null"; hostile: boolean },
@@ -60,7 +60,7 @@ export function offersReply(
       { ...shown[0], id: "1/../../instances/11000000", ask_contract_id: "$(id)", dph_base: 0.001, dph_total: 0.001 },
       ...shown,
     ];
-  // JSON has no infinity, but has numbers that are read as one.
+  // JSON has no infinity, but some of its numbers are read as infinity.
   return {
     text: JSON.stringify({ offers: shown }).replaceAll('"\\u0000infinite"', "1e999"),
     headers: { "content-type": "application/json" },

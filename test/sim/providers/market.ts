@@ -1,4 +1,4 @@
-// The simulated market: REST over loopback, as its documentation and its users tell of it.
+// The simulated market: REST over loopback, according to its documentation and its users.
 //
 // Faults: of the answers, all of http-server.ts; lost_after_create, error_after_create, error_before_create, slow_create;
 // listing_lag (list and get); no_capacity (searches find nothing); offer_taken (in four wordings); delete_ignored,
@@ -19,14 +19,14 @@ export interface MarketOptions extends SimParts {
   port?: number;
   seed?: number;
   timings?: Partial<MarketTimings>;
-  /** Keys on the account: every machine is made with them. */
+  /** Keys of the account: every new machine gets them. */
   accountKeys?: readonly string[];
   creditUsd?: number;
-  /** Enforces the least time between two calls of one kind. */
+  /** Enforces the minimum interval between two calls of one kind. */
   intervals?: boolean;
   /** The effect of renting an offer twice at the same time. */
   doubleRent?: "reject" | "break";
-  /** Filters of a search that are not honoured. */
+  /** Filters of a search that the market ignores. */
   ignoredFilters?: readonly string[];
   onCall?(line: string): void;
 }
@@ -38,7 +38,7 @@ const TIMINGS: MarketTimings = {
   teardownMs: 100,
   keysForgottenMs: null,
 };
-/** Least seconds between two calls of one kind by one key. */
+/** Minimum seconds between two calls of one kind by one key. */
 const INTERVALS_S: Record<string, number> = { create: 4.5, destroy: 3, get: 2, list: 1, search: 6, manage: 1 };
 
 export class MarketSim implements ProviderSim {
@@ -48,12 +48,12 @@ export class MarketSim implements ProviderSim {
   readonly accountKeys: { id: number; public_key: string }[];
   creditUsd: number;
   #strangers = 0;
-  /** Machines on one page of the list, at the most. */
+  /** Maximum number of machines on one page of the list. */
   pageSize = 25;
   intervals: boolean;
   doubleRent: "reject" | "break";
   ignoredFilters: Set<string>;
-  /** Status of the answer to a wrong key; null: one after the other. */
+  /** Status of the answer to a wrong key; null alternates between both. */
   authStatus: 401 | 404 | null = null;
 
   readonly #parts: SimParts;
@@ -237,7 +237,7 @@ export class MarketSim implements ProviderSim {
     ];
   }
 
-  /** A wrong key is answered as 401 and as 404, one after the other: both are seen in the wild. */
+  /** Answers a wrong key alternately with 401 and 404: the real one uses both. */
   #refusedKey(call: Call): Reply | null {
     if (call.key === this.#parts.apiKey) return null;
     if ([...this.instances.all.values()].some(({ apiKey }) => apiKey !== "" && apiKey === call.key))
@@ -263,7 +263,7 @@ export class MarketSim implements ProviderSim {
   }
 
   #search(call: Call): Reply {
-    // A search needs no key; but a wrong key is refused.
+    // A search needs no key, but a wrong key is refused.
     if (call.key !== null && call.key !== this.#parts.apiKey) return failure(404, "auth_error", "Invalid user key");
     const early = this.#tooSoon(call, "search");
     if (early) return early;

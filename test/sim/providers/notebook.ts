@@ -44,7 +44,7 @@ export class NotebookSim implements ProviderSim {
     const machine = await boot(options, "notebook-1");
     const sim = new NotebookSim(options, machine, await Forwarder.open(machine));
     const { clock, ledger } = options;
-    // The owner's own, and free: no test may end it.
+    // The runtime belongs to its owner and is free: no test may end it.
     ledger.made({ id: ID, name: "the owner's runtime", usdPerHour: 0, madeAtMs: clock.now(), foreign: true });
     await sim.#faults.booted(machine);
     sim.#faults.running(machine, false);
@@ -64,7 +64,7 @@ export class NotebookSim implements ProviderSim {
     return usersOf(this.#options.fleet).ssh_user ?? "root";
   }
 
-  /** As the bootstrap cell prints it. */
+  /** The line that the bootstrap cell prints. */
   get endpointLine(): string {
     const { host, port } = this.tunnel;
     return `SVC-ENDPOINT ${JSON.stringify({ host, port, user: this.#user, hostKey: this.#machine.hostKey })}`;
@@ -75,7 +75,7 @@ export class NotebookSim implements ProviderSim {
     return { env: {}, credentials: { providers: { notebook: { host, port, ssh_user: this.#user } } } };
   }
 
-  /** The runtime ends: the tunnel leads nowhere any more. */
+  /** Ends the runtime: the tunnel has no target any more. */
   async end(): Promise<void> {
     const { clock, ledger } = this.#options;
     this.#faults.gone(this.#machine);

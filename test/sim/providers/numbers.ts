@@ -1,4 +1,4 @@
-// Numbers that follow from a seed, so that what is drawn can be drawn again.
+// Random numbers that follow from a seed, so that they can be repeated.
 
 /** Numbers in [0, 1) that follow from the seed alone. */
 export function numbersFrom(seed: number): () => number {

@@ -4,7 +4,7 @@
 import { userInfo } from "node:os";
 
 export interface BootRequest {
-  /** Unique in its fleet; letters, digits and `-`. */
+  /** A name that is unique in its fleet; letters, digits and `-`. */
   name: string;
   authorizedKeys: readonly string[];
   /** The login user: `root`, or a user with sudo without a password. */
@@ -13,12 +13,12 @@ export interface BootRequest {
   env: Readonly<Record<string, string>>;
   /** POSIX shell text, run as root when the machine starts. */
   startScript: string | null;
-  /** From the call until sshd answers. */
+  /** Time from the call until sshd answers. */
   bootMs: number;
   gpus: number;
   gpuName: string;
   diskMb: number;
-  /** Port on 127.0.0.1 of the simulator's own API; the machine reaches it under the same address. */
+  /** Port of the simulator's own API on 127.0.0.1; the machine reaches it under the same address. */
   apiPort: number | null;
 }
 
@@ -33,7 +33,7 @@ export interface SimMachine {
   readonly hostKey: string;
   /** Resolves when it has ended, powered off from inside or destroyed; absent if that is unknown. */
   readonly ended?: Promise<void>;
-  /** Ends at once with everything in it; its address no longer answers. */
+  /** Ends the machine at once with everything in it; its address no longer answers. */
   destroy(): Promise<void>;
   /** Restarts the container: processes end, files stay or (`wipe`) go, the start script runs again. */
   restart(options: { wipe: boolean }): Promise<void>;
@@ -51,15 +51,18 @@ export interface SimMachine {
 }
 
 export interface Fleet {
-  /** `namespaces`: own network, processes and disk each; `plain`: an sshd each on this computer, for where that is not allowed. */
+  /**
+   * `namespaces`: each machine has its own network, processes and disk; `plain`: each is an sshd on this computer, if
+   * namespaces are not allowed.
+   */
   readonly kind: "namespaces" | "plain";
   boot(request: BootRequest): Promise<SimMachine>;
   machines(): readonly SimMachine[];
-  /** Destroys everything that it booted. */
+  /** Destroys every machine that it booted. */
   close(): Promise<void>;
 }
 
-/** One machine in a simulator's books, from its making to its end. */
+/** One machine in a simulator's records, from its creation to its end. */
 export interface LedgerLine {
   id: string;
   /** The name or label that the customer gave. */
@@ -77,11 +80,11 @@ export interface SimLedger {
   made(line: Omit<LedgerLine, "endedAtMs" | "endedBy">): void;
   ended(id: string, by: NonNullable<LedgerLine["endedBy"]>, atMs: number): void;
   all(): readonly LedgerLine[];
-  /** Machines that still cost money; without foreign ones. */
+  /** Machines that still cost money, without foreign ones. */
   alive(): readonly LedgerLine[];
-  /** The most machines of one name prefix (up to its last `-`) that were alive at the same time. */
+  /** The largest number of machines with one name prefix (up to its last `-`) that were alive at the same time. */
   mostAtOnce(namePrefix: string): number;
-  /** Calls that changed something, in order: `create NAME`, `terminate ID`, … */
+  /** Calls with an effect, in order: `create NAME`, `terminate ID`, … */
   readonly calls: string[];
 }
 
@@ -89,15 +92,15 @@ export const FAULTS = [
   "lost_after_create", // the machine is made, the answer never comes
   "error_after_create", // the machine is made, the answer is a 500
   "error_before_create", // a 500, and nothing is made
-  "slow_create", // the answer comes after the client has given up; the machine is made late
+  "slow_create", // the answer comes after the client's timeout; the machine is made late
   "listing_lag", // new machines are missing from listings and gets for a while
   "no_capacity",
-  "sold_out", // nothing is to be had for a while
-  "offer_taken", // the first offers are gone when they are rented
-  "delete_ignored", // accepted, and the machine stays, twice
-  "delete_errors", // errors for a while
-  "delete_lost", // done, but the answer never comes
-  "hang", // no answer to anything for a while
+  "sold_out", // no offer for some time
+  "offer_taken", // the first offers are taken by the time they are rented
+  "delete_ignored", // accepted twice without effect
+  "delete_errors", // errors for some time
+  "delete_lost", // carried out, but the answer never comes
+  "hang", // no answer to any call for some time
   "api_retired", // the provider's first API answers 410 from now on; the second one is served
   "api_retiring", // the first API announces its end in every answer
   "api_limited", // the first API answers 429 from now on
@@ -111,15 +114,15 @@ export const FAULTS = [
   "price_moves", // between a search and an order: the machine costs more, a bid is too low
   "price_higher", // the machine costs more than its offer said
   "price_rises", // while it runs
-  "hostile_strings", // hosts, users and ids that are options, paths or shell text
-  "port_swap", // the way in changes while the run runs
+  "hostile_strings", // hosts, users and ids that look like options, paths or shell text
+  "port_swap", // the endpoint changes during the run
   "boot_never", // it never becomes ready
-  "boot_fails", // it comes up broken, and says so
-  "container_refused", // its host cannot start the image, which only words of the provider tell
-  "bad_hosts", // the first hosts that are rented: nvidia-smi fails there, for whoever rents them again
-  "dead_hosts", // the first hosts that are rented: no machine of theirs ever comes up
+  "boot_fails", // it boots broken, and its status says so
+  "container_refused", // its host cannot start the image; only a message of the provider says so
+  "bad_hosts", // the first rented hosts: nvidia-smi fails there, for everyone who rents them
+  "dead_hosts", // the first rented hosts: none of their machines ever boots
   "gpu_lost", // nvidia-smi fails
-  "gpu_other", // another model than was ordered
+  "gpu_other", // another model than the ordered one
   "key_refused_first", // sshd refuses the key for some seconds
   "key_refused", // and for ever
   "host_key_changes",
@@ -127,19 +130,19 @@ export const FAULTS = [
   "preempted",
   "spot_taken", // every spot machine is taken back in time
   "freezes", // for a while
-  "black_hole", // the network is cut for a while
+  "black_hole", // the network is cut for some time
   "slow_link",
   "disk_full",
 ] as const;
 export type FaultName = (typeof FAULTS)[number];
 
-/** The active faults. Numbers are the fault's own measure: how often, how long (ms), how much. */
+/** The active faults. Numbers are the fault's own quantity: how often, how long (ms), how much. */
 export interface Faults {
   set(name: FaultName, measure?: number): void;
   clear(name?: FaultName): void;
-  /** The measure while the fault is on, else null. */
+  /** The number of an active fault, else null. */
   get(name: FaultName): number | null;
-  /** True as often as its measure says (1 unless given), then never again. */
+  /** True as often as the fault's number says (default 1), then never again. */
   take(name: FaultName): boolean;
   on(listener: (name: FaultName, measure: number | null) => void): void;
 }
@@ -155,22 +158,25 @@ export interface SimParts {
   ledger: SimLedger;
   faults: Faults;
   clock: SimClock;
-  /** The account's key that is accepted. */
+  /** The account's valid key. */
   apiKey: string;
-  /** What is drawn by chance follows from it; 1 where it is left out. */
+  /** The seed of all random choices; 1 by default. */
   seed?: number;
 }
 
-/** The setting that says who may log in, where that is not the vendor's usual user: machines that share this computer have its users. */
+/**
+ * The setting for the login user, if it is not the vendor's usual one: machines that share this computer have its
+ * users.
+ */
 export const usersOf = (fleet: Pick<Fleet, "kind">): { ssh_user?: string } =>
   fleet.kind === "plain" ? { ssh_user: userInfo().username } : {};
 
 /** A provider's API on loopback. */
 export interface ProviderSim {
-  /** Maximum of machines on one page of a list; absent without a list. */
+  /** Maximum of machines on one page of a list; absent for a provider without a list. */
   pageSize?: number;
   readonly name: "podhost" | "market" | "cloudvm" | "notebook";
-  /** Base address, once it listens. */
+  /** Base address, once the server listens. */
   readonly url: string;
   /** A user's settings for it: variables of the environment, and blocks of credentials.json. */
   settings(): { env: Record<string, string>; credentials: Record<string, unknown> };

@@ -6,7 +6,7 @@ export interface PodGpu {
   memoryInGb: number;
   securePrice: number;
   communityPrice: number;
-  /** Places in which it is to be had. */
+  /** Data centers that have it. */
   dataCenters: string[];
   stock: "High" | "Medium" | "Low" | null;
   maxGpuCount: number;

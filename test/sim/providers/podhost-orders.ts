@@ -1,4 +1,4 @@
-// The pod host's checks of orders, and its answers; the same for both of its APIs.
+// The pod host's checks of orders, and its answers, for both of its APIs.
 
 import { during } from "./faults.ts";
 import { BadQuery } from "./graphql-text.ts";
@@ -10,7 +10,7 @@ import { INPUTS, KINDS, podOfGraphql, podOfRest } from "./podhost-shapes.ts";
 
 export type Caller = { kind: "owner" } | { kind: "reader" } | { kind: "nobody" } | { kind: "pod"; pod: Pod };
 
-/** Said with status 200 and `errors`, or with 403. */
+/** Returned with status 200 and `errors`, or with 403. */
 export class Refused extends Error {
   readonly code: string;
   readonly field: string | null;
@@ -35,7 +35,7 @@ const NO_NUMBER = "@no-number@";
 
 export class PodOrders {
   balanceUsd: number;
-  /** Keys on the account: what `startSsh` puts into a pod without a key of its own. */
+  /** Keys of the account: `startSsh` puts them into a pod without a key of its own. */
   pubKey = "";
   readonly #parts: SimParts;
   readonly #pods: PodhostPods;
@@ -72,7 +72,7 @@ export class PodOrders {
     throw new Refused("Forbidden", { forbidden: true, code: "FORBIDDEN" });
   }
 
-  /** A create of the first API as an order; throws what is wrong with it. */
+  /** Converts a create call of the first API into an order; throws its error. */
   request(name: string, input: Record<string, unknown>): PodRequest {
     const text = (key: string): string | null => (typeof input[key] === "string" ? input[key] : null);
     const number = (key: string): number | null => (typeof input[key] === "number" ? input[key] : null);
@@ -105,7 +105,7 @@ export class PodOrders {
     });
   }
 
-  /** An order that can be filled; throws what stands against it. */
+  /** Checks that the order can be filled; throws the reason if it cannot. */
   checked(field: string, order: Omit<PodRequest, "gpu"> & { gpuIds: string[]; startSsh: boolean }): PodRequest {
     const { gpuIds, startSsh, ...rest } = order;
     const say = (message: string) => new Refused(message, { field });
@@ -130,7 +130,7 @@ export class PodOrders {
     return { ...rest, env, gpu };
   }
 
-  /** While it lasts the catalogue may still tell of plenty: "High" often fails. */
+  /** Meanwhile the catalogue may still show stock: "High" often fails. */
   #full(): boolean {
     return this.#parts.faults.take("no_capacity") || during(this.#parts, "sold_out");
   }
@@ -144,13 +144,13 @@ export class PodOrders {
     return [...this.#pods.all.values()].find((pod) => pod.id === id && pod.exitedAtMs === null);
   }
 
-  /** False where there is nothing to end. */
+  /** False if no such pod exists. */
   async terminate(id: string, caller: Caller): Promise<boolean> {
     this.#parts.ledger.calls.push(`terminate ${id}`);
     const pod = this.find(id);
     if (!pod) return false;
     if (this.#parts.faults.take("delete_ignored")) return true;
-    // The answer must be out before the machine that asks for it is gone.
+    // The answer must be sent before the machine that requested it ends.
     const ending = () => this.#pods.end(pod, caller.kind === "pod" ? "self" : "terminated");
     if (caller.kind === "pod") setTimeout(() => void ending(), 50);
     else await ending();
@@ -273,7 +273,7 @@ export class PodOrders {
     return podOfRest(pod, this.#looks(pod));
   }
 
-  /** The answer with every price that is to be no number as one. */
+  /** The answer, with malformed prices instead of the marked ones. */
   spoilt(reply: Reply): Reply {
     const text = JSON.stringify(reply.json).replaceAll(`"${NO_NUMBER}"`, "1e999");
     return { ...reply, text, headers: { "content-type": "application/json", ...reply.headers } };

@@ -1,4 +1,4 @@
-// The pods of the simulated pod host: how they are made, live, and end.
+// The pods of the simulated pod host: their creation, life and end.
 //
 // P1. A pod costs money from its creation until its end, even if the answer is lost.
 // P2. `desiredStatus` shows the request; only `runtime` shows the state.
@@ -13,15 +13,15 @@ import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
 import { podGpus, type PodGpu } from "./podhost-catalogue.ts";
 
 export interface PodTimings {
-  /** From being made until listings and gets know of it. */
+  /** Time from creation until listings and gets show the pod. */
   listedMs: number;
-  /** Until its container runs: the image is pulled. */
+  /** Time until its container runs: the image is pulled. */
   pullMs: number;
   /** Time from then until its ports are listed. */
   portsMs: number;
-  /** From then until sshd answers. */
+  /** Time from then until sshd answers. */
   sshdMs: number;
-  /** How long an ended pod still reads EXITED. */
+  /** How long an ended pod still shows EXITED. */
   exitedMs: number;
 }
 
@@ -57,7 +57,7 @@ export interface Pod extends PodRequest {
   machine: SimMachine | null;
   tunnel: Forwarder | null;
   portsShown: boolean;
-  /** Opens nothing but this pod. */
+  /** A key that opens only this pod. */
   key: string;
   startedAtMs: number;
   exitedAtMs: number | null;
@@ -69,7 +69,7 @@ const idText = (length: number): string => {
   return [...randomBytes(length)].map((byte) => letters[byte % letters.length]).join("");
 };
 
-/** Orders go to so many hosts in turn: the customer cannot choose among them. */
+/** The number of hosts, which receive orders in turn: the customer cannot choose one. */
 const HOSTS = 8;
 
 export class PodhostPods {
@@ -102,7 +102,7 @@ export class PodhostPods {
   }
 
   date(ms = this.#parts.clock.now()): string {
-    // As JavaScript writes dates in UTC: `Mon Jun 01 2026 12:00:00 GMT+0000 (Coordinated Universal Time)`.
+    // The form of JavaScript's dates in UTC: `Mon Jun 01 2026 12:00:00 GMT+0000 (Coordinated Universal Time)`.
     const [weekday, day, month, year, time] = new Date(ms).toUTCString().split(/,? /);
     return `${weekday} ${month} ${day} ${year} ${time} GMT+0000 (Coordinated Universal Time)`;
   }
@@ -198,7 +198,7 @@ export class PodhostPods {
       await this.#faults.booted(machine);
       pod.tunnel = await Forwarder.open(machine);
     } catch (error) {
-      // It was ended while it booted.
+      // The pod was ended while it booted.
       if (!alive()) return this.#release(pod);
       process.stderr.write(`simulator: ${String(error)}\n`);
       return this.#fail(pod);
@@ -241,7 +241,7 @@ export class PodhostPods {
     await Promise.all([machine?.destroy(), tunnel?.close()]);
   }
 
-  /** The pod and its machine are no more. */
+  /** Ends the pod and its machine. */
   async end(pod: Pod | undefined, by: NonNullable<LedgerLine["endedBy"]>): Promise<void> {
     if (!pod || pod.exitedAtMs !== null) return;
     const { clock, ledger } = this.#parts;
@@ -258,18 +258,18 @@ export class PodhostPods {
     ledger.ended(pod.id, by, clock.now());
     if (by === "vanished") this.all.delete(pod.id);
     await this.#release(pod);
-    // Its end took time; the ended pod stays visible for a while anyway.
+    // The end took time; the ended pod still stays visible for some time.
     pod.exitedAtMs = clock.now();
   }
 
-  /** The GPU is free, the pod stays and its disk costs money. */
+  /** Frees the GPU; the pod stays and its disk costs money. */
   async stop(pod: Pod): Promise<void> {
     pod.desiredStatus = "EXITED";
     pod.lastStatusChange = `Exited by User: ${this.date()}`;
     await this.#release(pod);
   }
 
-  /** The pods that a customer may see now, oldest first. */
+  /** The pods that a customer can see now, oldest first. */
   seen(): Pod[] {
     const now = this.#parts.clock.now();
     const lag = Math.max(this.timings.listedMs, this.#parts.faults.get("listing_lag") ?? 0);
@@ -290,9 +290,12 @@ export class PodhostPods {
 
 const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
-/** The container: the image's own /start.sh, or the command that replaces it; over when that is, and then started again. */
+/**
+ * The container's command: the image's own /start.sh, or the command that replaces it. When it ends, it is started
+ * again.
+ */
 function startScript({ dockerArgs }: Pod, kind: "namespaces" | "plain"): string | null {
-  // On this computer's own files nothing may act as root on its own account.
+  // With this computer's own files, no script may run as root.
   if (kind === "plain") return null;
   return `cat >/start.sh <<'START'
 #!/bin/bash

@@ -1,4 +1,4 @@
-// The pod host's second API. Problems are documents with a status of their own.
+// The pod host's second API. Its errors are problem documents with a status of their own.
 
 import { during, strike } from "./faults.ts";
 import type { Call, Reply, Route } from "./http-server.ts";
@@ -17,7 +17,9 @@ const problem = (status: number, title: string, detail: string, errors: unknown[
 
 class Unprocessable extends Error {}
 
-/** A page of a list, and where the next one begins. A cursor that was not given out here is refused, as the real API does. */
+/**
+ * A page of a list, and the start of the next one. Like the real API, it refuses a cursor that it has not given out.
+ */
 function paged(
   name: "pods" | "gpus",
   rows: readonly Record<string, unknown>[],
@@ -74,7 +76,7 @@ export function restRoutes(
     }
     const pod = orders.make(request);
     if (faults.take("lost_after_create")) return { lost: true };
-    // It made the pod and then failed to read it back.
+    // The server made the pod and then failed to read it.
     if (faults.take("error_after_create")) return problem(500, "Internal Server Error", "Something went wrong.");
     return orders.spoilt({ status: 201, json: orders.shownByRest(pod) });
   }

@@ -45,7 +45,7 @@ const CREATE = [
   "terminateAfter",
 ].join(" ");
 
-/** Fields that each input takes; any other is refused. */
+/** Fields that each input accepts; others are refused. */
 export const INPUTS: Readonly<Record<string, { type: string; fields: string }>> = {
   podFindAndDeployOnDemand: { type: "PodFindAndDeployOnDemandInput", fields: CREATE },
   podRentInterruptable: {
@@ -96,7 +96,7 @@ export interface Looks {
 const iso = (ms: number): string => new Date(ms).toISOString();
 const HOSTILE_IP = "-oProxyCommand=touch${IFS}/tmp/svc-sim-hostile";
 
-/** As GraphQL tells of it. */
+/** The pod in the form of GraphQL. */
 export function podOfGraphql(pod: Pod, { nowMs, price, hostile }: Looks): Record<string, unknown> {
   const port = pod.tunnel?.port ?? null;
   const ways = [
@@ -161,7 +161,7 @@ export function podOfGraphql(pod: Pod, { nowMs, price, hostile }: Looks): Record
   };
 }
 
-/** As the second API tells of it. */
+/** The pod in the form of the second API. */
 export function podOfRest(pod: Pod, { price, hostile }: Looks): Record<string, unknown> {
   const running = pod.up && pod.tunnel !== null;
   const ended = pod.exitedAtMs !== null;

@@ -1,4 +1,5 @@
-// The simulated pod host: GraphQL and the second REST API over loopback, as their documentation and their users tell of them.
+// The simulated pod host: GraphQL and the second REST API over loopback, according to their documentation and their
+// users.
 //
 // Faults: of the answers, all of http-server.ts; api_retired, api_retiring, api_limited (the first API alone); lost_after_create, error_after_create, error_before_create, slow_create;
 // listing_lag (list and get); no_capacity, offer_taken (of the cheapest it was asked for, in several wordings); delete_ignored,
@@ -6,7 +7,7 @@
 // price_rises (percent, while it runs), price_moves (percent); sold_out; bad_hosts and dead_hosts (by machineId); hostile_strings (ways in, texts); boot_never, boot_fails, container_refused; and those of
 // machine-faults.ts, where `preempted` is what being outbid looks like.
 //
-// `stopAfter` and `terminateAfter` are taken and do nothing, as with the real one.
+// `stopAfter` and `terminateAfter` are accepted without effect, as by the real one.
 
 import { during, strike } from "./faults.ts";
 import { BadQuery, parseQuery, project, type Field } from "./graphql-text.ts";
@@ -22,9 +23,9 @@ export interface PodhostOptions extends SimParts {
   port?: number;
   timings?: Partial<PodTimings>;
   balanceUsd?: number;
-  /** The first API is gone: every call of it answers 410. */
+  /** The first API has ended: every call of it answers 410. */
   retired?: boolean;
-  /** Keys that may look and nothing else. */
+  /** Keys that may only read. */
   readOnlyKeys?: readonly string[];
   onCall?(line: string): void;
 }
@@ -193,7 +194,7 @@ export class PodhostSim implements ProviderSim {
       return { data: project(this.orders.gpuTypes(input, price), "GpuType", fields, SHAPES) };
     }
     if (name === "myself") {
-      // Without a key there is no account; a pod's own key does not open it.
+      // An unknown key has no account, and a pod's own key does not open it.
       if (caller.kind === "nobody") return { data: null };
       if (caller.kind === "pod") throw new Refused("Forbidden", { forbidden: true });
       return { data: project(this.orders.account(), "User", fields, SHAPES) };

@@ -1,20 +1,22 @@
-// The simulated providers by name; only the one that is asked for is loaded.
+// The simulated providers by name; only the requested one is loaded.
 
 import type { ProviderSim, SimParts } from "./parts.ts";
 
 export interface StartOptions extends SimParts {
-  /** 0 or absent: any free one. */
+  /** 0 or absent: any free port. */
   port?: number;
-  /** For the notebook, whose runtime exists before any order: its login keys. */
+  /** For the notebook, whose runtime exists before any order: the login keys. */
   authorizedKeys?: readonly string[];
-  /** How long a machine of cloudvm lives after the word that it is taken back; less where it is left out. */
+  /**
+   * How long a machine of cloudvm lives after the notice that it is taken back; less than the provider's time by default.
+   */
   noticeMs?: number;
   /** A line for every call of the API. */
   onCall?(line: string): void;
 }
 
 interface Simulated {
-  /** GPUs that it has on offer as long as no fault takes them. */
+  /** GPUs that it offers as long as no fault removes them. */
   gpus: string;
   start(options: StartOptions): Promise<ProviderSim>;
 }

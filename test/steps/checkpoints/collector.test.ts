@@ -26,7 +26,7 @@ let source: string;
 let targetDir: string;
 let now: number;
 let fetched: string[];
-/** Called before each fetch: what the script does meanwhile. */
+/** Called before each fetch: simulates the script's actions meanwhile. */
 let meanwhile: (path: string) => Promise<void>;
 /** Entries that a lying machine adds to its listing. */
 let lies: RemoteFile[];
@@ -66,7 +66,7 @@ const host = {
   },
 } as unknown as RunHost;
 
-/** A link that breaks before what came can be compared, so many times. */
+/** A link that breaks so many times before svc can compare the received bytes. */
 const breakingBeforeCompared = (times: number): RunHost => {
   let listings = 0;
   return {
@@ -192,7 +192,7 @@ describe("CheckpointCollector", () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect((await stat(dirname(file))).mode & 0o777).toBe(0o700);
     expect(await readdir(join(targetDir, ".svc-partial"))).toEqual([]);
-    // Another process that scans again downloads nothing, and has the file anyway.
+    // Another process that scans again downloads nothing, and still has the file.
     const next = collector();
     expect((await next.scan(host, { final: true, announced: new Set(), signal })).saved).toEqual([]);
     expect(await next.atHome()).toMatchObject([{ path: "epoch-1/model.pt", size: 7 }]);
@@ -320,7 +320,7 @@ describe("CheckpointCollector", () => {
     const { blocks, bsize } = await statfs(top);
     const real = await lstat(join(source, "a.pt"));
     const link = { path: "last.pt", size: real.size, mtimeMs: real.mtimeMs, inode: real.ino, leadsTo: "a.pt" };
-    // As large as the whole disk, of which something is always in use.
+    // As large as the whole disk, which is never completely free.
     lies = [{ path: "large.pt", size: blocks * bsize, mtimeMs: 1, inode: 1 }, link];
     await expect(collector().scan(host, { final: true, announced: new Set(), signal })).rejects.toMatchObject({
       code: "disk_full",
@@ -413,7 +413,7 @@ describe("CheckpointCollector", () => {
     expect(fetched).toEqual(["epoch=1.ckpt", "epoch=2.ckpt"]);
     const home = (path: string) => readFile(join(targetDir, path), "utf8");
     expect(await home("last.ckpt")).toBe("one");
-    // It leads elsewhere now, and what it led to is replaced.
+    // The link now has another target, and its former target is replaced.
     lies = [await at("last.ckpt", "epoch=2.ckpt")];
     await put("epoch=1.ckpt", "uno, anew");
     expect(paths((await one.scan(host, last)).saved)).toEqual(["epoch=1.ckpt", "last.ckpt"]);

@@ -1,4 +1,4 @@
-// Files that never rest: what of them is at home while the script still writes to them.
+// Files that change all the time: which parts are at home while the script still writes.
 
 import {
   appendFileSync,
@@ -67,7 +67,7 @@ async function scan(options: { final?: boolean; afterMs?: number } = {}): Promis
   });
 }
 
-/** Writes and gives the file another time, however coarse the file system's are. */
+/** Writes the file and gives it another time, however coarse the file system's times are. */
 function put(path: string, content: string | Buffer): void {
   mkdirSync(dirname(join(source, path)), { recursive: true });
   writeFileSync(join(source, path), content);
@@ -168,7 +168,7 @@ describe("a file that only grows", () => {
     expect(home("big.bin")).toBe(content.toString("latin1"));
     expect(requests.filter((r) => r.startsWith("fetch"))).toEqual([]);
 
-    // Something in its middle is not what came: all of it is fetched.
+    // The middle of the file differs from the downloaded part, so svc fetches all of it.
     put("edited.bin", content.subarray(0, 1_000));
     await scan();
     grow("edited.bin", content.subarray(1_000, 4_000_000));
@@ -212,7 +212,7 @@ describe("a file that is overwritten again and again", () => {
   });
 
   it("stays resumable in its last complete version, while torn copies of it arrive", async () => {
-    // A format that cannot tell whether it is whole.
+    // A format that does not show whether the file is complete.
     put("last.pt", "complete".repeat(100));
     await scan();
     await scan();

@@ -1,5 +1,6 @@
-// `keep_checkpoints` as a table: each rule, for checkpoints that a framework marks or that the script announces, on one and on several nodes.
-// Each row also says what a run that resumes is given, which must be a checkpoint with the shards of every node.
+// `keep_checkpoints` as a table: each rule, for checkpoints that a framework marks or that the script announces, on one
+// and on several nodes. Each row also names the checkpoint that a resuming run receives, which must have the shards of
+// every node.
 
 import {
   existsSync,
@@ -27,7 +28,7 @@ let top: string;
 beforeEach(() => void (top = mkdtempSync(join(tmpdir(), "svc-keep-"))));
 afterEach(() => rmSync(top, { recursive: true, force: true }));
 
-/** Machines that save, a home that collects, and a control plane that may be restarted in between. */
+/** Machines that save checkpoints, a home that collects them, and a control plane that may restart in between. */
 class World {
   readonly #nodes: number;
   readonly #keep: KeepCheckpoints;
@@ -67,7 +68,7 @@ class World {
     });
   }
 
-  /** Each node writes its shard; node 0 writes the mark last, or announces. */
+  /** Each node writes its shard; then node 0 writes the mark, or announces. */
   save(step: number, text = `of ${step}`): void {
     const name = this.name(step);
     for (let node = this.#nodes - 1; node >= 0; node--) {
@@ -94,7 +95,7 @@ class World {
       rmSync(join(this.#source(node), this.name(step)), { recursive: true, force: true });
   }
 
-  /** Two scans of one node, between which its files rest. */
+  /** Scans one node twice; its files do not change in between. */
   async collect(node: number, final = false): Promise<void> {
     for (let scan = 0; scan < 2; scan++) await this.look(node, final);
   }
@@ -206,7 +207,7 @@ describe.each(["marked", "announced"] as const)("Checkpoints of three nodes that
     await world.collect(1);
     await world.collect(0);
     await world.collect(1);
-    // Node 2 has nothing of step 2 at home yet.
+    // The home has no file of node 2's step 2 yet.
     for (const node of [0, 1, 2]) expect(world.steps(node), `node ${node}`).toContain(1);
     await world.collect(2);
     await world.collectAll();

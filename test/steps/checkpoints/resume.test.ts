@@ -15,7 +15,7 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 const ZIP = "PK\x03\x04 weights PK\x05\x06 end of the list";
 const AT = Date.parse("2026-01-01T00:00:00.250Z");
 
-/** Each name with its content, or ZIP; later ones are newer by a minute. */
+/** Writes the content (or ZIP) for each name; each file is one minute newer than the one before. */
 function put(files: Record<string, string>, root = dir): void {
   Object.entries(files).forEach(([path, text], i) => {
     const full = join(root, path);

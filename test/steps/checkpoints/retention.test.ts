@@ -76,7 +76,7 @@ async function scan(final = false): Promise<void> {
   });
 }
 
-/** A checkpoint as the Trainer saves it, one second after the one before. */
+/** A checkpoint in the form of the Trainer, one second after the one before. */
 function save(step: number, more: Record<string, string> = {}): void {
   const folder = join(source, `checkpoint-${step}`);
   mkdirSync(folder, { recursive: true });
@@ -118,14 +118,14 @@ it("`last` keeps the newest ones, and none of the others is downloaded again", a
   expect(home()).toEqual(["checkpoint-5", "checkpoint-6"]);
   expect([...recorded].every((path) => /^checkpoint-[56]\//.test(path))).toBe(true);
   expect(fetched.filter((path) => path.startsWith("checkpoint-1/")).length).toBe(2);
-  // A later process of the control plane knows it as well.
+  // A later process of the control plane reads the record as well.
   fetched = [];
   collect({ last: 2 });
   await scan(true);
   expect(fetched).toEqual([]);
   expect(home()).toEqual(["checkpoint-5", "checkpoint-6"]);
   expect(readdirSync(join(targetDir, ".svc-sets")).filter((name) => name.endsWith(".json")).length).toBe(2);
-  // Saved again under its name, it is a new one.
+  // A checkpoint that is saved again under its name is a new one.
   save(7);
   rotate(1);
   save(1, { "more.bin": "x" });
@@ -145,7 +145,7 @@ it("`best` keeps those with the lowest value at their step, and always the newes
 it("`best` with `max` keeps those with the highest, and one without a value stays", async () => {
   points = [5, 1, 4].map((value, i) => ({ step: i + 2, value }));
   await run(4, { best: "acc:1:max" });
-  // Nothing had been logged at step 1.
+  // The script had logged no value at step 1.
   expect(home()).toEqual(["checkpoint-1", "checkpoint-2", "checkpoint-4"]);
 });
 

@@ -22,7 +22,7 @@ import { lastComplete, pinResume, placeResume } from "../../../src/steps/checkpo
 const signal = new AbortController().signal;
 let dir: string;
 let now: number;
-/** Files of the machine that are not fetched any more: it is lost then. */
+/** Files of the machine that are no longer fetched, because the machine is lost then. */
 let lostAfter: number;
 let told: Map<string, number>;
 let fetchMs: number;
@@ -43,7 +43,7 @@ const host = {
   },
 } as unknown as RunHost;
 
-/** As a process has one; another is another process. */
+/** Each process has one; a new one simulates a new process. */
 const collector = () =>
   new CheckpointCollector({ targetDir: join(dir, "home"), now: () => now, announced: () => Promise.resolve(told) });
 const announce = (name: string): Set<string> => {
@@ -54,7 +54,7 @@ const scan = (one: CheckpointCollector, announced = new Set<string>(), final = f
   one.scan(host, { final, announced, signal });
 
 let clock = Date.parse("2026-01-01T00:00:00Z") / 1_000;
-/** So large that they come one by one. */
+/** So large that the files come one by one. */
 const PADDING = " ".repeat(600 * 1024);
 /** Each version's content is its number. */
 function save(files: Record<string, string | number>): void {
@@ -75,7 +75,7 @@ const remove = (path: string): void => rmSync(join(dir, "there", path), { recurs
 const atHome = (path: string): string => readFileSync(join(dir, path), "utf8").trim();
 const choose = () =>
   lastComplete({ job: "a", checkpoints: join(dir, "home"), announced: new Set(told.keys()), nodes: 1 });
-/** The checkpoint that a resuming run receives; null if there is none. */
+/** The checkpoint that a resuming run receives; null if none is complete. */
 async function resumed(): Promise<Record<string, string> | null> {
   const chosen = await choose();
   if (chosen === null) return null;
@@ -102,7 +102,7 @@ it("a set that was lost on its way does not count: the run resumes from the one 
   await scan(one, announce("step-1"));
   save(shards("step-2", 2, 10));
   const names = announce("step-2");
-  // Each file takes so long that it is put in its place by itself.
+  // Each fetch takes so long that svc puts each file into place on its own.
   fetchMs = 6_000;
   for (const files of [1, 2, 3, 4]) {
     lostAfter = files;

@@ -18,7 +18,7 @@ beforeEach(async () => {
   const name = rent.name(1);
   await rent.ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: 0 });
   const sink = { notice: async (_: string, level: string) => void said.push(level) };
-  // Only these are asked.
+  // The watch uses only these.
   const services = { ...rent.ports, sink } as unknown as RunServices;
   disk = new FullDisk(services, { jobId: "job1", node: 0 } as StepContext, name);
 });

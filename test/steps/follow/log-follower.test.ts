@@ -17,7 +17,7 @@ class ScriptedRun {
   log = Buffer.alloc(0);
   samples: RunnerSample[] = [];
   acked: number[] = [];
-  /** At most this much is read at once, as a busy host may do it. */
+  /** Maximum bytes of one read, as on a busy host. */
   readMax = Infinity;
   clockAheadMs = 0;
   /** The requests to `follow`, and its answer about the run. */
@@ -40,11 +40,11 @@ class ScriptedRun {
       },
       readSamples: (from: number) => Promise.resolve({ samples: this.samples.slice(from), next: this.samples.length }),
       ackLog: (offset: number) => Promise.resolve(void this.acked.push(offset)),
-    } as unknown as RunHost; // the rest is of no concern to a follower
+    } as unknown as RunHost; // the follower does not use the rest
   }
 }
 
-/** Keeps what is written down, and moves its cursor as the real one does. */
+/** Keeps the written records, and moves its cursor like the real one. */
 class KeptStory {
   text = "";
   steps: number[] = [];
@@ -282,7 +282,7 @@ describe("the lines of several nodes in one log", () => {
       await follower.pull(null, false);
       await follower.drain(over(Buffer.byteLength(text)));
       const lines = ["first", `second\rthird ${REDACTED} end`, "", "last without end"].map((l) => `[node1] ${l}`);
-      // A progress bar that is rewritten may be cut where it is rewritten, nowhere else.
+      // A progress bar that is rewritten may be split at a rewrite, and nowhere else.
       expect(story.text.replaceAll("\r[node1] ", "\r")).toBe(lines.join("\n"));
       expect(story.steps).toEqual([1, 2]);
     }

@@ -64,7 +64,7 @@ const sink = {
 const redactor = new Redactor([]);
 
 function watchOf(stream: "run" | "install" = "run"): RunWatch {
-  // Only these are asked.
+  // The watch uses only these.
   const services = {
     now: () => now,
     facts: () => ({ spec: { provider: "podhost", nodes: 1, price_cap: 1 } }),
@@ -115,7 +115,7 @@ test("a long installation is not asked every few milliseconds whether it has che
     now += 60_000;
     watch.samplesDue();
     watch.look();
-    // The pending question to the provider is answered.
+    // Lets the provider's pending answer arrive.
     await new Promise((resolve) => setImmediate(resolve));
     await watch.saw(saw());
     expect(watch.quietMs()).toBeGreaterThan(1_000);
@@ -172,7 +172,9 @@ test("the end of the process ends a scan, and none begins after it", async () =>
 
 const HALF_A_MINUTE_MS = 30_000;
 
-/** Each answer of the provider once it has been taken in: the one after it is asked for only then. */
+/**
+ * The results after each of the provider's answers: the next poll begins only when the answer before it was processed.
+ */
 async function looks(watch: RunWatch, ...answers: MachineStatus[]): Promise<void> {
   let asked = 0;
   inspect = () => Promise.resolve(answers[asked++] ?? { phase: "starting", why: "one more" });

@@ -1,4 +1,4 @@
-// The key of another account, given while a machine is held: what does not show there is not gone.
+// The user enters the key of another account while svc holds a machine: the machine is missing there, and is not gone.
 
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { lookAtMachine, type HeldMachine } from "../../../src/steps/rental/held-machine.ts";
@@ -11,7 +11,7 @@ import { Rent } from "../rent.ts";
 
 let rent: Rent;
 let account: string;
-/** Machines, by the account that they are on. */
+/** Machines by account. */
 let machines: Map<string, Rent["cloud"]["machines"]>;
 beforeEach(async () => {
   rent = await Rent.open();

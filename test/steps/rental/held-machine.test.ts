@@ -1,4 +1,4 @@
-// A machine that cannot be reached: what the provider says decides, and that it says nothing decides nothing.
+// A machine that cannot be reached: the provider's answer decides, and a missing answer decides nothing.
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../../src/errors/index.ts";
@@ -62,7 +62,7 @@ describe("a machine whose provider cannot be asked", () => {
   const turnedAway = new SvcError("ssh_unreachable", { machine: "m", why: "connection refused", closed: true });
   const minutes = 60_000;
 
-  /** One try after another, each so much later than the one before; the code of what the last one threw. */
+  /** Runs attempts one after the other, each `gapMs` after the one before; returns the code of the last error. */
   async function tries(gapMs: number, thrown: readonly SvcError[]): Promise<string> {
     Object.assign(rent.cloud.info.capabilities, { owns_machine: false });
     rent.cloud.inspect = () => Promise.reject(new SvcError("provider_error", { provider: "notebook", why: "no API" }));

@@ -1,4 +1,4 @@
-// The delivered machine is compared with the order before any code runs.
+// svc compares the delivered machine with the order before any code runs.
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-"""A task on each node that has a GPU, at the same time; then the end that the argument says."""
+"""Runs a task on each node with a GPU, at the same time; then ends as the argument says."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Ranks that meet by gloo, and of which the last one ends as its argument says."""
+"""Ranks that communicate through gloo; the last one ends as its argument says."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ value = torch.ones(1) * rank
 dist.all_reduce(value)
 if mode == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-# One write: `print` writes text and line end apart, and lines of several ranks would run together.
+# One write: `print` writes text and line end separately, and lines of several ranks would mix.
 os.write(1, b"rank %d of %d: %d; pid %d\n" % (rank, ranks, value.item(), os.getpid()))
 if rank == ranks - 1:
     if mode == "exit":
