@@ -83,6 +83,10 @@ export const JobRecord = z
     ended_at: Instant.nullable(),
     price_per_hour_usd: z.number().nullable(),
     machines: z.array(JobMachine),
+    placements: z.int().meta({
+      description:
+        "How many machines or gangs it has used or tried to get, one after the other. 0 while it waits for its first.",
+    }),
     error: JobError.nullable(),
     code_snapshot: z.string().nullable(),
     disk_bytes: z.int().nullable().meta({
@@ -143,11 +147,25 @@ export const TimelineStep = z
     detail: z.record(z.string(), z.unknown()).nullable(),
     /** When the next attempt is due, while `status` is `retrying`. */
     next_attempt_at: Instant.nullable(),
+    placement: z
+      .int()
+      .nullable()
+      .meta({ description: "Number of the placement it belongs to; null for `place`, which looks for one." }),
   })
   .meta({ id: "TimelineStep" });
 export type TimelineStep = z.infer<typeof TimelineStep>;
 export const TimelineTransition = z
-  .object({ seq: z.int(), from: z.string().nullable(), to: z.string(), event: z.string(), at: Instant })
+  .object({
+    seq: z.int(),
+    from: z.string().nullable(),
+    to: z.string(),
+    event: z.string(),
+    at: Instant,
+    placement: z
+      .int()
+      .nullable()
+      .meta({ description: "Number of the placement that it opens, belongs to or closes; null if none." }),
+  })
   .meta({ id: "TimelineTransition" });
 export type TimelineTransition = z.infer<typeof TimelineTransition>;
 export const Timeline = z
@@ -308,7 +326,7 @@ export const FeedEvent = z
     seq: z.int(),
     job_id: z.string().nullable(),
     at: Instant,
-    /** job.created, job.transition, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, job.removed, tracker.linked, pull.started, pull.ended, notice */
+    /** job.created, job.transition, placement.opened, placement.closed, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, job.removed, tracker.linked, pull.started, pull.ended, notice */
     type: z.string(),
     data: z.record(z.string(), z.unknown()),
   })

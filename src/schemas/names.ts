@@ -80,6 +80,10 @@ export const NOTE_KINDS = [
   "left_running",
   "step_retrying",
   "step_waiting",
+  /** No candidate has a machine: svc asks them again. Nothing is billed. */
+  "waiting_for_capacity",
+  /** The run uses another machine than its first. */
+  "continuing",
   /** The run lacked files of the project, which may be why it failed. */
   "code_left_out",
   "sink_copying",

@@ -10,7 +10,6 @@ import { Redactor } from "../domain/redaction.ts";
 import { tailOffset } from "../domain/log-lines.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
 import type {
-  JobError,
   CheckpointFile,
   CodeSnapshot,
   FeedEvent,
@@ -22,10 +21,10 @@ import type {
   MetricPoint,
   Metrics,
   MetricsQuery,
-  Note,
   StoredLeftOut,
   Timeline,
 } from "../schemas/job.ts";
+import type { Placements } from "../schemas/placement.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
@@ -40,6 +39,8 @@ import { SCHEMA_0004 } from "./schema-0004.ts";
 import { SCHEMA_0005 } from "./schema-0005.ts";
 import { SCHEMA_0006 } from "./schema-0006.ts";
 import { SCHEMA_0007 } from "./schema-0007.ts";
+import { activeNote } from "./note-reads.ts";
+import { belongsTo, countPlacements, placementsBySeq, readPlacements } from "./placement-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import { homeLayout, snapshotFile } from "../platform/home-layout.ts";
@@ -51,9 +52,6 @@ const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004, SCHEMA_0005
 
 /** Maximum of points of one series in memory to choose from. */
 const SERIES_READ_MAX = 2_000_000;
-
-/** Shorter waits are not reported: machines take that long to boot. */
-const WAITS_LONG_MS = 60_000;
 
 interface PointRow {
   step: number;
@@ -96,17 +94,18 @@ export class StoreReads implements Reads {
   #all<Row>(sql: string, ...args: unknown[]): Row[] {
     return this.#q(sql).all(...args) as Row[];
   }
+  readonly #select: All = (sql, ...args) => this.#all(sql, ...args);
   #get<Row>(sql: string, ...args: unknown[]): Row | undefined {
     return this.#q(sql).get(...args) as Row | undefined;
   }
 
   job(id: string): JobRecord | null {
     const row = this.#get<JobRow>("SELECT * FROM job WHERE id = ?", id);
-    return row ? this.#recordOf(row, this.#machinesOf(id), this.#now()) : null;
+    return row ? this.#recordOf(row, this.#machinesOf(id), this.#now(), countPlacements(this.#select, [id])) : null;
   }
 
-  #recordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {
-    const record = jobRecordOf(row, machines, now);
+  #recordOf(row: JobRow, machines: MachineRow[], now: number, placements: Map<string, number>): JobRecord {
+    const record = jobRecordOf(row, machines, now, placements.get(row.id));
     // An active run always has something to copy: only the rest at its end is worth a note.
     if (row.state === "terminal" && record.note === null) {
       // A failure that missing files may explain is more important than pending copies.
@@ -114,7 +113,7 @@ export class StoreReads implements Reads {
         record.note = leftOutNote(JSON.parse(row.left_out) as StoredLeftOut);
       record.note ??= sinkNote(this.#sinksOf(row));
     }
-    if (row.state !== "terminal") record.note ??= this.#triedAgain(row.id) ?? this.#waitsFor(row.id, now);
+    if (row.state !== "terminal") record.note ??= activeNote(this.#select, row, record.placements, now);
     record.disk_bytes ??= this.#bytesAtHome(row.id);
     return record;
   }
@@ -129,40 +128,8 @@ export class StoreReads implements Reads {
     return this.#get<{ n: number }>(sql, id, id)?.n ?? 0;
   }
 
-  /**
-   * Why a run makes no progress: the error of the last attempt of a step that is waiting for a retry or is being
-   * retried.
-   */
-  #triedAgain(id: string): Note | null {
-    const last = this.#get<Pick<EffectRow, "step"> & Pick<AttemptRow, "attempt" | "error">>(
-      "SELECT e.step, a.attempt, a.error FROM effect e JOIN attempt a ON a.effect_id = e.id " +
-        "WHERE e.job_id = ? AND a.status = 'failed' AND (e.state = 'retrying' OR e.state = 'running' AND e.step <> 'stream') " +
-        "ORDER BY a.started_at DESC LIMIT 1",
-      id,
-    );
-    if (!last?.error) return null;
-    const { message } = JSON.parse(last.error) as JobError;
-    return {
-      kind: "step_retrying",
-      message: `${last.step} is tried again; attempt ${last.attempt} ended with: ${message}`,
-    };
-  }
-
-  /** The reason of a wait that is long enough to worry a user. */
-  #waitsFor(id: string, now: number): Note | null {
-    const open = this.#get<{ step: string; why: string }>(
-      "SELECT e.step, a.detail ->> 'waiting_for' AS why FROM effect e JOIN attempt a ON a.effect_id = e.id AND a.attempt = e.attempt " +
-        "WHERE e.job_id = ? AND e.state IN ('retrying', 'running') AND a.started_at <= ? AND a.detail ->> 'waiting_for' IS NOT NULL " +
-        "ORDER BY a.started_at LIMIT 1",
-      id,
-      now - WAITS_LONG_MS,
-    );
-    return open ? { kind: "step_waiting", message: `${open.step} still waits: ${open.why}` } : null;
-  }
-
   #sinksOf(row: JobRow): SinkStatus[] {
-    const all: All = (sql, ...args) => this.#all(sql, ...args);
-    return readSinks(all, row.id, specOf(row).sinks);
+    return readSinks(this.#select, row.id, specOf(row).sinks);
   }
 
   sinks(id: string): SinkStatus[] {
@@ -218,9 +185,11 @@ export class StoreReads implements Reads {
     const rows = this.#all<JobRow>(sql, ...args, query.limit + 1);
     const page = rows.slice(0, query.limit);
     const now = this.#now();
-    const machines = Map.groupBy(this.#machinesOfAll(page.map((row) => row.id)), (m) => m.job_id ?? "");
+    const ids = page.map((row) => row.id);
+    const machines = Map.groupBy(this.#machinesOfAll(ids), (m) => m.job_id ?? "");
+    const placements = countPlacements(this.#select, ids);
     return {
-      jobs: page.map((row) => this.#recordOf(row, machines.get(row.id) ?? [], now)),
+      jobs: page.map((row) => this.#recordOf(row, machines.get(row.id) ?? [], now, placements)),
       next_cursor: rows.length > query.limit ? (page.at(-1)?.id ?? null) : null,
     };
   }
@@ -251,11 +220,12 @@ export class StoreReads implements Reads {
       "SELECT data FROM feed WHERE job_id = ? AND type = 'tracker.linked' ORDER BY seq LIMIT 1",
       id,
     );
+    const placementAt = placementsBySeq(this.#select, id);
     return {
       ...(link ? { tracker_url: (JSON.parse(link.data) as { url: string }).url } : {}),
       steps: attempts.flatMap((a) => {
         const effect = effects.get(a.effect_id);
-        return effect ? [timelineStepOf(effect, a)] : [];
+        return effect ? [timelineStepOf(effect, a, belongsTo(effect, placementAt))] : [];
       }),
       transitions: journal.map((j) => ({
         seq: j.seq,
@@ -263,8 +233,16 @@ export class StoreReads implements Reads {
         to: j.to_state,
         event: j.type,
         at: new Date(j.at).toISOString(),
+        placement: j.from_state === "waiting" && j.to_state === "terminal" ? null : placementAt(j.seq),
       })),
     };
+  }
+
+  placements(id: string): Placements {
+    const row = this.#get<JobRow>("SELECT * FROM job WHERE id = ?", id);
+    return row
+      ? readPlacements(this.#select, row, this.#machinesOf(id), this.#now())
+      : { placements: [], waiting: null };
   }
 
   metrics(id: string, query: MetricsQuery): Metrics {
@@ -318,11 +296,11 @@ export class StoreReads implements Reads {
   }
 
   seriesList(id: string): SeriesList["series"] {
-    return readSeriesList((sql, ...args) => this.#all(sql, ...args), id);
+    return readSeriesList(this.#select, id);
   }
 
   seriesPoints(id: string, places: readonly SeriesPlace[], maxPoints: number): SeriesColumns[] {
-    return readSeriesPoints((sql, ...args) => this.#all(sql, ...args), id, places, maxPoints);
+    return readSeriesPoints(this.#select, id, places, maxPoints);
   }
 
   logBytes(id: string): number {

@@ -13,6 +13,7 @@ import type {
   MetricsQuery,
   Timeline,
 } from "../schemas/job.ts";
+import type { Placements } from "../schemas/placement.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { SeriesPlace } from "./series-reads.ts";
@@ -26,6 +27,8 @@ export interface Reads {
   /** How many jobs have each status. */
   countByStatus(): Partial<Record<JobStatus, number>>;
   timeline(id: string): Timeline;
+  /** The machines or gangs that the job has used, one after the other, and what it waits for now. */
+  placements(id: string): Placements;
   metrics(id: string, query: MetricsQuery): Metrics;
   /** Names of the job's metrics, and how many points each has. */
   seriesList(id: string): SeriesList["series"];

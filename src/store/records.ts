@@ -18,7 +18,7 @@ import { costUsd, microOf, usdOf, usdOrNull } from "../domain/money.ts";
 import { noteOfMachine } from "./stored-note.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 
-const iso = (ms: number): string => new Date(ms).toISOString();
+export const iso = (ms: number): string => new Date(ms).toISOString();
 export const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
 
 const MASK = "***";
@@ -72,6 +72,14 @@ export function ledgerMachineOf(row: MachineRow, now: number): LedgerMachine {
   };
 }
 
+/** Undefined in a home that no program with placements has opened yet. */
+const placementOf = ({ placement }: { placement?: number }): number => placement ?? 1;
+const lastPlacement = (machines: readonly MachineRow[]): number => Math.max(1, ...machines.map(placementOf));
+const isOfPlacement =
+  (n: number) =>
+  (machine: MachineRow): boolean =>
+    placementOf(machine) === n;
+
 function noteOf(row: JobRow, machines: MachineRow[]): Note | null {
   if (row.parked !== null)
     return {
@@ -88,7 +96,7 @@ function noteOf(row: JobRow, machines: MachineRow[]): Note | null {
       message: "svc is releasing the machine. It may still cost money until the provider confirms that it is gone.",
     };
   // A note about a machine that was released, for example a notebook on which the script may still run.
-  const released = machines.find((m) => m.note !== null);
+  const released = machines.filter(isOfPlacement(lastPlacement(machines))).find((m) => m.note !== null);
   return released ? noteOfMachine(released) : null;
 }
 
@@ -128,9 +136,12 @@ export function errorOf(provider: string, error: JobError): JobError {
   return { ...error, hint };
 }
 
-export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): JobRecord {
+/** @param placements how many the job has; undefined where the store does not count them. */
+export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, placements?: number): JobRecord {
   const spec = specOf(row);
-  const prices = machines.filter((m) => m.released_at === null || row.state === "terminal").map((m) => m.price_micro);
+  const last = machines.filter(isOfPlacement(lastPlacement(machines)));
+  const priced = row.state === "terminal" ? last : machines.filter((m) => m.released_at === null);
+  const prices = priced.map((m) => m.price_micro);
   const known = prices.filter((price) => price !== null);
   return {
     id: row.id,
@@ -138,6 +149,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     exit_code: row.exit_code,
     cost_usd: usdOf(microOf(machines.reduce((sum, m) => sum + costUsd(m, now), 0))),
     label: row.label,
+    // Those of the open placement, or of the last one.
     provider: row.provider as JobRecord["provider"],
     gpus: row.gpus,
     nodes: row.nodes,
@@ -148,6 +160,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
     ended_at: isoOrNull(row.ended_at),
     price_per_hour_usd: known.length === 0 ? null : usdOf(known.reduce((a, b) => a + b, 0)),
     machines: machines.map(jobMachineOf),
+    placements: placements ?? (row.state === "waiting" ? 0 : 1),
     error: row.error === null ? null : errorOf(row.provider, JSON.parse(row.error) as JobError),
     code_snapshot: row.code_snapshot,
     left_out: leftOutOfRow(row),
@@ -158,7 +171,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number): J
   };
 }
 
-export function timelineStepOf(effect: EffectRow, attempt: AttemptRow): TimelineStep {
+export function timelineStepOf(effect: EffectRow, attempt: AttemptRow, placement: number | null): TimelineStep {
   const last = attempt.attempt === effect.attempt;
   const status =
     attempt.status === "failed" && last && effect.state === "retrying"
@@ -176,5 +189,6 @@ export function timelineStepOf(effect: EffectRow, attempt: AttemptRow): Timeline
     error: attempt.error === null ? null : (JSON.parse(attempt.error) as JobError),
     detail: attempt.detail === null ? null : (JSON.parse(attempt.detail) as Record<string, unknown>),
     next_attempt_at: last && effect.state === "retrying" ? isoOrNull(effect.next_at) : null,
+    placement,
   };
 }

@@ -80,6 +80,7 @@ export class PlaneDouble implements ControlPlane {
       ended_at: null,
       price_per_hour_usd: null,
       machines: [],
+      placements: 1,
       error: null,
       code_snapshot: null,
       disk_bytes: null,
@@ -155,8 +156,9 @@ export class PlaneDouble implements ControlPlane {
     },
     timeline: (): Timeline => ({
       steps: [],
-      transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt }],
+      transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt, placement: 1 }],
     }),
+    placements: () => ({ placements: [], waiting: null }),
     metrics: (): Metrics => ({ series: { loss: [{ step: 1, time: 1, value: "NaN", rank: 0 }] } }),
     seriesList: () => [{ id: 7, name: "loss", points: 1 }],
     seriesPoints: (_id, places) =>

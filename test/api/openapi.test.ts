@@ -37,6 +37,7 @@ describe("the OpenAPI document", () => {
         "GET /jobs/{id}/metrics",
         "GET /jobs/{id}/sinks",
         "GET /jobs/{id}/timeline",
+        "GET /jobs/{id}/placements",
         "GET /jobs/{id}/checkpoints",
         "GET /jobs/{id}/checkpoints/{path}",
         "GET /jobs/{id}/code",

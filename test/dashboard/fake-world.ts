@@ -32,6 +32,7 @@ export function step(
     error: null,
     detail: null,
     next_attempt_at: null,
+    placement: 1,
     ...rest,
   };
 }
@@ -53,6 +54,7 @@ export function fakeRun(id: string, createdAgo: number, rest: Partial<JobRecord>
     ended_at: ago(Math.max(0, createdAgo - 60)),
     price_per_hour_usd: 0,
     machines: [],
+    placements: 1,
     error: null,
     code_snapshot: "c0ffee",
     disk_bytes: 12_400_000,
@@ -72,7 +74,9 @@ export function fakeRun(id: string, createdAgo: number, rest: Partial<JobRecord>
     record,
     timeline: {
       steps: [step("provision", createdAgo, createdAgo - 1)],
-      transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.submitted", at: record.created_at }],
+      transitions: [
+        { seq: 1, from: null, to: "provisioning", event: "job.submitted", at: record.created_at, placement: 1 },
+      ],
     },
     log: Buffer.from("one line\n"),
     metrics: {},
@@ -128,11 +132,18 @@ function digits(): FakeRun {
       step("stream", 46, null),
     ],
     transitions: [
-      { seq: 1, from: null, to: "provisioning", event: "job.submitted", at: ago(48) },
-      { seq: 2, from: "provisioning", to: "awaiting_ssh", event: "step.provision.succeeded", at: ago(47.6) },
-      { seq: 3, from: "awaiting_ssh", to: "syncing", event: "step.await_ssh.succeeded", at: ago(47.5) },
-      { seq: 4, from: "syncing", to: "installing", event: "step.sync.succeeded", at: ago(47.1) },
-      { seq: 5, from: "installing", to: "running", event: "step.install.succeeded", at: ago(46.4) },
+      { seq: 1, from: null, to: "provisioning", event: "job.submitted", at: ago(48), placement: 1 },
+      {
+        seq: 2,
+        from: "provisioning",
+        to: "awaiting_ssh",
+        event: "step.provision.succeeded",
+        at: ago(47.6),
+        placement: 1,
+      },
+      { seq: 3, from: "awaiting_ssh", to: "syncing", event: "step.await_ssh.succeeded", at: ago(47.5), placement: 1 },
+      { seq: 4, from: "syncing", to: "installing", event: "step.sync.succeeded", at: ago(47.1), placement: 1 },
+      { seq: 5, from: "installing", to: "running", event: "step.install.succeeded", at: ago(46.4), placement: 1 },
     ],
   };
   run.log = Buffer.from(

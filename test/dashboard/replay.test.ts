@@ -52,6 +52,7 @@ describe("replay", () => {
     error: null,
     detail: null,
     next_attempt_at: null,
+    placement: 1,
     ...rest,
   });
   const error = { code: "provider_unavailable", message: "503", hint: "" };
@@ -62,8 +63,8 @@ describe("replay", () => {
       step("await_ssh", 40, null),
     ],
     transitions: [
-      { seq: 1, from: null, to: "provisioning", event: "job.submitted", at: iso(0) },
-      { seq: 2, from: "provisioning", to: "awaiting_ssh", event: "provision.done", at: iso(40) },
+      { seq: 1, from: null, to: "provisioning", event: "job.submitted", at: iso(0), placement: 1 },
+      { seq: 2, from: "provisioning", to: "awaiting_ssh", event: "provision.done", at: iso(40), placement: 1 },
     ],
   };
   const machine: JobMachine = {

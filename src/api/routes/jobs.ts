@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Checkpoints, JobRecord, JobsPage, JobsQuery, Metrics, MetricsQuery, Timeline } from "../../schemas/job.ts";
+import { Placements } from "../../schemas/placement.ts";
 import { Removed } from "../../schemas/removal.ts";
 import { JobSinks } from "../../schemas/sink-status.ts";
 import { Plan, Summary } from "../../schemas/plan.ts";
@@ -172,6 +173,17 @@ export const JOB_ROUTES = [
     responses: { 200: { description: "The timeline.", schema: Timeline } },
     errors: [...NO_JOB],
     handle: (call) => ok(call.cp.reads.timeline(jobOf(call).id)),
+  }),
+  route({
+    method: "GET",
+    path: "/jobs/{id}/placements",
+    id: "listPlacements",
+    summary: "Machines that a job has used, one after the other, and what it waits for",
+    description:
+      "A placement is one pass from an order to the proof that its machines are gone. `waiting` is set while the job looks for a machine: then nothing is billed.",
+    responses: { 200: { description: "The placements, oldest first.", schema: Placements } },
+    errors: ["job_not_found"],
+    handle: (call) => ok(call.cp.reads.placements(jobOf(call).id)),
   }),
   route({
     method: "GET",

@@ -1,0 +1,230 @@
+// Reads the placements of a job, and what it waits for between two of them. Loads neither a query builder nor zod, as `open-reads.ts`.
+
+import type { JobError, Note } from "../schemas/job.ts";
+import type { Placement, Placements, TriedCandidate, Waiting } from "../schemas/placement.ts";
+import { costOver, costUsd, microOf, usdOf } from "../domain/money.ts";
+import { errorOf, iso, isoOrNull } from "./records.ts";
+import type { All, EffectRow, JobRow, JournalRow, MachineRow, PlacementRow } from "./tables.ts";
+
+/** Reasons that the note of a waiting run quotes, and characters of each. */
+const REASONS_MAX = 3;
+const REASON_MAX = 120;
+
+/** False in a home that no program with placements has opened yet. */
+const havePlacements = (all: All): boolean => all("SELECT 1 FROM sqlite_schema WHERE name = 'placement'").length > 0;
+
+const rowsOf = (all: All, jobId: string): PlacementRow[] =>
+  havePlacements(all) ? all<PlacementRow>("SELECT * FROM placement WHERE job_id = ? ORDER BY n", jobId) : [];
+
+/** By job, how many placements each of these has; a job without any is missing. */
+export function countPlacements(all: All, jobIds: readonly string[]): Map<string, number> {
+  if (jobIds.length === 0 || !havePlacements(all)) return new Map();
+  const rows = all<{ job_id: string; n: number }>(
+    "SELECT job_id, max(n) AS n FROM placement WHERE job_id IN (SELECT value FROM json_each(?)) GROUP BY job_id",
+    JSON.stringify(jobIds),
+  );
+  return new Map(rows.map(({ job_id, n }) => [job_id, n]));
+}
+
+/** The number of the placement to which the journal entry `seq` belongs; null before the first one. */
+export type PlacementAt = (seq: number) => number | null;
+
+export function placementsBySeq(all: All, jobId: string): PlacementAt {
+  const rows = rowsOf(all, jobId);
+  return (seq) => rows.findLast((row) => row.seq <= seq)?.n ?? null;
+}
+
+/** When the script began in each placement, and when its work ended. */
+interface Work {
+  startedAt: number | null;
+  endedAt: number | null;
+}
+
+function workOf(journal: readonly Pick<JournalRow, "seq" | "at" | "type" | "from_state">[], placementAt: PlacementAt) {
+  const work = new Map<number, Work>();
+  for (const { seq, at, type, from_state } of journal) {
+    const n = placementAt(seq);
+    if (n === null) continue;
+    const known = work.get(n) ?? { startedAt: null, endedAt: null };
+    if (type === "launch.done") known.startedAt ??= at;
+    else if (from_state === "running") known.endedAt = at;
+    work.set(n, known);
+  }
+  return work;
+}
+
+export function readPlacements(all: All, job: JobRow, machines: readonly MachineRow[], now: number): Placements {
+  const rows = rowsOf(all, job.id);
+  const journal = all<Pick<JournalRow, "seq" | "at" | "type" | "from_state">>(
+    "SELECT seq, at, type, from_state FROM journal WHERE job_id = ? AND (type = 'launch.done' OR from_state = 'running' AND to_state <> 'running') ORDER BY seq",
+    job.id,
+  );
+  const work = workOf(journal, (seq) => rows.findLast((row) => row.seq <= seq)?.n ?? null);
+  const placements = rows.map((row, index): Placement => {
+    const own = machines.filter((machine) => (machine.placement ?? 1) === row.n);
+    const done = work.get(row.n) ?? { startedAt: null, endedAt: null };
+    const price = priceOf(own, row.closed_at === null);
+    const lost = workLost(all, row, done, rows[index + 1], work.get(row.n + 1));
+    const error = row.error === null ? null : errorOf(row.provider, JSON.parse(row.error) as JobError);
+    return {
+      n: row.n,
+      candidate: row.candidate,
+      provider: row.provider as Placement["provider"],
+      gpus: row.gpus,
+      region: row.region,
+      spot: row.spot,
+      status: (row.closed_at === null ? job.status : (row.outcome ?? "failed")) as Placement["status"],
+      opened_at: iso(row.opened_at),
+      started_at: isoOrNull(done.startedAt),
+      closed_at: isoOrNull(row.closed_at),
+      price_per_hour_usd: price === null ? null : usdOf(price),
+      cost_usd: usdOf(microOf(own.reduce((sum, machine) => sum + costUsd(machine, now), 0))),
+      failure: row.failure,
+      step: row.step,
+      error,
+      exit_code: row.exit_code,
+      checkpoint: row.checkpoint,
+      resumed_from: resumedFrom(row),
+      goes_on: row.goes_on === 1,
+      work_lost_seconds: lost === null ? null : lost / 1_000,
+      work_lost_usd: lost === null || price === null ? null : usdOf(microOf(costOver(price, lost))),
+      saved_usd: savedUsd(own, now),
+      machines: own.map(({ name }) => name),
+    };
+  });
+  return { placements, waiting: job.state === "waiting" ? readWaiting(all, job) : null };
+}
+
+/** The sum over the newest machine of each node; a refused order has no price. */
+function priceOf(own: readonly MachineRow[], isOpen: boolean): number | null {
+  const newest = new Map<number, number>();
+  for (const { node, price_micro, released_at } of own)
+    if (price_micro !== null && (!isOpen || released_at === null)) newest.set(node, price_micro);
+  return newest.size === 0 ? null : [...newest.values()].reduce((sum, price) => sum + price, 0);
+}
+
+function resumedFrom({ resumed_from }: PlacementRow): { job: string; checkpoint: string } | null {
+  return resumed_from === null ? null : (JSON.parse(resumed_from) as { job: string; checkpoint: string });
+}
+
+/** Milliseconds of the script that the next placement had to repeat; null if none has started its script, or it is unknown. */
+function workLost(
+  all: All,
+  row: PlacementRow,
+  { startedAt, endedAt }: Work,
+  next: PlacementRow | undefined,
+  nextWork: Work | undefined,
+): number | null {
+  if (row.goes_on !== 1) return null;
+  if (startedAt === null || endedAt === null) return 0;
+  if (next === undefined || (nextWork?.startedAt ?? null) === null) return null;
+  const from = resumedFrom(next);
+  // It saved nothing, so the next one repeats all of its time.
+  if (from === null || from.job !== row.job_id) return endedAt - startedAt;
+  const saved = all<{ at: number | null }>(
+    "SELECT max(modified_at) AS at FROM checkpoint WHERE job_id = ? AND (path = ? OR substr(path, 1, length(?)) = ?)",
+    row.job_id,
+    from.checkpoint,
+    `${from.checkpoint}/`,
+    `${from.checkpoint}/`,
+  )[0]?.at;
+  // A later placement has saved under this name again, or retention has removed it: its time is gone.
+  if (saved === null || saved === undefined || saved > endedAt) return null;
+  return endedAt - Math.max(startedAt, saved);
+}
+
+/** Compared with the price on demand at the time of the order, which the handles of spot machines carry where it was offered. */
+function savedUsd(own: readonly MachineRow[], now: number): number | null {
+  const spot = own.filter((machine) => machine.spot === 1 && machine.held_at !== null && machine.price_micro !== null);
+  if (spot.length === 0) return null;
+  let saved = 0;
+  for (const machine of spot) {
+    const { extra } = JSON.parse(machine.handle ?? "{}") as { extra?: Record<string, string> };
+    const onDemand = Number(extra?.["on_demand_micro"] ?? "");
+    if (!Number.isFinite(onDemand) || onDemand <= 0) return null;
+    saved += costOver(onDemand, (machine.released_at ?? now) - machine.created_at) - costUsd(machine, now);
+  }
+  return usdOf(microOf(Math.max(0, saved)));
+}
+
+interface Look {
+  next_at: number | null;
+  first_at: number;
+  tried: string | null;
+  until: string | null;
+}
+
+/** The last look at the candidates that has come to an end. */
+function lastLook(all: All, jobId: string): Look | undefined {
+  return all<Look>(
+    "SELECT e.next_at, e.first_at, a.detail ->> 'tried' AS tried, a.detail ->> 'until' AS until FROM effect e LEFT JOIN attempt a ON a.effect_id = e.id " +
+      "WHERE e.job_id = ? AND e.step = 'place' AND e.state IN ('running', 'retrying') ORDER BY e.id DESC, a.detail IS NULL, a.attempt DESC LIMIT 1",
+    jobId,
+  )[0];
+}
+
+function readWaiting(all: All, job: JobRow): Waiting | null {
+  const look = lastLook(all, job.id);
+  if (look === undefined) return null;
+  const since = sinceOf(job) ?? look.first_at;
+  return {
+    since: iso(since),
+    until: look.until,
+    next_at: isoOrNull(look.next_at),
+    tried: look.tried === null ? [] : (JSON.parse(look.tried) as TriedCandidate[]),
+  };
+}
+
+function sinceOf({ snapshot, parked }: JobRow): number | null {
+  if (parked !== null) return null;
+  // Written by the engine, in the present version unless the home is older; then there is no such field.
+  const { context } = JSON.parse(snapshot) as { context?: { searching_since?: number | null } };
+  return context?.searching_since ?? null;
+}
+
+/** The hour of the day where svc runs, which is the user's own computer. */
+const hourOf = (at: number): string =>
+  new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", hour12: false });
+
+/** The last answers of the candidates of a waiting run; null before the first. */
+export function waitingNote(all: All, jobId: string): Note | null {
+  const look = lastLook(all, jobId);
+  if (look === undefined || look.tried === null) return null;
+  const tried = JSON.parse(look.tried) as TriedCandidate[];
+  const reasons = tried
+    .slice(0, REASONS_MAX)
+    .map(({ provider, gpus, why }) => `${provider} ${gpus}: ${shortened(why.replace(/[.\s]+$/, ""))}`);
+  const count = tried.length === 1 ? "1 candidate tried" : `${tried.length} candidates tried`;
+  const next = look.next_at === null ? "asking again now" : `next look at ${hourOf(look.next_at)}`;
+  const more = tried.length > REASONS_MAX ? `; and ${tried.length - REASONS_MAX} more` : "";
+  return { kind: "waiting_for_capacity", message: `${count}, ${next}. ${reasons.join("; ")}${more}.` };
+}
+
+const shortened = (text: string): string => (text.length > REASON_MAX ? `${text.slice(0, REASON_MAX)}…` : text);
+
+/** On a run that uses another machine than its first: why the one before it ended. */
+function continuingNote(all: All, jobId: string, n: number): Note | null {
+  const [before] = all<Pick<PlacementRow, "provider" | "gpus" | "error">>(
+    "SELECT provider, gpus, error FROM placement WHERE job_id = ? AND n = ?",
+    jobId,
+    n - 1,
+  );
+  if (before === undefined) return null;
+  const error = before.error === null ? null : errorOf(before.provider, JSON.parse(before.error) as JobError);
+  const why = error === null ? "" : `: ${shortened(error.message)}`;
+  return {
+    kind: "continuing",
+    message: `Placement ${n}; placement ${n - 1} on ${before.provider} ${before.gpus} ended${why}`,
+  };
+}
+
+/** The least important note: why the machine before this one ended. */
+export function placementNote(all: All, { id, state }: Pick<JobRow, "id" | "state">, placements: number): Note | null {
+  const n = state === "waiting" ? placements + 1 : placements;
+  return n > 1 ? continuingNote(all, id, n) : null;
+}
+
+/** Rows of effects, as far as it matters to which placement they belong. */
+export const belongsTo = (effect: Pick<EffectRow, "step" | "seq">, placementAt: PlacementAt): number | null =>
+  // The search comes before the placement that it leads to.
+  effect.step === "place" ? null : placementAt(effect.seq);
