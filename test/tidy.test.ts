@@ -56,7 +56,7 @@ const WHAT_TO_DO =
 const HOMES: Record<string, readonly string[]> = {
   ssh2: ["src/ssh"],
   // `svc doctor` proves that the native part loads on this computer.
-  "better-sqlite3": ["src/store", "src/cli/commands/doctor.ts"],
+  "better-sqlite3": ["src/store", "src/cli/commands/doctor/control-plane.ts"],
   kysely: ["src/store"],
   fastify: ["src/api", "src/app"],
   "@fastify/websocket": ["src/api"],
@@ -191,7 +191,7 @@ describe("the checker itself", () => {
       "src/engine may import only types of src/providers",
     );
     expect(check("src/engine/a.ts", "better-sqlite3")).toBe(
-      "better-sqlite3 may be imported only in src/store, src/cli/commands/doctor.ts",
+      "better-sqlite3 may be imported only in src/store, src/cli/commands/doctor/control-plane.ts",
     );
     expect(check("src/store/a.ts", "kysely/migration")).toBeUndefined();
     expect(check("src/helpers/a.ts", "../schemas/job.ts")).toBe("the folder src/helpers has no row in NEIGHBOURS");
