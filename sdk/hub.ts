@@ -56,7 +56,10 @@ export const hub = {
   /** The models on this computer: downloaded, cached and adopted. */
   models: (): Promise<HubModel[]> => call((client) => client.models()),
 
-  /** Removes svc's copies of a model; resolves with the removed folders. A folder of your own choice stays. */
+  /**
+   * Removes svc's copies of a model; resolves with the removed folders. A folder of your own choice stays. Rejects with
+   * `hub_model_not_here`, or with `hub_model_in_use` during a pull.
+   */
   remove: (modelId: string): Promise<string[]> => call((client) => client.removeModel(modelId)),
 };
 

@@ -57,7 +57,10 @@ export async function run(parameters: RunParameters): Promise<JobRecord> {
   return waits ? wait(started.id) : started;
 }
 
-/** Resolves with the last record when the job has ended and its machines are proven gone; a terminal shows the steps meanwhile. */
+/**
+ * Resolves with the last record when the job has ended and its machines are proven gone; a terminal shows the steps
+ * meanwhile. Rejects with `job_not_found`, and with `unreachable` if no control plane answers.
+ */
 export async function wait(jobId: string): Promise<JobRecord> {
   watchInterrupt(jobId);
   const progress = progressOf((id) => call((client) => client.timeline(id)));
@@ -77,7 +80,7 @@ export async function wait(jobId: string): Promise<JobRecord> {
   }
 }
 
-/** The current record of the job: status, cost, exit code. Starts no control plane. */
+/** The current record of the job: status, cost, exit code. Rejects with `job_not_found`. Starts no control plane. */
 export async function job(jobId: string): Promise<JobRecord> {
   return (await isThere(home())) ? driven(jobId) : only(jobId, await asked(home(), ["jobs", "--", jobId]));
 }
@@ -96,7 +99,10 @@ function only<T extends { id: string }>(jobId: string, { jobs: [record] }: { job
   });
 }
 
-/** Recent jobs, newest first: at most `limit` (50). Starts no control plane. */
+/**
+ * Recent jobs, newest first: at most `limit` (50 by default). Rejects with `invalid_request` for a limit below 1.
+ * Starts no control plane.
+ */
 export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<JobRecord[]> {
   const want = filter.limit ?? 50;
   if (!Number.isInteger(want) || want < 1) throw refused("limit", "must be a whole number of at least 1");
@@ -119,8 +125,8 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
 }
 
 /**
- * Cancels the job and terminates its machine. Resolves once the decision is final; `wait` resolves when it is done. If
- * no control plane runs, it resolves when the machine is gone.
+ * Cancels the job and terminates its machine. Rejects with `job_not_found`. Resolves once the decision is final; `wait`
+ * resolves when it is done. If no control plane runs, it resolves when the machine is gone.
  */
 export async function kill(jobId: string): Promise<JobRecord> {
   if (await isThere(home())) return call((client) => client.kill(jobId));
@@ -142,17 +148,20 @@ export async function remove(jobId: string): Promise<Removed> {
   return only(jobId, { jobs: removed });
 }
 
-/** Resumes jobs after a crash, and terminates machines of this installation that no live job owns. */
+/**
+ * Resumes jobs after a crash, and terminates machines of this installation that no live job owns; with `dryRun` it only
+ * reports.
+ */
 export async function reconcile(options: { dryRun?: boolean } = {}): Promise<ReconcileReport> {
   const dryRun = options.dryRun ?? false;
   if (await isThere(home())) return call((client) => client.reconcile(dryRun));
   return asked(home(), ["reconcile", ...(dryRun ? ["--dry-run"] : [])]);
 }
 
-/** The GPUs that a provider commonly offers, or the whole catalogue. It is a menu, not a limit. */
+/** The GPUs that a provider commonly offers, or the whole catalogue. A run may ask for other models as well. */
 export const listGpus = (provider?: ProviderName): Gpu[] => catalogue(provider);
 
-/** Typical GiB per GPU of a model. */
+/** Typical memory per GPU of a model in GiB. Throws `unknown_gpu` for a model that the catalogue lacks. */
 export function vramFor(model: string): number {
   const vram = catalogueVram(model);
   if (vram !== undefined) return vram;
@@ -164,8 +173,9 @@ export function vramFor(model: string): number {
 }
 
 /**
- * Yields the lines of the job's log from its beginning, as they arrive, without line ends; it ends with the job. A lost
- * connection is resumed at the byte where it broke; without an answer for a minute it rejects.
+ * Yields the lines of the job's log from its beginning, as they arrive, without line ends, until the job ends. A lost
+ * connection is resumed at the byte where it broke. Rejects with `job_not_found` at once, and with `unreachable` if no
+ * control plane answers for a minute.
  *
  * While a run shows a progress bar, it also yields the current state of that unfinished line, at most twice a second.
  * Such a text ends with `\r`, which no line does. The whole line follows when it ends.

@@ -246,7 +246,10 @@ def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
 
 
 def jobs(*, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, limit: int = 50) -> list[Job]:
-    """Recent jobs, newest first, at most ``limit``; the other arguments filter the list. Starts no control plane."""
+    """Recent jobs, newest first, at most ``limit``; the other arguments filter the list. Starts no control plane.
+
+    Raises ``ConfigError`` for a ``limit`` below 1.
+    """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ConfigError("invalid_request", "limit must be a whole number of at least 1.")
     given = {"status": status, "provider": provider, "label": label}

@@ -105,7 +105,10 @@ def models() -> list[Model]:
 
 
 def remove(model_id: str) -> list[str]:
-    """Delete svc's copies of a model and return the deleted folders. A ``local_dir`` that you chose yourself stays."""
+    """Delete svc's copies of a model and return the deleted folders. A ``local_dir`` that you chose yourself stays.
+
+    Raises ``SvcError``: ``hub_model_not_here``, or ``hub_model_in_use`` during a pull.
+    """
     return list(_client.call("DELETE", f"/v1/hub/models/{quote(model_id)}")["removed"])
 
 
