@@ -1,5 +1,5 @@
-// The engine's own speed: whole jobs of eight steps that do nothing, one at a time and fifty at once, each step a durable
-// commit; against the same rows written by bare statements into a fresh store.
+// The engine's own speed: whole jobs of eight steps without work, one at a time and fifty at once, each step a durable
+// commit; compared with bare statements that write the same rows into a new store.
 
 import { join } from "node:path";
 import { recording, replay, type Transactions } from "./lib/bare.ts";
@@ -14,7 +14,7 @@ const ROUNDS = 5;
 
 interface Round {
   stepsPerSecond: number;
-  /** For each step, from its beginning to the beginning of the next: settle, decide, commit, start. */
+  /** The time of each step, from its start to the start of the next: settle, decide, commit, start. */
   stepMs: number[];
   transactions: Transactions;
 }

@@ -1,4 +1,4 @@
-// The control plane itself: how soon it answers, and what it costs while nothing happens.
+// The control plane itself: how soon it answers, and its cost while nothing happens.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { pause, rowOf, type Bench, type Row } from "./lib/measure.ts";
 import { Served, wholeProcess } from "./lib/served.ts";
 
 const STARTS = 11;
-/** The work of the start has ended by then: the first sweep, the reserved disk space, the compiler's work. */
+/** By then the work of the start has ended: the first sweep, the reserved disk space, the compiler's work. */
 const SETTLE_MS = 15_000;
 const IDLE_ROUNDS = 3;
 const IDLE_MS = 20_000;

@@ -1,4 +1,4 @@
-// The dashboard in Chromium, over a real `svc serve`: how long until one sees something, and whether it scrolls.
+// The dashboard in Chromium, over a real `svc serve`: the time until content appears, and whether it scrolls smoothly.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const FEW = 50;
 const ROUNDS = 7;
 const FRAMES = 240;
 
-/** `use` with the address of a control plane whose home holds so many runs that are over. */
+/** Calls `use` with the address of a control plane whose home has so many ended runs. */
 async function withRuns<T>(count: number, use: (url: string) => Promise<T>): Promise<T> {
   return withFolder(async (folder) => {
     const home = join(folder, "home");

@@ -1,5 +1,6 @@
-// Data manifests: every file read and hashed, and a second look at data that nothing wrote to; against the plainest programs that do
-// the same on all processors. `SVC_BENCH_DATA=full` takes 50,000 files and 10 GB instead of 10,000 and 1 GB.
+// Data manifests: svc reads and hashes every file, then checks data that has not changed; compared with the plainest
+// programs that do the same on all processors. `SVC_BENCH_DATA=full` uses 50,000 files and 10 GB instead of 10,000 and
+// 1 GB.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { randomFillSync } from "node:crypto";
@@ -21,7 +22,7 @@ const FOLDERS = 200;
 const ROUNDS = FULL ? 3 : 5;
 const POOL_BYTES = 64 * 1024 * 1024;
 
-/** Half of the bytes in one file out of fifty, the rest in small ones: as data sets are. */
+/** Half of the bytes are in one file out of fifty, the rest in small files, as in typical data sets. */
 function make(folder: string): void {
   const pool = randomFillSync(Buffer.allocUnsafe(POOL_BYTES));
   for (let i = 0; i < FOLDERS; i++) mkdirSync(join(folder, `d${i}`));
@@ -48,7 +49,7 @@ async function measureIn(folder: string): Promise<Row[]> {
   mkdirSync(set);
   make(set);
   spawnSync("sync");
-  // Files written just before they were read are read again; that is not measured here.
+  // svc reads files again that were written just before it read them; this benchmark does not measure that.
   await pause(UNTRUSTED_MS + 500);
   const options = () => ({ home, now: Date.now(), signal: new AbortController().signal });
   const add = () => addData({ name: "set", paths: [set], followLinks: false }, options());

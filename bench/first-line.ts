@@ -1,5 +1,5 @@
-// From the request to the first readable line: the run is accepted, durable, started, and its output stored. The
-// baseline is the unavoidable part: Python itself, printing the same line into a pipe.
+// The time from the request to the first readable line: svc accepts, commits and starts the run, and stores its output.
+// The baseline is the unavoidable part: Python itself, printing the same line into a pipe.
 
 import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -22,7 +22,7 @@ function bare(python: string, project: string): Promise<number> {
   });
 }
 
-/** The log is asked for again and again; an answer takes about a millisecond. */
+/** Polls the log; an answer takes about a millisecond. */
 async function ours(served: Served): Promise<{ ms: number; acceptedMs: number }> {
   const start = performance.now();
   const id = await served.submit({ entrypoint: "hello.py" });
@@ -50,7 +50,7 @@ async function measure(): Promise<Row[]> {
     const plain: number[] = [];
     const accepted: number[] = [];
     try {
-      // The first run also finds out which Python there is.
+      // The first run also detects the Python.
       await ours(served);
       for (let round = 0; round < ROUNDS; round++) {
         plain.push(await bare(python, project));

@@ -1,5 +1,5 @@
-// A run that writes 1 GB as fast as the pipe accepts it. Every byte must be in the stored log; meanwhile the API is
-// called all the time, and the memory of the control plane is watched. The baseline is the same script writing into a
+// A run that writes 1 GB as fast as the pipe accepts it. Every byte must be in the stored log; meanwhile the benchmark
+// calls the API all the time and measures the control plane's memory. The baseline is the same script writing into a
 // file.
 
 import { createHash } from "node:crypto";
@@ -24,7 +24,7 @@ const BYTES = 1_000_000_000;
 const ASK_EVERY_MS = 10;
 const MB = 1_000_000;
 
-/** Lines of 100 bytes, each with its number; the digest of all is left next to the script. */
+/** Prints lines of 100 bytes, each with its number, and leaves the digest of all lines next to the script. */
 const SCRIPT = `import hashlib, os, sys
 total, line, digest = ${BYTES}, 0, hashlib.sha256()
 out = sys.stdout.buffer
@@ -45,7 +45,7 @@ async function digestOf(file: string): Promise<string> {
   return hash.digest("hex");
 }
 
-/** Into a file, and onto the disk: what is stored by us is there, too. */
+/** Writes into a file and syncs it to the disk, as svc does. */
 function bare(python: string, project: string): Promise<number> {
   const file = join(project, "bare.log");
   const fd = openSync(file, "w");

@@ -1,5 +1,5 @@
-// A model over loopback: our pull, which hashes what comes and writes it durably, against `curl` alone and against `curl` followed
-// by `sha256sum`, which is the least that brings a verified file.
+// A model over loopback: svc's pull, which hashes the received bytes and writes them durably, compared with `curl`
+// alone and with `curl` followed by `sha256sum`, the least work for a verified file.
 
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,4 +1,4 @@
-// Reading the list with 20,000 jobs in the store: one page by HTTP, and `svc jobs` as a whole process.
+// Listing with 20,000 jobs in the store: one page by HTTP, and `svc jobs` as a whole process.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -12,10 +12,10 @@ const ROUNDS = 7;
 const ASKS = 60;
 const STARTS = 15;
 
-/** Real jobs: each was driven through its eight steps by the engine, so journal, feed and attempts are there, too. */
+/** Real jobs: the engine drove each through its eight steps, so the store also has the journal, feed and attempts. */
 async function fill(home: string): Promise<void> {
   const store = await openHome(home);
-  // No data can be lost yet: this is set up before the measurement.
+  // These rows are made before the measurement, so a crash would lose nothing.
   store.db.pragma("synchronous = OFF");
   const over = new Map<string, () => void>();
   const engine = engineOf(store, instantSteps(), (id) => {

@@ -1,5 +1,5 @@
-// Points of metrics on their way into the store: parsed out of a log and appended as a running step does it, against bare
-// inserts of the same points; and end to end, from a script that calls `svc.log` as fast as it can.
+// Metrics on their way into the store: parsed from a log and appended as by a running step, compared with bare inserts
+// of the same points; and end to end, from a script that calls `svc.log` as fast as it can.
 
 import Database from "better-sqlite3";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -35,7 +35,9 @@ function logOf(points: number): Buffer {
   return Buffer.from(lines.join(""));
 }
 
-/** As the step that follows a run: read a part, parse it, append it, read on behind what was consumed. */
+/**
+ * Works like the step that follows a run: reads a part, parses it, appends it, and reads on after the consumed bytes.
+ */
 async function ours(home: string, log: Buffer): Promise<number> {
   const store = await openHome(home);
   const engine = engineOf(store, instantSteps(), () => {});

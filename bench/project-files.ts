@@ -29,7 +29,7 @@ async function timed(act: () => unknown): Promise<number> {
   return performance.now() - start;
 }
 
-/** The longest time in milliseconds for which the event loop did not turn while `act` was at work. */
+/** The longest time in milliseconds without a turn of the event loop during `act`. */
 async function longestHold(act: () => Promise<void>): Promise<number> {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();
@@ -43,7 +43,7 @@ async function measureIn(folder: string, how: "tracked" | "untracked"): Promise<
   const sizes: number[] = [];
   const theirs: number[] = [];
   const holds: number[] = [];
-  // The control plane has listed before: what compiles at the first listing is not measured.
+  // A control plane has listed before, so the compilation of the first listing is not measured.
   await listProject(folder);
   for (let round = 0; round < ROUNDS; round++) {
     theirs.push(await timed(() => git(folder, "ls-files", "-z", "-co", "--exclude-standard")));

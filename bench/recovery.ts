@@ -1,9 +1,9 @@
-// 1,000 active runs when the control plane was killed. The real engine brought them there (with steps that do nothing);
-// their run directories are made by hand: each says that its script runs, names one living process, and holds a line of
-// log that no control plane has seen. A run counts as re-attached when that line is in the store.
+// A restart after the control plane was killed with 1,000 active runs. The real engine made them (with steps that do
+// nothing); the benchmark makes their run directories by hand: each records a running script, names one living process,
+// and holds a line of log that no control plane has read. A run counts as re-attached when that line is in the store.
 //
-// It does not start 1,000 scripts and 1,000 supervisors. They would cost this computer memory, and the control plane
-// the same reads, since it only sees a run's directory and its process's entry in /proc.
+// It does not start 1,000 scripts and 1,000 supervisors. They would need this computer's memory, and the control plane
+// would do the same reads, because it only reads a run's directory and its process's entry in /proc.
 
 import Database from "better-sqlite3";
 import { spawn, type ChildProcess } from "node:child_process";
@@ -21,7 +21,10 @@ const JOBS = 1_000;
 const ROUNDS = 3;
 const LINE = "a line that was written while nobody was there\n";
 
-/** 1,000 jobs in `running`, each with its machine in the ledger and its `stream` step under way; then nothing is tidied up. */
+/**
+ * Makes 1,000 jobs in `running`, each with its machine in the ledger and its `stream` step under way; then stops
+ * without cleaning up.
+ */
 async function fill(home: string): Promise<string[]> {
   const store = await openHome(home);
   store.db.pragma("synchronous = OFF");
@@ -93,7 +96,7 @@ function makeRunFolders(home: string, ids: string[], alive: number): void {
   }
 }
 
-/** Opening the store and one pass over its 1,000 open jobs; what follows it is kept from running. */
+/** Opens the store and makes one pass over its 1,000 open jobs; prevents the work that would follow. */
 async function load(home: string): Promise<number> {
   const start = performance.now();
   const store = await openHome(home);
@@ -161,7 +164,7 @@ async function measure(): Promise<Row[]> {
         };
         loaded.push(await load(copy("load")));
         empty.push(await emptyReady(bare, project));
-        // The runs' folders bear the home's path in the ledger: the home itself is put back as it was.
+        // The ledger contains the run folders' paths below this home, so each round restores this very home.
         const before = copy("kept");
         makeRunFolders(home, ids, sleeper.pid as number);
         const found = await attach(home, project);

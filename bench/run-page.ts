@@ -1,5 +1,5 @@
-// The page of a run in Chromium, over a real `svc serve`: a log of a million lines, and a run that writes 2,000 lines a second and
-// logs 20 metrics twenty times a second. BENCH_MINUTES says how long the latter is watched: 1 unless given.
+// The page of a run in Chromium, over a real `svc serve`: a log of a million lines, and a run that writes 2,000 lines a
+// second and logs 20 metrics twenty times a second. BENCH_MINUTES sets how long the latter is measured (default 1).
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ const FEW = 1_000;
 const ROUNDS = 5;
 const MINUTES = Math.max(1, Number(process.env["BENCH_MINUTES"]) || 1);
 const LOOKS = 6;
-/** One refresh of a 60 Hz screen, and a little for the clock of `requestAnimationFrame`. */
+/** One refresh of a 60 Hz screen, plus a margin for the clock of `requestAnimationFrame`. */
 const REFRESH_MS = 17.5;
 const MB = 1_000_000;
 
@@ -108,7 +108,7 @@ async function busyRun(browser: Browser, served: Served): Promise<Row[]> {
           await paintedAfter(page, `${served.url}/runs/${id}?tab=${tab}`, tab === "logs" ? ".log-text" : "canvas");
           for (let look = 0; look < LOOKS; look++) {
             await pause((MINUTES * 60_000) / LOOKS);
-            // One page at a time is in front of a person.
+            // A person has only one page in front.
             await page.bringToFront();
             const gaps = await framesOf(page, 180);
             shares.push((100 * gaps.filter((gap) => gap <= REFRESH_MS).length) / gaps.length);
@@ -142,7 +142,7 @@ async function busyRun(browser: Browser, served: Served): Promise<Row[]> {
   ];
 }
 
-/** Bytes in use once garbage was collected. */
+/** Bytes in use after a garbage collection. */
 async function heap(page: Page): Promise<number> {
   const session = await page.context().newCDPSession(page);
   await session.send("HeapProfiler.collectGarbage");

@@ -1,4 +1,4 @@
-// `npm run bench`: measures, and prints one table. Each group runs in a process of its own, with a time limit.
+// `npm run bench`: measures, and prints one table. Each group runs in a separate process, with a time limit.
 //
 //   npm run bench                    everything
 //   npm run bench -- --only commits  one group; `--list` names them
@@ -40,7 +40,7 @@ const BENCHES: Bench[] = [
   runPage,
 ];
 const LIMIT_MS = 10 * 60_000;
-/** The one line of a group's process that holds its rows. */
+/** Marks the line with the rows in the output of a group's process. */
 const MARK = "rows: ";
 
 const words = process.argv.slice(2);
@@ -86,7 +86,7 @@ async function all(benches: Bench[]): Promise<number> {
   console.log(table(rows));
   const missed = rows.filter((row) => !row.met).length;
   console.log(`${rows.length - missed} of ${rows.length} targets met; load ${loadavg()[0]?.toFixed(2)} at the end.`);
-  // A target that is missed is a figure to read, not a failure of the program; what could not be measured is.
+  // A missed target is a result, not a failure of the program; a failed measurement is a failure.
   return failed.length > 0 ? 1 : 0;
 }
 

@@ -1,4 +1,4 @@
-// The cost of `svc.log` for a training script, and whether everything arrives that eight ranks write at once. The
+// The cost of `svc.log` for a training script, and whether all records of eight ranks arrive that write at once. The
 // baseline of a call is the unavoidable part: one `os.write` of a line of the same length.
 
 import { spawn } from "node:child_process";
@@ -29,7 +29,10 @@ bare = time.perf_counter() - began
 sys.stderr.write("%r %r %r" % (ours / ${CALLS} * 1e6, bare / ${CALLS} * 1e6, imported * 1e3))
 `;
 
-/** Microseconds of a call of ours and of the bare write, into an append-only file as in a run; milliseconds of the import. */
+/**
+ * Microseconds of one svc.log call and of the bare write, into an append-only file as in a run; milliseconds of the
+ * import.
+ */
 function call(python: string, folder: string): Promise<{ ours: number; bare: number; imported: number }> {
   const [out, err] = ["out", "err"].map((name) => openSync(join(folder, name), name === "err" ? "w" : "a"));
   const env = {

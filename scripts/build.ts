@@ -12,7 +12,7 @@ const started = performance.now();
 rmSync(join(root, "dist", "chunks"), { recursive: true, force: true });
 const result = await build({
   absWorkingDir: root,
-  // The worker is a file of its own: a thread is started by a path.
+  // The worker is a separate file, because a thread is started by a path.
   entryPoints: { cli: "src/cli/main.ts", "chunks/hash-worker": "src/files/hash-worker.ts" },
   outdir: "dist",
   outExtension: { ".js": ".mjs" },
@@ -22,9 +22,9 @@ const result = await build({
   format: "esm",
   platform: "node",
   target: "node22.14",
-  // better-sqlite3 finds its addon from its own folder. ssh2 does without the addons that it may have been built with.
+  // better-sqlite3 finds its addon from its own folder. ssh2 works without its optional addons.
   external: ["better-sqlite3", "cpu-features", "*.node"],
-  // CommonJS packages inside of an ES module still call require, and ask where they lie.
+  // CommonJS packages inside an ES module still call require, and ask for their own path.
   banner: {
     js: [
       'import { createRequire as __createRequire } from "node:module";',

@@ -1,9 +1,9 @@
-// The campaign: everything that is drawn by a seed, at whatever scale there is time for, and one table at its end.
+// The campaign: all tests that draw from a seed, at any scale, and one table at the end.
 //
 //   npm run campaign                            100,000 simulated worlds, 500 kills, each system call, 10,000 runs of the matrix: two hours
 //   npm run campaign -- --scale 0.01            a hundredth of each
 //   npm run campaign -- --only kills,calls      some of: simulation, kills, calls, matrix
-//   npm run campaign -- --seed S --lanes N      another drawing; so many at once
+//   npm run campaign -- --seed S --lanes N      another seed; so many at once
 //   npm run campaign -- --from N                system calls after the first N
 //   npm run campaign -- --call JSON             one trial of a system call again, as a failure printed it
 //   npm run campaign -- --keep FILE             adds the results to FILE, and writes docs/quality/campaign.md from all results in it;
@@ -49,7 +49,7 @@ if (stranger !== undefined || !(scale > 0) || !Number.isInteger(seed) || !(lanes
   process.stderr.write(`--only takes some of ${PARTS.join(", ")}; --scale, --seed, --lanes and --from take numbers.\n`);
   process.exit(2);
 }
-/** A world costs more than a run in it, and runs at once meet each other. */
+/** A world costs more than one run in it, and simultaneous runs affect each other. */
 const RUNS_PER_CELL = 12;
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const scaled = (count: number): number => Math.max(1, Math.round(count * scale));
@@ -65,7 +65,7 @@ async function simulation(): Promise<Found> {
   };
 }
 
-/** Kills of one control plane after the other; more at once would only slow each other down. */
+/** Kills one control plane after the other; simultaneous ones would only slow each other down. */
 async function kills(): Promise<Found> {
   const EACH = 25;
   const rounds = Math.ceil(scaled(500) / EACH);
@@ -99,7 +99,7 @@ async function calls(): Promise<Found> {
   return { counts: { calls: trials.length }, seeds: [seed, seed], wrong };
 }
 
-/** The matrix is a program of its own: its worlds need processes without a past. Several runs share each world. */
+/** The matrix is a separate program: its worlds need new processes. Several runs share each world. */
 async function matrix(): Promise<Found> {
   const count = scaled(10_000);
   const args = [

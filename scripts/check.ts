@@ -1,5 +1,5 @@
-// All static checks, all of them even when one finds something: `npm run check`.
-// Each is a program of its own on this machine's cores; they run one after the other so that their words do not mix.
+// Runs all static checks, even if one of them finds something: `npm run check`. Each is a separate program; they run
+// one after the other so that their output does not mix.
 
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -31,10 +31,10 @@ const PYTHON_CHECKS: { name: string; args: string[] }[] = [
   { name: "Python types", args: ["-m", "mypy", "--no-error-summary"] },
 ];
 
-/** Messages are held to the rule from this commit on. */
+/** The rule for messages applies from this commit on. */
 const MESSAGES_SINCE = "64715042589a475b17eb5358069f15df323794a7";
 
-/** Looks at the commits of this branch; a clone without the history, or no clone at all, has nothing to look at. */
+/** Checks the commits of this branch; skips a clone without the history, or a tree without git. */
 function messagesAreRight(): boolean {
   const log = spawnSync("git", ["log", "--no-merges", "--format=%h%x00%B%x01", `${MESSAGES_SINCE}..HEAD`], {
     cwd: ROOT,

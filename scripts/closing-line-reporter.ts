@@ -1,6 +1,6 @@
-// Ends a test run with one line that people and CI read alike: `N passed, N failed, N skipped`. A line before it counts the skipped tests
-// by reason, as `skipped: 9 need sshd (not installed), 3 need root`. With SVC_TEST_FAILED set to a path, the reporter writes the files
-// in which something failed there, a line each, so that `.ci/run` can run them again.
+// Ends a test run with one line that people and CI read alike: `N passed, N failed, N skipped`. A line before it counts
+// the skipped tests by reason, as `skipped: 9 need sshd (not installed), 3 need root`. With SVC_TEST_FAILED set to a
+// path, the reporter writes the paths of the failed files there, one per line, so that `.ci/run` can run them again.
 
 import { writeFileSync } from "node:fs";
 import type { SerializedError } from "vitest";
@@ -11,7 +11,7 @@ export default class ClosingLineReporter implements Reporter {
   #lines: string[] = [];
   #filtered = false;
 
-  /** Printed when the process exits, since other reporters still write after their turn. */
+  /** Prints when the process exits, because other reporters write until then. */
   onInit({ config }: Vitest): void {
     this.#filtered = config.testNamePattern !== undefined;
     process.once("exit", () => process.stdout.write(this.#lines.map((line) => `${line}\n`).join("")));
@@ -22,7 +22,7 @@ export default class ClosingLineReporter implements Reporter {
     const reasons = new Map<string, number>();
     const files: string[] = unhandledErrors.map(() => "(no file)");
     for (const module of modules) {
-      // A file that could not be loaded, or whose hooks failed, has failed even where no test of it did.
+      // A file has also failed if it could not be loaded, or if its hooks failed without a failed test.
       let failedInside = 0;
       for (const test of module.children.allTests()) {
         const { state } = test.result();

@@ -1,4 +1,5 @@
-// The fault matrix: every fault on every provider, with a control plane that lives or is killed at a boundary and started again.
+// The fault matrix: every fault on every provider, with a control plane that either lives or is killed at a boundary
+// and started again.
 //
 //   npm run matrix                                        all faults, some boundaries each; writes docs/quality/fault-matrix.md
 //   npm run matrix -- --quick                             each fault once, and five boundaries without a fault; writes nothing
@@ -8,8 +9,8 @@
 //   npm run matrix -- --nodes N                           runs of N nodes, where their provider can
 //   npm run matrix -- --keep FILE                         adds the results to FILE, and skips cells that are already in it
 //   npm run matrix -- --provider P --fault F --kill K     only those; K may be `lives`
-//   npm run matrix -- --jobs N --seed S                   so many worlds at once; another drawing of instants and boundaries
-//   npm run matrix -- --minutes N                         begins no cell after so long; those with a control plane that lives come first
+//   npm run matrix -- --jobs N --seed S                   so many worlds at once; another seed for instants and boundaries
+//   npm run matrix -- --minutes N                         starts no cell after this time; cells without a kill come first
 
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +19,7 @@ import { nameOf, runCell, runsOf, type Cell, type Outcome } from "../test/rented
 import { chooseCells, drawCells, nodesIn, runsIn, type Choice } from "../test/rented/choose.ts";
 import { matrixPage, matrixTable } from "../test/rented/page.ts";
 
-/** Machines of one world are all on this computer. */
+/** All machines of one world are on this computer. */
 const RUNS_MAX = 50;
 
 const flags = flagsOf(import.meta.filename, {
@@ -64,7 +65,7 @@ const kept = flags.keep === undefined ? [] : keptIn(flags.keep);
 function keptIn(file: string): Outcome[] {
   const lines = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
   const outcomes = lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Outcome);
-  // The last word on each.
+  // The last result of each cell.
   return [...new Map(outcomes.map((outcome) => [nameOf(outcome.cell), outcome])).values()];
 }
 

@@ -1,6 +1,6 @@
-// Makes the contents of the npm package in addition to the everyday build. `npm pack` runs it before it packs, and with
-// `--after` when it has packed: npm always takes the README.md of this folder, so the package's own (sdk/README.md)
-// replaces it meanwhile.
+// Makes the contents of the npm package in addition to the everyday build. `npm pack` runs this script before it packs,
+// and with `--after` when it has packed: npm always takes the README.md of this folder, so the package's own
+// (sdk/README.md) replaces it meanwhile.
 
 import { copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

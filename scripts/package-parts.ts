@@ -10,7 +10,7 @@ export const ROOT = join(import.meta.dirname, "..");
 const DIST = join(ROOT, "dist");
 /** The maps of the program's bundle. */
 export const PROGRAM_MAPS = ["cli.mjs.map", "chunks/*.map"];
-/** Bundled by vite, which leaves no map to read: the dashboard's packages and what these need. */
+/** vite bundles these and leaves no map to read: the dashboard's packages and their dependencies. */
 const DASHBOARD_PACKAGES = ["react", "react-dom", "@xstate/store", "@xstate/store-react", "uplot"];
 
 interface Manifest {
@@ -23,7 +23,7 @@ interface Manifest {
 export const readManifest = (folder: string): Manifest =>
   JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
 
-/** The one version of svc. Throws where the Python package or the changelog says another. */
+/** The version of svc. Throws if the Python package or the changelog has another one. */
 export function theVersion(): string {
   const { version } = readManifest(ROOT);
   const python = /^__version__ = "(.*)"$/m.exec(readFileSync(join(ROOT, "python", "svc", "__init__.py"), "utf8"))?.[1];
@@ -33,7 +33,7 @@ export function theVersion(): string {
   return version;
 }
 
-/** `dist/sdk/index.mjs`, and `dist/types` with the declarations that can be reached from its own. */
+/** Builds `dist/sdk/index.mjs`, and `dist/types` with the declarations that its own types need. */
 export async function buildSdk(): Promise<void> {
   for (const folder of ["sdk", "types"]) rmSync(join(DIST, folder), { recursive: true, force: true });
   await build({
@@ -67,7 +67,7 @@ function keepReachable(entry: string): void {
     const text = readFileSync(file, "utf8");
     const named = text
       .replaceAll(/(from |import\()"(\.[^"]+)\.ts"/g, '$1"$2.js"')
-      // The compiler writes this one name of an enumeration as it may not be written.
+      // The compiler writes this one name of an enumeration in an invalid form.
       .replaceAll("[-Infinity]:", '"-Infinity":');
     if (named !== text) writeFileSync(file, named);
     for (const [, , path] of named.matchAll(/(from |import\()"(\.[^"]+)\.js"/g))
@@ -79,7 +79,7 @@ function keepReachable(entry: string): void {
     if (!reached.has(join(types, name))) rmSync(join(types, name));
 }
 
-/** The licence of every package that the dashboard holds, and the bundles whose maps in `dist/` match. */
+/** The licence of every package in the dashboard, and in the bundles whose maps in `dist/` match. */
 export function thirdPartyNotices(maps: readonly string[]): string {
   const folders = new Set(DASHBOARD_PACKAGES.flatMap((name) => [...withDependencies(name)]));
   for (const map of globSync(maps, { cwd: DIST })) {

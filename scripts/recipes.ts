@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const VENV = join(ROOT, ".cache", "recipes-venv");
 const RECIPES = ["ddp", "hf-trainer", "lightning", "accelerate", "keras", "ray-train"];
-/** Beyond what the recipes name: the bars that one test draws. */
+/** In addition to the recipes' packages: one test draws progress bars. */
 const EXTRA = ["tqdm"];
 
 function run(command: string, args: string[], env: Record<string, string> = {}): number {
@@ -23,7 +23,7 @@ function run(command: string, args: string[], env: Record<string, string> = {}):
   return done.status ?? 1;
 }
 
-/** The interpreter with the packages; made where there is none, filled again when a recipe names others. */
+/** The interpreter with the packages; created if missing, updated if a recipe names other packages. */
 function interpreter(): string {
   const given = process.env["SVC_RECIPES_PYTHON"];
   if (given) return given;

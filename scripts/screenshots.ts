@@ -1,7 +1,8 @@
-// Pictures of the dashboard, every page at both widths and in both colour schemes, by one command: `npm run screenshots`. A home with a
-// past is made, a control plane started on it, and real runs on this computer and on simulated machines; nothing costs anything.
+// Pictures of the dashboard, every page at both widths and in both colour schemes, by one command: `npm run
+// screenshots`. It makes a home with past runs, starts a control plane on it, and starts real runs on this computer and
+// on simulated machines; nothing costs money.
 //
-//   npm run screenshots              into .cache/screenshots, and the few that the documentation shows into docs/images
+//   npm run screenshots              into .cache/screenshots, and those of the documentation into docs/images
 //   npm run screenshots -- DIRECTORY into that directory alone
 
 import { copyFileSync, mkdirSync } from "node:fs";
@@ -29,7 +30,7 @@ const LOOKS: readonly Look[] = [
 interface Shown {
   name: string;
   path: string;
-  /** There when the page is worth a picture. */
+  /** A selector that matches once the page is ready for a picture. */
   ready: string;
 }
 
@@ -60,7 +61,7 @@ function pagesOf({ runs }: ShownWorld): Shown[] {
 }
 
 const IMAGES = join(import.meta.dirname, "../docs/images");
-/** The few that the documentation shows, by page and look, with their names there. */
+/** The pictures in the documentation, by page and look, with their file names there. */
 const IN_DOCS: Readonly<Record<string, string>> = {
   "runs-wide-light": "runs",
   "run-wide-dark": "run",
@@ -99,7 +100,7 @@ const settled = (tab: Page) =>
     { timeout: WAIT_MS },
   );
 
-/** Waits until the rented runs have curves and checkpoints to show. */
+/** Waits until the rented runs have curves and checkpoints. */
 async function grown({ url, runs }: ShownWorld): Promise<void> {
   for (const end = Date.now() + 3 * WAIT_MS; Date.now() < end;) {
     const answers = await Promise.all(

@@ -3,9 +3,9 @@
 //
 // npm starts this file with the machine's Node, so it needs no package and no syntax newer than Node 20.
 //
-// S1. Nothing changed since last time: no child process is started and it is over in a fraction of a second.
+// S1. If nothing has changed since the last time, it starts no child process and ends within a fraction of a second.
 // S2. Packages come from the lock alone; which registry serves them is the machine's own npm configuration.
-// S3. A state is only believed when it was reached in full: npm writes its own list last, the build stamp is written last.
+// S3. A state only counts if it was completed: npm writes its own list last, and the build stamp is written last.
 // S4. Two set-ups of one checkout wait for each other.
 
 import { spawn, spawnSync } from "node:child_process";
@@ -57,7 +57,10 @@ function readJson(path) {
   }
 }
 
-/** Whether node_modules holds what the lock names. npm writes its own list at the very end, so half an install has none. */
+/**
+ * Whether node_modules has the lock's packages. npm writes its own list at the very end, so an incomplete install has
+ * none.
+ */
 function packagesAreCurrent() {
   const wanted = readJson(join(ROOT, "package-lock.json"))?.packages;
   const present = readJson(join(ROOT, "node_modules", ".package-lock.json"))?.packages;
@@ -83,12 +86,12 @@ function systemPath() {
 function installPackages() {
   say("installing packages (this happens once, and takes some 20 seconds)");
   const env = { ...process.env, PATH: systemPath() };
-  // Settings meant for other projects must not leave out what the build and the tests need.
+  // Settings for other projects must not exclude packages that the build and the tests need.
   delete env.NODE_ENV;
   for (const name of Object.keys(env))
     if (/^npm_config_(omit|only|production|include|loglevel)$/i.test(name)) delete env[name];
-  // No package runs anything: what is native comes built. npm would rebuild better-sqlite3 for its binding.gyp alone, which needs a
-  // compiler and the headers of Node from afar.
+  // No package runs a script: native parts come built. npm would rebuild better-sqlite3 only because of its
+  // binding.gyp, which needs a compiler and Node's headers from the network.
   const args = ["ci", "--ignore-scripts", "--include=dev", "--include=optional", "--loglevel=error", "--no-progress"];
   const done = spawnSync("npm", args, { cwd: ROOT, env, stdio: ["ignore", "ignore", "inherit"] });
   if (done.error)
@@ -102,7 +105,7 @@ function isNewEnough(version) {
   return major > NODE_NEEDED[0] || (major === NODE_NEEDED[0] && minor >= NODE_NEEDED[1]);
 }
 
-/** Some versions of npm (10 is one) unpack the Node package but leave out its link. */
+/** Some versions of npm (such as 10) unpack the Node package without its link. */
 function linkPackagedNode() {
   const link = join(ROOT, "node_modules", ".bin", "node");
   const binary = `node-${process.platform}-${process.arch}/bin/node`;
@@ -111,7 +114,7 @@ function linkPackagedNode() {
   symlinkSync(`../${binary}`, link);
 }
 
-/** The Node that came with the packages, else the machine's own where that is new enough. */
+/** The Node of the packages, else the machine's own if it is new enough. */
 export function nodeBinary() {
   const packaged = join(ROOT, "node_modules", ".bin", "node");
   if (existsSync(packaged)) return packaged;
@@ -122,7 +125,7 @@ export function nodeBinary() {
   );
 }
 
-/** Both are native code: that they are there says little, so each does a little work. */
+/** Both are native code: their presence proves little, so each does a little work. */
 function proveNativeParts() {
   const script = `const D = require("better-sqlite3"); new D(":memory:").exec("create table t(a)"); console.log(process.version)`;
   const node = nodeBinary();
@@ -142,7 +145,7 @@ function proveNativeParts() {
   return version;
 }
 
-/** A digest over every file the build reads, by name and content. */
+/** A digest of every file that the build reads, by name and content. */
 function hashOfInputs() {
   const hash = createHash("sha256");
   const visit = (path) => {
@@ -189,7 +192,7 @@ function build(inputs) {
   writeFileSync(BUILD_STAMP, inputs);
 }
 
-/** Holds a file with our pid in it while `work` runs; a holder that is no longer alive is passed over. */
+/** Holds a lock file with our pid during `work`; ignores a holder that is no longer alive. */
 function alone(work) {
   const folder = join(ROOT, ".cache");
   const lock = join(folder, "setup.lock");
@@ -237,7 +240,7 @@ function isAlive(pid) {
   }
 }
 
-/** `when-changed` builds if an input changed; `always` builds anyway; `never` leaves the build alone. */
+/** `when-changed` builds if an input has changed; `always` always builds; `never` does not build. */
 export function setup(buildWanted = "when-changed") {
   if (process.platform === "win32") throw new SetupError("a checkout works on Linux and macOS; on Windows use WSL.");
   const stale = () => buildWanted !== "never" && (buildWanted === "always" || readText(BUILD_STAMP) !== hashOfInputs());
@@ -245,7 +248,7 @@ export function setup(buildWanted = "when-changed") {
   if (current) linkPackagedNode();
   if (current && !stale()) return;
   alone(() => {
-    // Looked at again: whoever held the lock before us may have done it all.
+    // Checked again: another holder of the lock may have finished the work.
     if (!packagesAreCurrent()) {
       installPackages();
       linkPackagedNode();
@@ -256,8 +259,8 @@ export function setup(buildWanted = "when-changed") {
 }
 
 /**
- * Runs a file on our Node in place of this process: same terminal, same signals, same end. `-e CODE` runs code instead.
- * Tests learn whether the build matches these sources: it starts in a third of the time.
+ * Runs a file on our Node in place of this process: same terminal, same signals, same exit. `-e CODE` runs code
+ * instead. Tests learn whether the build matches these sources, because the build starts in a third of the time.
  */
 function runInstead(file, args, built) {
   const node = nodeBinary();

@@ -4,7 +4,7 @@
 //   npm run sim -- --seed S [--trace]                        one of them, again
 //   npm run sim -- --exhaustive                              every one and every two crashes
 //   npm run sim -- --workload happy --crashes 12,5 --trace   one of those, again
-//   npm run sim -- --mutants [--seeds N] [--from N]          what the simulation notices
+//   npm run sim -- --mutants [--seeds N] [--from N]          which defects the simulation detects
 
 import { availableParallelism } from "node:os";
 import { flagsOf } from "./lib/flags.ts";

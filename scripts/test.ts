@@ -1,4 +1,5 @@
-// `npm test`: the quick tests. With paths, as `npm test -- test/sim/simulation.test.ts`: those tests, whatever group they belong to.
+// `npm test` runs the quick tests. With paths, such as `npm test -- test/sim/simulation.test.ts`, it runs those tests,
+// whatever group they belong to.
 
 import { join } from "node:path";
 

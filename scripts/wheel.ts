@@ -1,12 +1,12 @@
 // Makes dist/svc-VERSION-py3-none-any.whl: `npm run wheel`. The Python package with the built program in `svc/_plane`:
 //
-//   svc/                        what `import svc` needs, and the console script's launcher
+//   svc/                        the modules of `import svc`, and the console script's launcher
 //   svc/_plane/dist             the program, bundled            svc/_plane/dashboard/dist   the pages that it serves
-//   svc/_plane/node_modules     better-sqlite3, whose native parts for every platform come along
+//   svc/_plane/node_modules     better-sqlite3, with its native parts for every platform
 //   svc/_plane/runner           what supervises a run           svc/_plane/python           the package, for the machines
 //
 // W1. The same sources make the same bytes: fixed times and modes, sorted entries, every tool of an exact version.
-// W2. Nothing is written but dist/ and .cache/; a wheel appears under its name only when it is whole.
+// W2. It writes only to dist/ and .cache/; a wheel appears under its name only when it is complete.
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -15,7 +15,7 @@ import { dirname, join } from "node:path";
 import { NoPythonTools, pythonWith } from "./lib/python-tools.ts";
 import { PROGRAM_MAPS, readManifest, ROOT, theVersion, thirdPartyNotices } from "./package-parts.ts";
 
-/** hatchling, and what it needs. */
+/** hatchling, and its dependencies. */
 const TOOLS = [
   "hatchling==1.33.0",
   "packaging==26.3",
@@ -75,7 +75,7 @@ function stage(version: string, folder: string): void {
 }
 
 function call(program: string, args: readonly string[], otherwise: string, cwd = ROOT): void {
-  // Settings of the surroundings must not change the bytes.
+  // Variables of the environment must not change the bytes.
   const env = { ...process.env, SOURCE_DATE_EPOCH: "1580601600", PYTHONDONTWRITEBYTECODE: "1" };
   const done = spawnSync(program, args, { cwd, env, encoding: "utf8" });
   if (done.status !== 0) process.stderr.write(`${done.stdout ?? ""}${done.stderr ?? ""}`);

@@ -1,4 +1,5 @@
-// Prints how much of the prose carries a banned idiom, by folder, and each finding:  npm run words [-- FOLDER... [--list]]
+// Prints the share of sentences with a banned idiom, by folder, and each finding:  npm run words [-- FOLDER...
+// [--list]]
 
 import { fileURLToPath } from "node:url";
 import { KINDS, sharesOf, TOP_FOLDERS } from "./lib/prose.ts";

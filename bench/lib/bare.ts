@@ -1,6 +1,6 @@
-// The plainest way to the same rows: what the engine wrote is recorded, statement by statement, and written again into a fresh
-// store of the same settings by statements prepared once, each group between the same BEGIN IMMEDIATE and COMMIT. It decides
-// nothing, reads nothing and checks no epoch.
+// The plainest way to the same rows: records the engine's writes, statement by statement, and repeats them in a new
+// store with the same settings, by prepared statements, each group between the same BEGIN IMMEDIATE and COMMIT. It
+// decides nothing, reads nothing and checks no epoch.
 
 import type Database from "better-sqlite3";
 import type { Sqlite } from "../../src/store/database.ts";
@@ -9,7 +9,7 @@ const WRITES = /^(insert|update|delete|replace)/i;
 
 export type Transactions = { sql: string; args: unknown[] }[][];
 
-/** Makes `db` note every write of each transaction that commits, from now on. */
+/** From now on records every write of each transaction that `db` commits. */
 export function recording(db: Sqlite): Transactions {
   const done: Transactions = [];
   let open: Transactions[number] = [];
@@ -35,7 +35,7 @@ export function recording(db: Sqlite): Transactions {
   return done;
 }
 
-/** Writes them again; resolves to the milliseconds that each transaction took. */
+/** Repeats the writes; resolves with the milliseconds of each transaction. */
 export function replay(db: Sqlite, transactions: Transactions): number[] {
   const begin = db.prepare("BEGIN IMMEDIATE");
   const commit = db.prepare("COMMIT");

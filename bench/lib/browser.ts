@@ -1,4 +1,4 @@
-// Chromium for measurements of the dashboard, and the first moment at which something useful was painted.
+// Chromium for measurements of the dashboard, and the moment when it first paints useful content.
 
 import type { Browser, Page } from "playwright-core";
 import { launchChromium } from "../../scripts/lib/chromium.ts";
@@ -12,7 +12,7 @@ export async function withBrowser<T>(use: (browser: Browser) => Promise<T>): Pro
   }
 }
 
-/** A fresh page with an empty cache; `use` is given it before it goes anywhere. */
+/** Calls `use` with a new page and an empty cache, before any navigation. */
 export async function withPage<T>(browser: Browser, use: (page: Page) => Promise<T>): Promise<T> {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
   try {
@@ -22,7 +22,9 @@ export async function withPage<T>(browser: Browser, use: (page: Page) => Promise
   }
 }
 
-/** Milliseconds from the start of the navigation until the frame after an element that matches was first there. */
+/**
+ * Milliseconds from the start of the navigation until the frame after the first appearance of an element that matches.
+ */
 export async function paintedAfter(page: Page, url: string, selector: string): Promise<number> {
   await page.addInitScript((wanted) => {
     const painted = new Promise<number>((resolve) => {
@@ -39,13 +41,13 @@ export async function paintedAfter(page: Page, url: string, selector: string): P
 }
 
 export interface Scroll {
-  /** Down, before each frame. */
+  /** Pixels to scroll down before each frame. */
   px: number;
   /** The element to scroll; by default the page. */
   within?: string;
 }
 
-/** Milliseconds between so many frames, while something is scrolled. */
+/** The milliseconds between so many consecutive frames, while the page scrolls. */
 export async function framesOf(page: Page, frames: number, { px, within }: Scroll = { px: 0 }): Promise<number[]> {
   return page.evaluate(
     ([count, px, within]) =>

@@ -1,4 +1,5 @@
-"""One of several ranks on one stream: a thousand records a second, between the bars and words that training scripts print.
+"""One of several ranks on one stream: it writes a thousand records per second, between bars and text like those of
+training scripts.
 
     chatty_rank.py RANK RECORDS COUNT_FILE
 

@@ -1,4 +1,4 @@
-// A home on the disk that is gone after the measurement, with the real store and the real engine in it.
+// A temporary home on the disk, with the real store and the real engine.
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, realpathSync, rmSync } from "node:fs";
@@ -19,7 +19,7 @@ export async function withFolder<T>(use: (folder: string) => Promise<T>): Promis
   }
 }
 
-/** `watch` sees the connection before anything is prepared on it. */
+/** `watch` receives the connection before any statement is prepared on it. */
 export async function openHome(home: string, watch: (db: Sqlite) => void = () => {}): Promise<EngineStore> {
   prepareHome(home);
   const opened = await openStore(home, { newInstallationId: "benchbenchbench1", now: Date.now() });
@@ -52,6 +52,6 @@ export function newJob(id: string): Parameters<Engine["create"]>[0] {
   };
 }
 
-/** The Python that runs scripts here, itself: a `python3` on the PATH may be a shell script that looks for one. */
+/** The Python that runs scripts here, resolved: a `python3` on the PATH may be a shell script that searches for one. */
 export const interpreter = (): string =>
   execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).trim();

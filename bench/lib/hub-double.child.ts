@@ -1,4 +1,5 @@
-// The hub double in a process of its own, so that who downloads is measured alone. Prints its address; ends with its standard input.
+// The hub double in a separate process, so that only the downloading process is measured. Prints its address; ends with
+// its standard input.
 
 import { HubDouble, largeContent } from "../../test/hub/double.ts";
 

@@ -1,5 +1,5 @@
-// Loaded into a control plane before its own program: writes how late its event loop is into the file that
-// SVC_BENCH_LOOP names, twice a second. SIGUSR2 restarts the measurement.
+// Loaded into a control plane before its own program: twice a second it writes the delay of the event loop into the
+// file that SVC_BENCH_LOOP names. SIGUSR2 restarts the measurement.
 
 import { renameSync, writeFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
@@ -14,7 +14,7 @@ const RESOLUTION_MS = 5;
 const file = process.env["SVC_BENCH_LOOP"];
 
 if (file !== undefined) {
-  // Not of what it starts in turn.
+  // Child processes are not measured.
   delete process.env["SVC_BENCH_LOOP"];
   delete process.env["NODE_OPTIONS"];
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });

@@ -1,4 +1,4 @@
-// The form of a measurement, and how several rounds become one figure.
+// The form of a measurement, and the calculation of one figure from several rounds.
 
 export interface Row {
   /** The measured quantity, in a few words. */
@@ -6,22 +6,22 @@ export interface Row {
   /** The median of the rounds. */
   figure: number;
   unit: string;
-  /** Least and greatest round. */
+  /** The smallest and the largest round. */
   spread: [number, number];
   rounds: number;
-  /** The same work done in the plainest way, in the same minute; null where nothing simpler does the same. */
+  /** The same work done in the plainest way, in the same minute; null if nothing simpler does the same. */
   baseline: number | null;
-  /** `figure` against `baseline`, as the target is worded: a ratio, a difference, or nothing. */
+  /** The comparison of `figure` with `baseline` in the target's terms: a ratio, a difference, or nothing. */
   compared: string;
   target: string;
   met: boolean;
 }
 
-/** One group of rows that is measured in a process of its own. */
+/** One group of rows that a separate process measures. */
 export interface Bench {
   name: string;
   about: string;
-  /** Ten minutes unless said. */
+  /** Ten minutes by default. */
   limitMs?: number;
   measure(): Promise<Row[]>;
 }

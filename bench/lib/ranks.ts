@@ -1,4 +1,4 @@
-// Ranks that write to one stream as those of a run do, and what the reader makes of it.
+// Ranks that write to one stream like those of a run, and the records that the reader finds in it.
 
 import { spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
@@ -21,9 +21,9 @@ export interface Ranks {
 }
 
 export interface Heard {
-  /** Records that were written and are not there, or not in order. */
+  /** Written records that are missing or out of order. */
   lost: number;
-  /** Records that were never written, or with other values. */
+  /** Records that were not written, or have other values. */
   invented: number;
   /** Bytes of text that are missing (negative: too many). */
   textMissing: number;
@@ -45,7 +45,7 @@ export async function hear({ ranks, recordsEach, into, python, folder }: Ranks):
     SVC_METRICS_MARK: MARK,
     RANK: String(rank),
   });
-  // One shell starts them all on its own stdout: with `cat` behind it, that is one pipe for all of them.
+  // One shell starts all ranks with its own stdout: with `cat` behind it, that is one pipe for all of them.
   const children = [...counts.keys()];
   if (into === "file") {
     await Promise.all(
@@ -60,7 +60,7 @@ export async function hear({ ranks, recordsEach, into, python, folder }: Ranks):
   return judge(readFileSync(log), counts, recordsEach);
 }
 
-/** Read in parts as they would come, so that records are cut anywhere. */
+/** Reads in parts like those of a run, so that records are cut anywhere. */
 function judge(bytes: Buffer, counts: string[], recordsEach: number): Heard {
   const opts = { mark: MARK, redactor: new Redactor([MARK]) };
   const next = counts.map(() => 0);

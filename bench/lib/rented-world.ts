@@ -1,5 +1,5 @@
-// A control plane with machines to rent: `svc serve` as a user starts it, against a simulated provider whose machines are real
-// ones with an sshd each, all on this computer.
+// A control plane with machines to rent: `svc serve` as a user starts it, with a simulated provider whose machines are
+// real, each with an sshd, all on this computer.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -20,7 +20,7 @@ import type { LoopDelay } from "./loop-delay.ts";
 import { pause } from "./measure.ts";
 import { Served } from "./served.ts";
 
-/** An event of the feed, and when it came here. */
+/** An event of the feed, and the time of its arrival here. */
 export interface Seen {
   type: string;
   jobId: string | null;
@@ -62,7 +62,7 @@ export class RentedWorld {
     });
   }
 
-  /** `folder` must exist and be of this world alone; runs take their code from `project`. */
+  /** `folder` must exist and belong to this world alone; runs take their code from `project`. */
   static async start(folder: string, project: string): Promise<RentedWorld> {
     const home = join(folder, "home");
     const machines = join(folder, "machines");
@@ -70,7 +70,7 @@ export class RentedWorld {
     const fleet = await makeFleet({ dir: machines });
     const ledger = makeLedger();
     const parts = { fleet, ledger, faults: makeFaults(), clock: realClock(), apiKey: "bench-key-0123456789" };
-    // Its sshd answers as soon as the provider tells of its ports.
+    // The machine's sshd answers as soon as the provider reports its ports.
     const sim = await PodhostSim.start({ ...parts, timings: { pullMs: 100, portsMs: 100, sshdMs: 0 } });
     const loop = join(folder, "loop.json");
     const preload = join(import.meta.dirname, "loop-delay.ts");
@@ -93,7 +93,7 @@ export class RentedWorld {
     return this.served.submit({ ...SPEC, ...spec });
   }
 
-  /** Resolves once `holds` does; looks at each event. */
+  /** Resolves once `holds` returns true; checks it at each event. */
   until(holds: () => boolean, ms: number, what: string): Promise<void> {
     return new Promise((resolve, reject) => {
       const over = (): void => {
@@ -114,7 +114,7 @@ export class RentedWorld {
     });
   }
 
-  /** The way into the machine that the job holds. */
+  /** The endpoint of the job's machine. */
   async machineOf(jobId: string): Promise<{ name: string; endpoint: SshEndpoint }> {
     const record = JSON.parse((await this.served.get(`/jobs/${jobId}`)).body.toString()) as JobRecord;
     const held = record.machines.at(-1);
@@ -123,7 +123,7 @@ export class RentedWorld {
     return { name: held.name, endpoint: { host: tunnel.host, port: tunnel.port, user: "root" } };
   }
 
-  /** OpenSSH with the same options, key and pin that svc gives it. */
+  /** The OpenSSH command with the same options, key and pin that svc uses. */
   async ssh(machine: { name: string; endpoint: SshEndpoint }): Promise<string[]> {
     const key = await loadSshKey({ path: null, home: this.home });
     return sshArguments({
@@ -143,7 +143,7 @@ export class RentedWorld {
     return JSON.parse(readFileSync(this.#loopFile, "utf8")) as LoopDelay;
   }
 
-  /** Ends all runs; throws where a machine is left that costs money. */
+  /** Ends all runs; throws if a machine remains that costs money. */
   async endAll(ms = ENDED_WITHIN_MS): Promise<void> {
     const { status } = await this.served.post("/jobs/kill", { all: true });
     if (status !== 202) throw new Error(`POST /jobs/kill: ${status}`);
@@ -166,7 +166,7 @@ export class RentedWorld {
   }
 }
 
-/** Milliseconds from the start of a program until it has written something; `over` tells when it has ended. */
+/** Milliseconds from the start of a program until its first output; `over` resolves when it has ended. */
 export async function firstByte(program: string, args: readonly string[]): Promise<number> {
   const start = performance.now();
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });

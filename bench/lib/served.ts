@@ -1,4 +1,4 @@
-// `svc serve` as a user starts it, on a home of its own, and what of it can be seen from outside.
+// `svc serve` as a user starts it, on a temporary home, with the measurements that are possible from outside.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -55,7 +55,7 @@ export class Served {
     return memory(this.pid, "VmRSS");
   }
 
-  /** The most that was ever resident. */
+  /** The maximum of its resident memory. */
   peak(): number {
     return memory(this.pid, "VmHWM");
   }
@@ -89,7 +89,7 @@ export class Served {
         response.on("error", reject);
       });
       asked.on("error", (e: NodeJS.ErrnoException) => {
-        // It was closed for having been idle, at the moment when it was used again: nothing has been answered.
+        // The server closed the idle connection at the moment when it was used again, and has answered nothing.
         if (asked.reusedSocket && e.code === "ECONNRESET") resolve(this.#ask(method, path, body));
         else reject(e);
       });
@@ -107,7 +107,7 @@ export class Served {
     return (JSON.parse((await this.get(`/jobs/${id}`)).body.toString()) as { status: string }).status;
   }
 
-  /** Waits until the job is over; resolves to its status. */
+  /** Waits until the job has ended; resolves with its status. */
   async ended(id: string, everyMs = 20): Promise<string> {
     for (;;) {
       const status = await this.status(id);
@@ -116,7 +116,7 @@ export class Served {
     }
   }
 
-  /** Ends it in order, as Ctrl-C does. */
+  /** Ends it gracefully, as Ctrl-C does. */
   async stop(): Promise<void> {
     this.#agent.destroy();
     await this.#end("SIGINT");
@@ -150,7 +150,7 @@ function memory(pid: number, field: string): number {
   return Number(line?.replace(/[^0-9]/g, "")) * 1024;
 }
 
-/** Milliseconds from the start of a process to its end, which must be good. */
+/** Milliseconds from the start of a process to its end, which must be successful. */
 export function wholeProcess(program: string, args: string[], env: NodeJS.ProcessEnv = process.env): Promise<number> {
   const start = performance.now();
   return new Promise((resolve, reject) => {

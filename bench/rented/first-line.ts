@@ -1,5 +1,5 @@
-// From the request to the first line of a run on a machine that is rented for it, less what the machine itself takes to come up:
-// from the order until a look at the provider says that it is ready.
+// The time from the request to the first line of a run on a rented machine, minus the machine's own start: from the
+// order until a poll of the provider reports it as ready.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +35,7 @@ async function one(world: RentedWorld): Promise<{ parts: Parts; bareMs: number }
   const lineMs = performance.now();
   const machine = await world.machineOf(id);
   const script = `.svc-machine/${machine.name}/project/hello.py`;
-  // The first login by that way warms what the machine reads; ours has done so already.
+  // The first login warms the machine's caches; svc has logged in already.
   const bareMs = await firstByte("ssh", [...(await world.ssh(machine)), `python3 -u ${script}`]);
   const at = (type: string, step: string): number => find(type, step)?.atMs ?? Number.NaN;
   const waitingMs = at("step.started", "await_ssh");
@@ -61,7 +61,7 @@ async function one(world: RentedWorld): Promise<{ parts: Parts; bareMs: number }
   }
 }
 
-/** When the provider begins to tell of the one machine's ports. */
+/** The time when the provider first reports the machine's ports. */
 async function portsShown(world: RentedWorld): Promise<number> {
   for (;;) {
     if ([...world.sim.pods.all.values()].some((pod) => pod.portsShown && pod.exitedAtMs === null))
@@ -77,7 +77,7 @@ export async function measureFirstLine(folder: string): Promise<Row[]> {
   const world = await RentedWorld.start(folder, project);
   const rounds: { parts: Parts; bareMs: number }[] = [];
   try {
-    // The first run makes the key and compiles what all others use.
+    // The first run creates the key and fills the compile cache for all others.
     await one(world);
     for (let round = 0; round < ROUNDS; round++) rounds.push(await one(world));
   } finally {

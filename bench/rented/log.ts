@@ -1,5 +1,5 @@
 // A run on a rented machine that writes 1 GB as fast as the pipe accepts it. Every byte must be in the stored log;
-// meanwhile the API is called all the time, and the memory of the control plane is watched. The baseline is the same
+// meanwhile the benchmark calls the API all the time and measures the control plane's memory. The baseline is the same
 // script by bare ssh, into a file.
 
 import { execFileSync, spawn } from "node:child_process";
@@ -28,8 +28,8 @@ const WITHIN_MS = 240_000;
 const MB = 1_000_000;
 
 /**
- * Lines of 100 bytes, all of them whole: of a line that has no end yet, bytes with which a secret could begin are not stored. The
- * run waits after them, so that its machine stays for the baseline.
+ * Prints complete lines of 100 bytes: svc does not store the end of an unfinished line if a secret could begin with it.
+ * The run waits after them, so that its machine stays for the baseline.
  */
 const SCRIPT = `import sys, time
 total, line = ${BYTES}, 0
@@ -50,7 +50,7 @@ async function digestOf(file: string, start: number): Promise<string> {
   return hash.digest("hex");
 }
 
-/** Bytes of the lines that the launcher writes before the script has its say. */
+/** Bytes of the launcher's lines before the script's own output. */
 function preface(log: string): number {
   const head = Buffer.alloc(4_096);
   const fd = openSync(log, "r");

@@ -1,5 +1,5 @@
-// Many machines at once on one control plane, each a machine with an sshd, an agent, a guard, a runner and a script of its own, all
-// on this computer; and what a few runs cost that say nothing.
+// Many machines on one control plane, each with its own sshd, agent, guard, runner and script, all on this computer;
+// and the cost of a few runs without output.
 
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { availableParallelism, freemem, setPriority } from "node:os";
@@ -44,9 +44,10 @@ const idsOf = (world: RentedWorld, to: string): Set<string | null> =>
   );
 
 /**
- * In earnest the machines and their provider are elsewhere. Here they share the processor, so all that this process starts from now on
- * gives way to the control plane, which was started before. Priorities count within a session, and each machine has sessions of its
- * own; between sessions the kernel shares evenly unless told otherwise (sched_autogroup), which takes root. Returns what ends that.
+ * In real use the machines and their provider are elsewhere. Here they share the processor, so this lowers the priority
+ * of every process that this one starts from now on; the control plane started before. Priorities count within a
+ * session, and each machine has its own sessions; between sessions the kernel shares evenly by default
+ * (sched_autogroup), and changing that requires root. Returns a function that undoes it.
  */
 function machinesGiveWay(): () => void {
   const session = "/proc/self/autogroup";
@@ -58,7 +59,10 @@ function machinesGiveWay(): () => void {
   };
 }
 
-/** Starts `count` runs; milliseconds until each has sent a line, or is in `running` where it says none. */
+/**
+ * Starts `count` runs; resolves with the milliseconds until each has sent a line, or until it is in `running` if it
+ * prints none.
+ */
 async function startAll(world: RentedWorld, count: number, seen: "line" | "running"): Promise<number> {
   const start = performance.now();
   for (let i = 0; i < count; i++) await world.submit({ entrypoint: "run.py", idle_timeout_minutes: 0 });

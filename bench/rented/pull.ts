@@ -1,6 +1,6 @@
-// One large checkpoint download, compared with rsync of the same file over the same ssh. Ours compares the file with a
-// hash that the machine computed, and has it synced to disk at the end. So rsync must sync the file, too; and a
-// download that proves equality is rsync followed by a hash of each side, both at once.
+// One large checkpoint download, compared with rsync of the same file over the same ssh. svc compares the file with a
+// hash that the machine computed, and syncs it to the disk at the end. So rsync must sync the file, too; and a download
+// that proves equality is rsync followed by a hash of each side, both at once.
 
 import { execFile, execFileSync } from "node:child_process";
 import { randomFillSync } from "node:crypto";

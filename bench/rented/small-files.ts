@@ -1,5 +1,5 @@
-// A checkpoint of many small files home, over a line that takes its time, against rsync of the same folder over the same line. Both have
-// all of it on the disk when they are done; ours has compared each file with a hash that the machine made.
+// A checkpoint of many small files, downloaded over a slow line, compared with rsync of the same folder over the same
+// line. Both have all files on the disk at the end; svc has also compared each file with a hash from the machine.
 
 import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -42,7 +42,7 @@ export async function measureSmallFiles(folder: string): Promise<Row[]> {
       },
       async () => {
         const start = performance.now();
-        // Not the synchronous way: the line is in this process.
+        // Must not block: the slow line is simulated in this process.
         await command("rsync", ["-rt", "--fsync", "-e", ssh, "--", `${HOST_WORD}:${checkpoints}/`, targetDir]);
         bare.push(seconds(start));
       },

@@ -1,6 +1,7 @@
-// Trees of files to a machine, as `sync` sends them, against a bare `rsync -rt` with the same ssh and to the same sshd. Each has a
-// folder of its own there, new in each round (a file system is slow to give out again what was just removed), and the disk has written
-// all of the push before; the second push is of the same tree with one part in a hundred changed.
+// Trees of files on their way to a machine, as `sync` sends them, compared with a bare `rsync -rt` with the same ssh
+// and sshd. Each has its own folder there, a new one in each round (a file system is slow to reuse space that was just
+// freed), and the disk has written everything before each push; the second push sends the same tree with one hundredth
+// of it changed.
 
 import { execFileSync, spawn } from "node:child_process";
 import { randomFillSync } from "node:crypto";
@@ -22,7 +23,7 @@ const SMALL_FOLDERS = 200;
 interface Tree {
   name: string;
   make(folder: string): void;
-  /** Another part of it in each round. */
+  /** Changes another part of the tree in each round. */
   change(folder: string, round: number): void;
 }
 
@@ -103,7 +104,7 @@ async function compare(machine: TestMachine, link: MachineLink, tree: Tree, from
     // The first reader after a change waits for the disk, so neither push is the first.
     await bare(["-rt", "-e", ssh, "--", `${from}/`, `${HOST_WORD}:${folderOf("before", round)}/`]);
     for (const push of round % 2 === 0 ? pushes : pushes.toReversed()) await push();
-    // Both sides hold the very tree.
+    // Both sides have exactly this tree.
     for (const side of [ours, theirs]) execFileSync("diff", ["-rq", from, side]);
   };
   mkdirSync(dirname(folderOf("", 0)), { recursive: true });
@@ -116,7 +117,7 @@ async function compare(machine: TestMachine, link: MachineLink, tree: Tree, from
   return { first, again };
 }
 
-/** What `sync` does before it sends: the files of the snapshot are put together. */
+/** The work of `sync` before it sends: it assembles the files of the snapshot. */
 async function restoring(from: string, folder: string): Promise<number[]> {
   const home = join(folder, "home");
   const codeDir = join(home, "code");

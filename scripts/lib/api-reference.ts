@@ -1,4 +1,5 @@
-// docs/reference/http-api-routes.md, from the OpenAPI document: every route with what it takes and answers, and every shape with its fields.
+// Makes docs/reference/http-api-routes.md from the OpenAPI document: every route with its input and answers, and every
+// shape with its fields.
 
 import { EVERYWHERE, openApiDocument } from "../../src/api/openapi.ts";
 import { ROUTES } from "../../src/api/routes/index.ts";
@@ -42,7 +43,7 @@ interface Document {
 /** Codes that any route may answer with are listed once. */
 const often = new Set<string>(EVERYWHERE);
 
-/** @param notice the line that says where the page comes from. */
+/** @param notice the line that names the page's source. */
 export function apiReferencePage(notice: string): string {
   // The document is this project's own, made from its schemas.
   const { paths, components } = openApiDocument(ROUTES, "0") as unknown as Document;
@@ -118,7 +119,7 @@ function fieldsOf(schema: Schema): string[] {
   ];
 }
 
-/** A type in a few words; a shape that has a name is a link to it. */
+/** A type in a few words; a named shape becomes a link to it. */
 function typeOf(schema: Schema | boolean | undefined): string {
   if (typeof schema !== "object") return "anything";
   if (schema.$ref !== undefined) {
@@ -142,11 +143,11 @@ function typeOf(schema: Schema | boolean | undefined): string {
 const told = (schema: Schema, description: string | undefined): string =>
   [description, limits(schema)].filter((text) => text !== undefined && text !== "").join(" ");
 
-/** Bounds of numbers, texts and lists, and what stands where nothing is given. */
+/** Bounds of numbers, texts and lists, and the default value. */
 function limits(schema: Schema): string {
   const parts: string[] = [];
   const bound = (words: string, value: number | undefined): void => {
-    // Bounds that zod adds by itself say nothing to a reader.
+    // Bounds that zod adds by itself do not help a reader.
     if (value !== undefined && Math.abs(value) !== Number.MAX_SAFE_INTEGER) parts.push(`${words} ${value}`);
   };
   bound("at least", schema.minimum);

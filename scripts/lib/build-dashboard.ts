@@ -9,7 +9,7 @@ export const DASHBOARD_DIST = join(ROOT, "dist");
  * twice as large, and names the files of this computer.
  */
 export async function buildDashboard(logLevel: "warn" | "error"): Promise<void> {
-  // Only here: who wants to know the place alone does not wait for it.
+  // Imported only here, so that a caller that only needs the path does not wait for it.
   const { build } = await import("vite");
   const { NODE_ENV } = process.env;
   process.env.NODE_ENV = "production";

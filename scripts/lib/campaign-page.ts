@@ -6,10 +6,10 @@ export const PARTS = ["simulation", "kills", "calls", "matrix"] as const;
 
 /** One part of one campaign, stored as one line of a file. */
 export interface Kept {
-  /** When it ended, in UTC. */
+  /** The day of its end, in UTC. */
   day: string;
   part: (typeof PARTS)[number];
-  /** How many of what it went through. */
+  /** Counts of what the part has run. */
   counts: Record<string, number>;
   /** The first and the last seed. */
   seeds: [number, number];
@@ -21,7 +21,7 @@ export interface Kept {
   note?: string;
 }
 
-/** All that a file of campaigns tells. */
+/** The campaigns in a file. */
 export const keptIn = (file: string): Kept[] =>
   readFileSync(file, "utf8")
     .trim()
@@ -47,7 +47,7 @@ const counted = (counts: Kept["counts"]): string =>
     .map(([what, count]) => `${number(count)} ${what}`)
     .join(", ");
 
-/** One row for each. */
+/** One row for each campaign. */
 export function campaignTable(kept: readonly Kept[]): string {
   const lines = kept.map(
     ({ day, part, counts, seeds, wrong, minutes, commit = "" }) =>
@@ -57,7 +57,7 @@ export function campaignTable(kept: readonly Kept[]): string {
   return [`| ${heads.join(" | ")} |`, `|${" --- |".repeat(heads.length)}`, ...lines].join("\n");
 }
 
-/** The page: each part's sum, then each campaign. */
+/** The page: the sum of each part, then each campaign. */
 export function campaignPage(all: readonly Kept[]): string {
   const sums = PARTS.flatMap((part) => {
     const mine = all.filter((kept) => kept.part === part);

@@ -19,7 +19,7 @@ const FLAGS = [
 export const hasChromium = existsSync(EXECUTABLE);
 export const NO_CHROMIUM = `There is no Chromium at ${EXECUTABLE}; CHROMIUM names another one.`;
 
-/** Throws `NO_CHROMIUM` where there is none. The caller closes it. */
+/** Throws `NO_CHROMIUM` if no Chromium is installed. The caller closes the browser. */
 export async function launchChromium(): Promise<Browser> {
   if (!hasChromium) throw new Error(NO_CHROMIUM);
   return chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });

@@ -1,7 +1,7 @@
 // Checks commit messages: an imperative subject of at most 72 characters, and a body that says why.
 
 const SUBJECT_MAX = 72;
-/** Words that look like a past tense, a participle or a third person, and are imperatives. */
+/** Imperatives that look like a past tense, a participle or a third person. */
 const IMPERATIVES = new Set([
   "Bring",
   "Embed",

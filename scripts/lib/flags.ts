@@ -1,4 +1,4 @@
-// Flags of a script whose first comment is its help.
+// Parses the flags of a script whose first comment is its help.
 
 import { readFileSync } from "node:fs";
 import { parseArgs, type ParseArgsConfig } from "node:util";
@@ -6,7 +6,7 @@ import { parseArgs, type ParseArgsConfig } from "node:util";
 type Options = NonNullable<ParseArgsConfig["options"]>;
 type Values<T extends Options> = ReturnType<typeof parseArgs<{ options: T }>>["values"];
 
-/** Ends the process with its help where that is asked for, and with 2 where a flag is not known. @param file the script */
+/** On a request for help, prints it and ends the process; ends with 2 for an unknown flag. @param file the script */
 export function flagsOf<const T extends Options>(file: string, options: T): Values<T> {
   const words = process.argv.slice(2);
   if (words.includes("--help") || words.includes("-h")) {

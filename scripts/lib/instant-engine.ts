@@ -1,4 +1,4 @@
-// The real engine with steps that do nothing: only its own work is left, over a genuine history.
+// The real engine with steps that do nothing: only the engine's own work remains, with a real history.
 
 import { systemClock } from "../../src/domain/clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
@@ -8,11 +8,11 @@ import type { EngineStore } from "../../src/store/engine-store.ts";
 
 export interface InstantSteps {
   begun?: (jobId: string, step: StepName) => void;
-  /** How the script of a run ended; well, unless said. */
+  /** The exit code of a run's script; 0 by default. */
   exitOf?: (jobId: string) => number;
 }
 
-/** Steps that are over as soon as they begin. */
+/** Steps that end as soon as they start. */
 export function instantSteps({ begun = () => {}, exitOf = () => 0 }: InstantSteps = {}): StepRegistry {
   const step = (name: StepName): StepDefinition => ({
     name,

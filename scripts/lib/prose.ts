@@ -23,7 +23,7 @@ export interface Finding extends Sentence {
   idiom: string;
 }
 
-/** What CONTRIBUTING bans, and what to write instead. */
+/** The idioms that CONTRIBUTING bans, and their replacements. */
 export const IDIOMS: readonly { name: string; pattern: RegExp; instead: string; kinds?: readonly Kind[] }[] = [
   {
     name: "clause for a subject",
@@ -152,7 +152,7 @@ const ALWAYS_ALLOWED = 2;
 
 export const TOP_FOLDERS = ["src", "sdk", "dashboard/src", "python/svc", "runner", "scripts", "bench", "test"];
 
-/** The folders with a ceiling: those of `src` one by one. */
+/** The folders with a ceiling; those of `src` one by one. */
 export const proseFolders = (root: string): string[] => [
   ...readdirSync(join(root, "src"), { withFileTypes: true }).flatMap((entry) =>
     entry.isDirectory() ? [`src/${entry.name}`] : [],

@@ -1,5 +1,5 @@
-// Everything that lists providers and is not TypeScript: tables of the documentation, Python's names, the extras of the wheel. All of it is
-// made from the descriptors in src/providers by `npm run docs`.
+// All lists of providers outside TypeScript: tables of the documentation, Python's names, the extras of the wheel. `npm
+// run docs` makes them from the descriptors in src/providers.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const table = (head: Row, rows: readonly Row[]): string =>
 
 const nodes = ({ capabilities: { nodes_max } }: ProviderDescriptor): string =>
   nodes_max === 1 ? "1" : `up to ${nodes_max}`;
-/** A provider's name, which leads to its page; this computer has none. */
+/** A provider's name as a link to its page; this computer has no page. */
 const linked = ({ name }: ProviderDescriptor): string =>
   name === THIS_COMPUTER ? `\`${name}\`` : `[\`${name}\`](${name}.md)`;
 
@@ -79,7 +79,7 @@ const credentials = (): string => {
   );
 };
 
-/** The text between two marks of a file, replaced. The marks stay. */
+/** Replaces the text between two marks of a file. The marks stay. */
 function replaced(text: string, name: string, block: string, [open, close]: Row): string {
   const [begin, end] = [`${open ?? ""}generated: ${name}${close ?? ""}\n`, `${open ?? ""}end: ${name}${close ?? ""}`];
   const [i, j] = [text.indexOf(begin), text.indexOf(end)];
@@ -111,7 +111,7 @@ ${rows.join("\n")}
 `;
 };
 
-/** Files with generated parts as they should be. */
+/** The expected text of files with generated parts. */
 export function providerPages(): { path: string; text: string }[] {
   const made = (path: string, blocks: Readonly<Record<string, string>>, marks = IN_MARKDOWN) => ({
     path,
@@ -133,7 +133,7 @@ export function providerPages(): { path: string; text: string }[] {
     }),
     made("docs/reference/credentials.md", { credentials: credentials() }),
     made("python/pyproject.toml", { providers: REMOTE_NAMES.map((name) => `${name} = []`).join("\n") }, ["# ", ""]),
-    // Its type is not in `_providers.py`, which the command `svc` imports: that must start without `typing`.
+    // The type is not in `_providers.py`, which the command `svc` imports: that must start without `typing`.
     made("python/svc/_client.py", { providers: `ProviderName = Literal[${quoted(PROVIDER_NAMES)}]` }, ["# ", ""]),
     { path: "python/svc/_providers.py", text: python() },
   ];

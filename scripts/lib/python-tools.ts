@@ -1,4 +1,5 @@
-// Tools that are written in Python, in a virtual environment of this checkout: made once for each list of exact versions.
+// Installs tools that are written in Python into a virtual environment of this checkout, once for each list of exact
+// versions.
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";

@@ -13,7 +13,7 @@ def tree_of(module):
 
 
 def signature(node, bound=False):
-    """As a reader writes it: one line, or a line for each argument where that is too long."""
+    """The signature as a person writes it: on one line, or with one line per argument if that is too long."""
     of = node.args
     first = len(of.posonlyargs + of.args) - len(of.defaults)
     plain = [argument(one, of.defaults[n - first] if n >= first else None) for n, one in enumerate(of.posonlyargs + of.args)]
@@ -58,7 +58,7 @@ def described(node):
 
 
 def home_of(name, module):
-    """The module whose text defines the name; None where it is a module itself."""
+    """The module whose text defines the name; None for a module itself."""
     tree = tree_of(module)
     if any(getattr(part, "name", None) == name for part in tree.body):
         return module

@@ -1,4 +1,4 @@
-// docs/reference/sdk.md, from the text of both SDKs: what they export, with signatures and what is written above or below each.
+// Makes docs/reference/sdk.md from the text of both SDKs: their exports with signatures and docstrings.
 
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -15,7 +15,7 @@ interface PythonName {
   methods?: { signature: string; doc: string }[];
 }
 
-/** @param notice the line that says where the page comes from. */
+/** @param notice the line that names the page's source. */
 export function sdkReferencePage(notice: string): string {
   const root = join(import.meta.dirname, "../..");
   return [
@@ -36,7 +36,7 @@ export function sdkReferencePage(notice: string): string {
 
 interface PythonSdk {
   modules: Record<string, Record<string, PythonName>>;
-  /** By class: the codes, or beginnings of codes, that its errors carry. */
+  /** For each class, the codes of its errors, or the beginnings of these codes. */
   codes: Record<string, string[]>;
 }
 
@@ -136,7 +136,7 @@ function typescriptName(name: string, text: string): string[] {
   return [`### \`${name}\``, "", ...code("ts", shown.split("\n")), ...prose(comment(found[1] ?? ""))];
 }
 
-/** The functions of an object, each as one of its own. */
+/** The functions of an object, each as a separate function. */
 function members(object: string, text: string): string[] {
   const each = text.matchAll(/\n {2}\/\*\*((?:(?!\*\/)[^])*)\*\/\n {2}(?:async )?(\w+)(?:: )?(\([^]*?)(?: \{\n| =>)/g);
   return [...each].flatMap(([, doc = "", name = "", rest = ""]) => [

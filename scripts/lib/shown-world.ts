@@ -1,5 +1,5 @@
-// A home to be looked at: runs of every kind in its past, and a control plane that drives real runs on this computer and on
-// simulated machines. Nothing costs anything, and nothing leaves this computer.
+// A home for demonstration: past runs of every kind, and a control plane that drives real runs on this computer and on
+// simulated machines. Nothing costs money, and no traffic leaves this computer.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -79,7 +79,10 @@ const PAST: readonly PastKind[] = [
   },
 ];
 
-/** Writes `count` runs that are over into a home: driven through all steps by the engine, then dated back. */
+/**
+ * Writes `count` ended runs into a home: the engine drives them through all steps, then their times are moved into the
+ * past.
+ */
 export async function fillPast(home: string, count: number): Promise<void> {
   prepareHome(home);
   const store = new EngineStore(await openStore(home, { newInstallationId: INSTALLATION, now: Date.now() }));
@@ -89,7 +92,7 @@ export async function fillPast(home: string, count: number): Promise<void> {
   const steps = instantSteps({ exitOf: (id) => kinds.get(id)?.exit ?? 0 });
   const engine = engineOf(store, steps, (id) => over.get(id)?.());
   const gapMs = Math.min(47 * 60_000, (60 * 86_400_000) / count);
-  // Each of them is over by now.
+  // All of them have ended by now.
   const longestMs = Math.max(...PAST.map(({ minutes }) => minutes)) * 60_000;
   const begin = Date.now() - longestMs - count * gapMs;
   const times: { id: string; kind: PastKind; at: number }[] = [];
@@ -152,11 +155,11 @@ function dateBack(store: EngineStore, times: readonly { id: string; kind: PastKi
 
 export interface Started {
   child: ChildProcess;
-  /** The object that it printed. */
+  /** The object that the program printed. */
   said: Record<string, unknown>;
 }
 
-/** A program that prints one JSON object when it is ready. Throws with its words when it ends before. */
+/** Starts a program that prints one JSON object when it is ready. Throws an error with its output if it ends before. */
 function started(args: string[], env: NodeJS.ProcessEnv, cwd: string): Promise<Started> {
   const child = spawn(SVC, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
   return new Promise((resolve, reject) => {
@@ -167,7 +170,7 @@ function started(args: string[], env: NodeJS.ProcessEnv, cwd: string): Promise<S
       try {
         resolve({ child, said: JSON.parse(out) as Record<string, unknown> });
       } catch {
-        // not all of it is there yet
+        // the JSON has not arrived completely yet
       }
     });
     child.on("error", reject);

@@ -142,7 +142,7 @@ const ANY: Many = { many: ".*" };
 const FOLDERS: Many = { many: "(?:.*/)?" };
 const isMany = (token: Token | undefined): token is Many => typeof token === "object" && "many" in token;
 
-/** As a regular expression, which is faster by far, unless it could try several `*` in every combination. */
+/** Compiles to a regular expression, which is faster by far, unless it could try several `*` in every combination. */
 function matcherOf(tokens: readonly Token[], ignoreCase: boolean): GlobRule["glob"] {
   const folded = ignoreCase
     ? tokens.map((t) => (typeof t === "string" ? lower(t) : isMany(t) ? t : new RegExp(t.source, "si")))

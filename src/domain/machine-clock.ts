@@ -1,4 +1,4 @@
-// By how much the clock of a machine is ahead of this computer's. Newly started machines boot with clocks that are
+// Measures by how much a machine's clock is ahead of this computer's. Newly started machines boot with clocks that are
 // hours off.
 
 /** Smaller differences come from network latency, not from a wrong clock. */

@@ -38,7 +38,7 @@ const FOUND = {
     library: z.boolean(),
     code: z.int().nullable(),
     name: text(80).nullable(),
-    /** As `cuDriverGetVersion` gives it: 12080 is 12.8. */
+    /** The number of `cuDriverGetVersion`: 12080 is 12.8. */
     driver: count.nullable(),
     gpus: count.nullable(),
   }),
@@ -58,7 +58,7 @@ const FOUND = {
 export type ProbeName = keyof typeof FOUND;
 export const PROBE_NAMES = Object.keys(FOUND) as ProbeName[];
 
-/** A probe's answer: what it found, the words of its failure, or that its time was over. */
+/** A probe's answer: its results, the message of its failure, or a timeout. */
 export type ProbeAnswer<T> = { ok: T } | { error: string } | { late: true };
 export type GateAnswers = { [N in ProbeName]?: ProbeAnswer<z.infer<(typeof FOUND)[N]>> };
 
@@ -72,9 +72,9 @@ const Row = z.object({
 export const GateLook = z.object({
   started: z.boolean(),
   over: z.boolean(),
-  /** Since it was started; null where it was not. */
+  /** Milliseconds since the start of the gate; null if it has not started. */
   age_ms: count.nullable(),
-  /** By the clock of the machine. */
+  /** Milliseconds since the epoch, by the machine's clock. */
   now_ms: z.number(),
   results: list(Row),
   /** Probes that an earlier look has reported. */
@@ -82,7 +82,7 @@ export const GateLook = z.object({
 });
 export type GateLook = z.infer<typeof GateLook>;
 
-/** The answers by probe. One that is not what such an answer is, counts as a probe that failed. */
+/** The answers by probe. A malformed answer counts as a failed probe. */
 export function answersOf({ results }: Pick<GateLook, "results">): GateAnswers {
   const answers: Record<string, ProbeAnswer<unknown>> = {};
   for (const { probe, ok, error, late } of results) {

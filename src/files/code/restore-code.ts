@@ -31,7 +31,7 @@ export interface Restored {
   directory: string;
   /** The files that were written. */
   written: string[];
-  /** Those that replaced an existing file. */
+  /** Restored files that replaced an existing file. */
   replaced: string[];
   /** How many files already existed unchanged. */
   same: number;

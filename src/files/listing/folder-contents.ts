@@ -30,7 +30,7 @@ export class FolderContents {
     return this.#files.length + this.#others.size;
   }
 
-  /** Whether the path is that of the file that is asked for next. @param from where the name of the file begins in it. */
+  /** Whether the path is that of the next file in order. @param from the index of the file's name in `path`. */
   isNextFile(path: string, from: number): boolean {
     const name = this.#files[this.#next];
     if (name === undefined || path.length !== from + name.length || !path.endsWith(name)) return false;

@@ -158,7 +158,7 @@ class Listing {
     else this.#takeUnlike(path, tracked);
   }
 
-  /** Takes a path that is not simply the next file of the folder in which the path before was. */
+  /** Adds a path that is not simply the next file in the folder of the previous path. */
   #takeUnlike(path: string, tracked: boolean): void {
     const slash = path.lastIndexOf("/");
     const folder = this.#folderOf(path, slash);

@@ -72,7 +72,7 @@ export interface MachinePlan {
   zones: Readonly<Partial<Record<string, string>>> | null;
 }
 
-/** By every name of a model. */
+/** The entries by every name of a model. */
 const ENTRIES = new Map<string, { name: string; entry: TableEntry }>();
 for (const [name, entry] of Object.entries<TableEntry>(TABLE.gpus)) {
   // The only 40 GB model of its kind here, under all its names.

@@ -135,7 +135,7 @@ export function neverThatMany(rows: readonly OfferRow[], wish: Wish): string | n
   const named = rows.filter((row) => isNamed(row, wish));
   const counts = [...new Set(named.map((row) => numberOf(row.num_gpus)).filter((n) => n !== null))];
   const most = Math.max(...counts);
-  // A full answer may have omitted some.
+  // An answer of the maximum length may have omitted some offers.
   if (counts.length === 0 || counts.includes(count) || (rows.length >= LIMIT && count < most)) return null;
   if (USUAL_COUNTS.has(count) && count < most) return null;
   return `machines with it have ${counts.toSorted((a, b) => a - b).join(", ")} of them`;

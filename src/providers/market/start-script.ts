@@ -48,7 +48,7 @@ fi
   });
 }
 
-/** Always packed, so that a key of some length is never the first to need it. */
+/** Every script is packed, so that this path is always in use, and not only with long keys. */
 function packed(text: string): string {
   const data = gzipSync(text, { level: 9 }).toString("base64");
   return `f=$(mktemp) && echo ${data} | base64 -d | gunzip >"$f" && sh "$f"; rm -f "$f"\n`;

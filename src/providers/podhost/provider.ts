@@ -343,7 +343,7 @@ export class PodhostProvider implements Provider {
   }
 
   /**
-   * By the list, which serves all machines; by its id if the list does not have it. A result without a pod is one
+   * Looks in the list, which serves all machines, then by id if the list does not have the pod. A result without a pod is one
    * complete poll.
    */
   async #look(

@@ -71,7 +71,7 @@ export class Resumes {
     return found;
   }
 
-  /** By name, how often the script has announced it. */
+  /** For each name, how often the script has announced it. */
   async announcements(jobId: string): Promise<Map<string, number>> {
     return (await readAnnounced(this.#announcedFile(jobId))).times;
   }

@@ -47,7 +47,7 @@ const Kept = z.object({
 });
 export type Kept = z.infer<typeof Kept>;
 
-/** By name, how often the script has announced it. */
+/** For each name, how often the script has announced it. */
 export type Announcements = () => Promise<ReadonlyMap<string, number>>;
 
 /** A set's name may contain characters that a file's may not. */

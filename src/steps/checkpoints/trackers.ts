@@ -5,7 +5,7 @@ import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 
-/** By the tracker's name, the folder that its text names; null if it names none. */
+/** For each tracker's name, a function that returns the folder named in its text; null if it names none. */
 export const TRACKERS: ReadonlyMap<string, (text: string) => string | null> = new Map([
   ["latest", (text) => (/^[\w.=-]{1,128}$/.test(text) && !/^\.+$/.test(text) ? text : null)],
   [
