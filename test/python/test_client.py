@@ -82,7 +82,7 @@ class Calls(WithHome):
         )  # fmt: skip
         self.assertEqual((job.status, job.args, job.done), ("running", ("--epochs", "5"), False))
 
-    def test_run_names_its_own_interpreter_for_local_runs_alone_and_a_path_from_where_the_caller_is(self):
+    def test_run_sends_its_own_interpreter_only_for_local_runs_and_resolves_a_path_from_the_callers_directory(self):
         for given, sent in [
             ({}, sys.executable),
             ({"provider": "podhost", "gpus": "A100"}, None),
@@ -93,7 +93,7 @@ class Calls(WithHome):
             svc.run(svc.Task("train.py"), **given)
             self.assertEqual(self.server.requests[-1][2]["spec"].get("python"), sent)
 
-    def test_what_was_configured_is_told_once_before_the_next_call(self):
+    def test_the_registry_is_sent_once_before_the_next_call(self):
         plane = self.server
         plane.answers["PUT", "/v1/registry"] = (200, {"use": ["c"], "kept": [], "warnings": []})
         registry = {
@@ -133,7 +133,7 @@ class Calls(WithHome):
         keys = [headers["Idempotency-Key"] for method, path, _, headers in self.server.requests if path == "/jobs" and method == "POST"]
         self.assertEqual((len(keys), len(set(keys))), (3, 1))
 
-    def test_run_refuses_what_is_no_task_or_no_json(self):
+    def test_run_refuses_a_wrong_task_and_a_value_that_json_lacks(self):
         cases = [
             (lambda: svc.run("train.py"), "task"),
             (lambda: svc.run({"args": []}), "task.entrypoint"),
@@ -189,13 +189,13 @@ class Calls(WithHome):
         reader.join(60)
         return seen.decode()
 
-    def test_a_terminal_shows_the_steps_of_a_run_that_is_waited_for(self):
+    def test_a_terminal_shows_the_steps_of_a_run_during_a_wait(self):
         seen = self.shown()
         self.assertRegex(seen, r"\r\x1b\[Ksvc: a installing +\d+ s  \$2\.50/h  Collecting  ?\[2Jnumpy")
         self.assertNotIn("\x1b[2J", seen)
         self.assertRegex(seen, r"\nsvc: a failed after \d+ s, exit code 7, \$0\.25: It went wrong\.\r\n$")
 
-    def test_nothing_is_shown_where_it_is_not_wanted(self):
+    def test_svc_prints_no_progress_if_it_is_turned_off(self):
         self.assertEqual(self.shown(SVC_PROGRESS="0"), "")
         self.assertFalse(any("timeline" in path for _, path, _, _ in self.server.requests))
 
@@ -216,18 +216,18 @@ class Calls(WithHome):
             self.assertIn("gpus: bad", str(error))
         self.assertEqual(from_problem(502, ["odd"]).code, "bad_answer")
 
-    def test_errors_are_named_as_a_caller_catches_them(self):
+    def test_errors_have_the_names_that_a_caller_catches(self):
         with self.assertRaises(svc.JobNotFound) as caught:
             svc.job("nobody")
         self.assertTrue("".join(traceback.format_exception(caught.exception)).startswith("svc.JobNotFound: "))
         again = pickle.loads(pickle.dumps(caught.exception))
         self.assertEqual((type(again), str(again)), (svc.JobNotFound, str(caught.exception)))
 
-    def test_words_of_a_machine_are_nothing_that_a_terminal_obeys(self):
+    def test_a_machines_text_cannot_control_the_terminal(self):
         error = from_problem(502, {"code": "c", "detail": "it said \x1b]0;x\x07\u202eno", "hint": "h\x9b2J"})
         self.assertEqual((str(error), error.message), ("it said  ]0;x no h 2J [c]", "it said \x1b]0;x\x07\u202eno"))
 
-    def test_what_the_summary_says_of_a_field_is_not_said_again(self):
+    def test_the_message_does_not_repeat_a_field_that_its_summary_names(self):
         for detail, said in (
             ("gpus is bad.", "gpus is bad. h [c]"),
             ("No.", "No. (gpus: is bad) h [c]"),
@@ -236,7 +236,7 @@ class Calls(WithHome):
             error = from_problem(400, {"code": "c", "detail": detail, "hint": "h", "errors": [{"field": "gpus", "message": "is bad"}]})
             self.assertEqual(str(error), said)
 
-    def test_the_command_that_brings_node_can_be_pasted_whatever_the_path(self):
+    def test_the_command_that_installs_node_can_be_pasted_whatever_the_path(self):
         with (
             mock.patch.object(sys, "executable", "/home/a b/é/python"),
             mock.patch.object(_launcher, "_packaged_node", lambda: None),
@@ -247,7 +247,7 @@ class Calls(WithHome):
             _launcher.find_node()
         self.assertIn("`'/home/a b/é/python' -m pip install", caught.exception.remedy)
 
-    def test_the_token_of_the_home_is_shown_where_it_is_asked_for(self):
+    def test_the_client_sends_the_homes_token_only_if_it_is_required(self):
         self.server.token = "t" * 43
         self.server.log = b"one\n"
         (self.home / "token").write_text(self.server.token + "\n")
@@ -259,7 +259,7 @@ class Calls(WithHome):
         with self.assertRaises(svc.CredentialError):
             svc.jobs()
 
-    def test_stream_goes_on_at_the_byte_where_the_connection_broke(self):
+    def test_stream_continues_at_the_byte_where_the_connection_broke(self):
         lines = ["line {} é 损".format(i) for i in range(200)]
         self.server.log = "\n".join(lines).encode() + b"\n\xff\r\nno end"
         self.server.put("a", "succeeded")
@@ -268,7 +268,7 @@ class Calls(WithHome):
         offsets = [p for _, p, _, _ in self.server.requests if "follow=1" in p]
         self.assertGreaterEqual(len(offsets), 6)
 
-    def test_stream_waits_while_the_job_runs_and_reads_what_came_last(self):
+    def test_stream_waits_while_the_job_runs_and_reads_the_last_lines(self):
         self.server.log = b"one\n"
         self.server.put("a")
         lines = svc.stream("a")
@@ -278,7 +278,7 @@ class Calls(WithHome):
         self.assertEqual(list(lines), ["two", "three"])
         self.assertEqual(list(lines), [])
 
-    def test_what_came_last_is_read_although_its_connection_breaks(self):
+    def test_the_last_lines_are_read_although_their_connection_breaks(self):
         self.server.log = b"one\n"
         self.server.put("a")
         lines = svc.stream("a")
@@ -299,7 +299,7 @@ class Calls(WithHome):
         self.assertEqual(list(lines), rest)
         self.assertEqual(self.server.short, [])
 
-    def test_a_progress_bar_is_seen_while_it_moves_and_its_line_comes_whole(self):
+    def test_a_progress_bar_is_visible_while_it_moves_and_its_line_arrives_complete(self):
         self.server.log = b"start\n\r 1/3"
         self.server.put("a")
         lines = svc.stream("a")
@@ -311,12 +311,12 @@ class Calls(WithHome):
         rest = [line for line in lines if not line.endswith("\r")]
         self.assertEqual(rest, ["\r 1/3\r\x1b[2K 2/3\r 3/3", "end"])
 
-    def test_the_log_of_a_job_that_is_over_has_no_states(self):
+    def test_the_log_of_an_ended_job_has_no_states_of_unfinished_lines(self):
         self.server.log = b"\r1/2\r2/2\nno end\r3/3"
         self.server.put("a", "succeeded")
         self.assertEqual(list(svc.stream("a")), ["\r1/2\r2/2", "no end\r3/3"])
 
-    def test_a_stream_that_is_interrupted_goes_on_where_it_was(self):
+    def test_an_interrupted_stream_continues_at_its_position(self):
         self.server.log = b"one\ntwo\n"
         self.server.put("a")
         lines = svc.stream("a")
@@ -346,7 +346,7 @@ class Calls(WithHome):
         lines.close()
         self.assertEqual(list(lines), [])
 
-    def test_a_call_that_is_lost_lets_go_of_nothing(self):
+    def test_a_lost_call_releases_no_hold(self):
         self.addCleanup(setattr, _control_plane, "END_SECONDS_MAX", _control_plane.END_SECONDS_MAX)
         _control_plane.END_SECONDS_MAX = 2
         self.server.ends_with_holders = True
@@ -358,7 +358,7 @@ class Calls(WithHome):
         self.assertFalse(self.server.over.is_set())
         self.assertEqual(len(self.server.holders), 1)
 
-    def test_lost_for_good(self):
+    def test_a_call_without_any_answer_raises_unreachable(self):
         old = _client.LOST_SECONDS_MAX
         self.addCleanup(setattr, _client, "LOST_SECONDS_MAX", old)
         _client.LOST_SECONDS_MAX = 0.2
@@ -414,7 +414,7 @@ class Discovery(WithHome):
         path = self.home / "starts"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def test_it_starts_one_that_ends_in_order(self):
+    def test_a_started_control_plane_ends_gracefully(self):
         asking()
         asking()
         (start,) = self.starts()
@@ -435,21 +435,21 @@ class Discovery(WithHome):
         env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
         return subprocess.Popen([sys.executable, "-c", "import svc, os, sys, time\n" + code], env=env, text=True, **options)
 
-    def test_it_ends_with_the_process_and_says_how_many_runs(self):
+    def test_the_control_plane_ends_with_the_process_and_the_process_prints_the_number_of_runs(self):
         child = self.child('svc.run({"entrypoint": "a.py"})', stderr=subprocess.PIPE)
         _, said = child.communicate(timeout=60)
         self.assertEqual(child.returncode, 0)
         self.assertRegex(said, r"^svc: ending run py-\w+; .*\nsvc: everything has ended\n$")
         self.assertTrue((self.home / "ended").exists())
 
-    def test_it_ends_when_the_process_is_killed(self):
+    def test_the_control_plane_ends_when_its_process_is_killed(self):
         child = self.child('from svc import _client; _client.call("GET", "/jobs"); print("up", flush=True); time.sleep(600)', stdout=subprocess.PIPE)
         child.stdout.readline()
         child.kill()
         child.communicate()
         until((self.home / "ended").exists)
 
-    def test_the_last_of_those_who_share_it_ends_it(self):
+    def test_the_last_process_that_shares_a_control_plane_ends_it(self):
         start = 'svc.run({"entrypoint": "a.py"}, provider="market"); print("up", flush=True); sys.stdin.read()'
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         children = []
@@ -473,7 +473,7 @@ class Discovery(WithHome):
         self.assertEqual((self.home / "ended").read_text(), "in order")
         self.assertEqual(len(self.starts()), 1)
 
-    def test_one_that_is_ending_is_waited_for_and_replaced(self):
+    def test_svc_waits_for_a_control_plane_that_is_ending_and_replaces_it(self):
         ending = FakeControlPlane(self.home)
         self.addCleanup(ending.stop)
         ending.announce()
@@ -486,7 +486,7 @@ class Discovery(WithHome):
         calls.join(60)
         self.assertEqual(len(self.starts()), 1)
 
-    def test_it_ends_although_a_forked_child_lives_on(self):
+    def test_the_control_plane_ends_although_a_forked_child_lives_on(self):
         child = self.child(
             'from svc import _client; _client.call("GET", "/jobs")\npid = os.fork()\nif pid == 0: os.close(1); time.sleep(600)\nprint(pid, flush=True); os.kill(os.getpid(), 9)',
             stdout=subprocess.PIPE,
@@ -498,7 +498,7 @@ class Discovery(WithHome):
         finally:
             os.kill(forked, signal.SIGKILL)
 
-    def test_ctrl_c_while_waiting_ends_it_in_order(self):
+    def test_ctrl_c_during_a_wait_ends_the_control_plane_gracefully(self):
         child = self.child(
             'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
             'job = svc.run({"entrypoint": "a.py"}); print("up", flush=True); svc.wait(job.id)',
@@ -512,7 +512,7 @@ class Discovery(WithHome):
         self.assertIn("svc: everything has ended", said)
         self.assertIn("KeyboardInterrupt", said)
 
-    def test_ctrl_c_that_is_caught_ends_the_waiting_and_not_the_run(self):
+    def test_a_caught_ctrl_c_ends_the_wait_and_not_the_run(self):
         child = self.child(
             'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
             'job = svc.run({"entrypoint": "a.py"})\n'
@@ -554,7 +554,7 @@ class Discovery(WithHome):
         self.assertEqual(self.starts(), [])
 
     @unittest.skipUnless(sys.platform == "linux", "only Linux tells when a process began")
-    def test_who_got_the_number_of_the_control_plane_s_process_is_shown_no_token(self):
+    def test_a_process_that_reuses_the_control_planes_pid_receives_no_token(self):
         squatter = FakeControlPlane(self.home)
         self.addCleanup(squatter.stop)
         squatter.token = "another"
@@ -567,7 +567,7 @@ class Discovery(WithHome):
         self.assertEqual(_control_plane.find(self.home), squatter.server_address[1])
 
     @unittest.skipUnless(hasattr(os, "geteuid") and os.geteuid() == 0, "giving a folder to another user takes root")
-    def test_a_home_that_others_may_write_is_neither_believed_nor_written_through(self):
+    def test_a_home_that_other_users_can_write_is_neither_trusted_nor_written(self):
         theirs = FakeControlPlane(self.home)
         self.addCleanup(theirs.stop)
         theirs.announce()
@@ -584,7 +584,7 @@ class Discovery(WithHome):
         self.assertEqual((theirs.requests, self.starts()), ([], []))
         self.assertEqual((mine.read_text(), mine.stat().st_mode & 0o777), ("as it was", 0o644))
 
-    def test_the_winner_of_a_race_serves_us_too(self):
+    def test_the_winner_of_a_race_serves_both_processes(self):
         other = FakeControlPlane(self.home)
         self.addCleanup(other.stop)
         self.home.mkdir()
@@ -600,7 +600,7 @@ class Discovery(WithHome):
         self.assertEqual(asking(), [])
         thread.join()
 
-    def test_it_says_why_it_could_not_start(self):
+    def test_the_error_says_why_the_control_plane_could_not_start(self):
         self.set("FAKE_ERROR", "store_newer")
         with self.assertRaises(svc.SvcError) as caught:
             asking()
@@ -674,7 +674,7 @@ class Values(unittest.TestCase):
             svc.configure(registry={"credentials": [record]})
         self.assertEqual(caught.exception.code, "credential_missing")
 
-    def test_an_extra_that_is_missing_says_how_to_install_it(self):
+    def test_the_error_for_a_missing_extra_says_how_to_install_it(self):
         tables = (ROOT / "python" / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
         named = re.findall(r"^([a-z]+) = \[(.*)\]$", tables.partition("\n[")[0], re.MULTILINE)
         self.assertEqual({name for name, _ in named}, set(_extras.EXTRAS))
@@ -694,7 +694,7 @@ class Values(unittest.TestCase):
         _extras.EXTRAS["hub"] = ("json.decoder",)
         _extras.require_extra("hub")
 
-    def test_every_public_name_is_there(self):
+    def test_every_public_name_exists(self):
         for name in svc.__all__:
             self.assertIsNotNone(getattr(svc, name))
         self.assertTrue(set(svc.__all__) <= set(dir(svc)))
@@ -709,7 +709,7 @@ class Values(unittest.TestCase):
 
 
 class PullLines(unittest.TestCase):
-    def test_a_pull_without_a_terminal_tells_each_trouble_once_and_nothing_else(self) -> None:
+    def test_a_pull_without_a_terminal_prints_each_problem_once_and_nothing_else(self) -> None:
         from svc import hub
 
         out = io.StringIO()

@@ -18,7 +18,7 @@ sys.path.pop(0)
 
 
 class RayEnd(unittest.TestCase):
-    def test_strangers_at_the_door_take_nobodys_turn(self):
+    def test_foreign_connections_do_not_count_as_nodes(self):
         self.addCleanup(os.environ.pop, "RAY_AUTH_TOKEN", None)
         os.environ["RAY_AUTH_TOKEN"] = "right"
         with socket.socket() as door:
@@ -38,7 +38,7 @@ class RayEnd(unittest.TestCase):
 
 
 class Preflight(unittest.TestCase):
-    def test_whether_the_machine_of_rank_0_answers(self):
+    def test_the_message_says_whether_the_machine_of_rank_0_answers(self):
         for name, value in (("PROBE_PORT", 0), ("PROBE_SECONDS", 1)):
             self.addCleanup(setattr, _launch, name, getattr(_launch, name))
             setattr(_launch, name, value)
@@ -67,7 +67,7 @@ class Preflight(unittest.TestCase):
         self.assertRegex(lines[3], r"^svc: starting: ")
         self.assertRegex(lines[4], r"^threads \d+$")
 
-    def test_a_program_that_cannot_be_started_is_named(self):
+    def test_the_error_names_a_program_that_cannot_be_started(self):
         ran = subprocess.run([sys.executable, LAUNCH, "plain", "--", "/nowhere/x"], capture_output=True, text=True, timeout=120)
         self.assertEqual((ran.returncode, ran.stdout.splitlines()[-1]), (127, "svc: /nowhere/x cannot be run: No such file or directory"))
 

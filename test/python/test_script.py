@@ -59,7 +59,7 @@ class Log(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result
 
-    def test_a_record_is_what_the_wire_says(self):
+    def test_a_record_has_the_fields_of_the_answer(self):
         before = time.time()
         result = self.log('{"loss": 0.51, "n": 3}, step=120')
         (record,), text = records(result.stdout)
@@ -90,14 +90,14 @@ class One:
         self.assertEqual(records(result.stdout)[0][0]["m"], {"a": 0.5, "b": 1, "e": "NaN"})
         self.assertEqual(result.stderr.count(b"skipped"), 2)
 
-    def test_what_is_no_number_is_dropped_with_one_warning_a_name(self):
+    def test_values_that_are_not_numbers_are_dropped_with_one_warning_per_name(self):
         call = '{"ok": 1, "text": "about 5", "none": None, "list": [1], 7: 1.0}'
         result = self.log(call, call, call)
         for record in records(result.stdout)[0]:
             self.assertEqual(record["m"], {"ok": 1})
         self.assertEqual(len(result.stderr.splitlines()), 4, result.stderr)
 
-    def test_whatever_float_takes_is_a_number(self):
+    def test_every_value_that_float_accepts_is_a_number(self):
         before = """
 from decimal import Decimal
 from fractions import Fraction
@@ -122,7 +122,7 @@ class Attribute:
         self.assertEqual(record["m"], {**expected, "index": 7, "array": 2.5, "attribute": 3.5})
         self.assertEqual(result.stderr, b"")
 
-    def test_a_value_that_is_left_out_is_named_once_with_the_reason(self):
+    def test_a_skipped_value_is_named_once_with_the_reason(self):
         before = """
 class Many:
     shape = (2, 3)
@@ -198,7 +198,7 @@ class BadMap:
         self.assertEqual(merged, {"metric/%04d" % i: i / 7 for i in range(1000)})
         self.assertEqual([record["m"] for record in found if record["n"] == 2], [{"ü" * 512: 1}, {"ö" * 512: 2}, {"é" * 512: 3}])
 
-    def test_names_that_the_reader_would_not_take_are_left_out(self):
+    def test_names_that_the_reader_would_refuse_are_skipped(self):
         result = self.log('{"x" * 513: 1, "": 2, "😀" * 257: 3, "😀" * 256: 4, "x" * 512: 5}')
         (record,), text = records(result.stdout)
         self.assertEqual((record["m"], text), ({"😀" * 256: 4, "x" * 512: 5}, b""))
@@ -216,7 +216,7 @@ class BadMap:
         launched = records(self.log(*calls, env={"SVC_NODE_RANK": "1", "RANK": "0"}).stdout)[0]
         self.assertEqual([record["r"] for record in launched], [0, 0])
 
-    def test_order_with_what_the_script_prints(self):
+    def test_records_keep_their_order_with_the_printed_text(self):
         result = self.log('{"a": 1}', before='print("before"); print("no end", end="")')
         found, text = records(result.stdout)
         self.assertEqual(text, b"before\nno end")
@@ -227,7 +227,7 @@ class BadMap:
         result = self.log('{"loss": 0.123456789, "bad": "x"}, step=3', '{"loss": float("nan")}', job=False)
         self.assertEqual(result.stdout, b"[svc] step 3: loss=0.12346\n[svc] step 0: loss=NaN\n")
 
-    def test_a_forked_child_counts_for_itself(self):
+    def test_a_forked_child_has_its_own_counters(self):
         result = run_script(
             """
             import os, svc
@@ -255,7 +255,7 @@ class BadMap:
         self.assertEqual(text, b"")
         self.assertEqual(sorted(record["n"] for record in found), list(range(1, 2001)))
 
-    def test_eight_processes_on_one_pipe_break_no_record(self):
+    def test_eight_processes_share_one_pipe_without_breaking_a_record(self):
         code = """
 import svc, sys
 who = int(sys.argv[1])
@@ -311,7 +311,7 @@ svc.log({"after": 1})
         self.assertEqual([r["n"] for r in found], [*range(1, int(calls)), int(calls) + 1])  # the gap shows what is missing
         self.assertIn(b"1 record(s) were dropped", errors)
 
-    def test_a_non_blocking_pipe_is_written_whole(self):
+    def test_a_non_blocking_pipe_receives_every_record(self):
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         process = subprocess.Popen(

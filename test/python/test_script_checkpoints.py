@@ -72,7 +72,7 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(first["path"], "a.bin")
         self.assertEqual((second["path"], second["s"]), ("epoch 3/ü", None))
 
-    def test_what_cannot_be_announced_is_said_and_does_not_raise(self):
+    def test_a_failed_announcement_is_printed_and_does_not_raise(self):
         result = self.script(
             'svc.checkpoint("nothing"); svc.checkpoint("/etc/passwd"); svc.checkpoint("../x"); svc.checkpoint(None); svc.checkpoint(".")'
         )
@@ -80,7 +80,7 @@ class Checkpoints(unittest.TestCase):
         self.assertIn(b"nothing does not exist", result.stderr)
         self.assertIn(b"outside", result.stderr)
 
-    def test_atomic_save_replaces_whole_files(self):
+    def test_atomic_save_replaces_the_file_in_one_step(self):
         result = self.script(
             """
             for text in "one", "two":
@@ -157,7 +157,7 @@ with svc.atomic_save({name!r}) as path:
         self.assertEqual(self.latest(), "last.pt")
 
     @unittest.skipUnless(sys.platform.startswith("linux"), "needs a system that swaps two names in one step")
-    def test_there_is_no_moment_without_a_whole_directory(self):
+    def test_a_complete_directory_exists_at_every_moment(self):
         before = "with svc.atomic_save('unit') as path: os.mkdir(path); open(path + '/old', 'w').close()"
         for what in ("svc._checkpoints._swap", "os.fsync", "svc._checkpoints._remove"):
             with self.subTest(what):
@@ -165,7 +165,7 @@ with svc.atomic_save({name!r}) as path:
                 self.assertEqual(len(list((self.dir / "unit").iterdir())), 1)
                 self.assertEqual(self.latest(), "unit")
 
-    def test_a_script_killed_at_any_moment_leaves_a_whole_checkpoint(self):
+    def test_a_script_killed_at_any_moment_leaves_a_complete_checkpoint(self):
         code = """
 import itertools, json, svc
 for n in itertools.count(1):
@@ -196,7 +196,7 @@ for n in range(50):
         lines = [json.loads(line) for line in (self.dir / ".svc-checkpoints.jsonl").read_text().splitlines()]
         self.assertEqual(len({line["path"] for line in lines}), 200)
 
-    def test_what_is_never_saved_is_not_announced(self):
+    def test_names_that_are_never_downloaded_are_not_announced(self):
         result = self.script(
             """
             for name in "a.tmp", "tmp-b", "c\\nd", ".svc-e":
@@ -225,7 +225,7 @@ for n in range(50):
     def test_nothing_yet(self):
         self.assertIsNone(self.latest())
 
-    def test_names_that_say_unfinished_never_count(self):
+    def test_names_of_unfinished_files_never_count(self):
         for name in ("notes.txt", "a.pt.tmp", "tmp-b.pt", "c.partial", "tmp-checkpoint-4/trainer_state.json", "x.tmp/.metadata"):
             self.put(name)
         self.put("checkpoint-5/trainer_state.json", b"{}")
@@ -233,7 +233,7 @@ for n in range(50):
         self.put("deep/tmp-1/last.ckpt")
         self.assertIsNone(self.latest())
 
-    def test_the_newest_complete_one_wins_wherever_it_lies(self):
+    def test_the_newest_complete_checkpoint_wins_whatever_its_folder(self):
         for name, content in (
             ("one.pt", None), ("two.pth", None), ("three.ckpt", None), ("four.keras", None), ("five.npz", None),
             ("six.safetensors", safetensors()), ("lightning_logs/version_0/checkpoints/epoch=3-step=40.ckpt", None),
@@ -247,7 +247,7 @@ for n in range(50):
         self.put("hf/run/checkpoint-10/trainer_state.json", b"{}")
         self.assertEqual(self.latest(), "hf/run/checkpoint-10")
 
-    def test_files_that_a_crash_cut_short_never_count(self):
+    def test_files_that_a_crash_truncated_never_count(self):
         self.put("good.pt")
         for name, whole in (("t.pt", a_zip()), ("t.ckpt", a_zip(300_000)), ("t.keras", a_zip()), ("t.npz", a_zip()), ("t.safetensors", safetensors())):
             for part in (0, 3, 60, len(whole) // 2, len(whole) - 30 if whole[:2] == b"PK" else len(whole) - 1):
@@ -261,7 +261,7 @@ for n in range(50):
             self.assertEqual(self.latest(), name)
             (self.dir / name).unlink()
 
-    def test_parts_of_a_checkpoint_of_many_files_are_none_by_themselves(self):
+    def test_a_part_of_a_checkpoint_of_many_files_is_no_checkpoint(self):
         self.put("good.pt")
         for folder, names in {
             "checkpoint-20": ["model.safetensors", "optimizer.pt"],  # the Trainer, killed before trainer_state.json
@@ -276,7 +276,7 @@ for n in range(50):
                 self.put(folder + "/" + name, safetensors() if name.endswith("safetensors") else None)
         self.assertEqual(self.latest(), "good.pt")
 
-    def test_a_directory_with_a_torn_file_in_it_does_not_count(self):
+    def test_a_directory_with_a_truncated_file_does_not_count(self):
         self.put("checkpoint-1/model.safetensors", safetensors())
         self.put("checkpoint-1/trainer_state.json", b"{}")
         self.put("checkpoint-2/model.safetensors", safetensors()[:-1])
@@ -285,7 +285,7 @@ for n in range(50):
         self.put("checkpoint-3/trainer_state.json", b"")  # a machine that lost its power
         self.assertEqual(self.latest(), "checkpoint-1")
 
-    def test_what_was_announced(self):
+    def test_announced_checkpoints_count(self):
         self.put("framework.pt")
         self.put("mine.bin", b"x", at=50)
         self.put("older.bin", b"x", at=60)
@@ -297,7 +297,7 @@ for n in range(50):
         self.put("last.ckpt", at=later)  # a framework that announces nothing goes on by itself
         self.assertEqual(self.latest(), "last.ckpt")
 
-    def test_an_announced_file_that_was_written_over_must_be_whole(self):
+    def test_an_announced_file_that_was_overwritten_must_be_complete(self):
         self.put("framework.pt")
         self.put("mine.pt")
         self.script('svc.checkpoint("mine.pt")')
@@ -305,14 +305,14 @@ for n in range(50):
         (self.dir / "mine.pt").write_bytes(a_zip()[:-100])
         self.assertEqual(self.latest(), "framework.pt")
 
-    def test_an_index_that_somebody_else_wrote(self):
+    def test_an_index_with_malformed_or_foreign_lines_does_no_harm(self):
         self.put("a.pt")
         self.dir.joinpath(".svc-checkpoints.jsonl").write_bytes(
             b'{"path": "../../../etc/passwd", "t": 9e9, "size": -1, "mtime_ns": 0}\nnull\n[]\n\xff\xfe\n{"path": 3}\n{"path":"a.pt","t"'
         )
         self.assertEqual(self.latest(), "a.pt")
 
-    def test_a_line_of_the_index_that_was_cut_short_costs_no_other(self):
+    def test_an_incomplete_line_of_the_index_does_not_affect_the_others(self):
         self.put("torn/a.bin")
         self.put("next/b.bin")
         self.script('svc.checkpoint("torn")')
@@ -323,7 +323,7 @@ for n in range(50):
             self.script('svc.checkpoint("next")')
             self.assertEqual(self.latest(), "next")
 
-    def test_what_resume_from_brought(self):
+    def test_the_checkpoint_of_resume_from_counts(self):
         self.put("epoch1.bin", b"x")
         self.assertIsNone(self.latest())
         self.assertEqual(self.latest(SVC_RESUME_FROM="epoch1.bin"), "epoch1.bin")
@@ -335,7 +335,7 @@ for n in range(50):
         result = self.script("svc.latest_checkpoint(); print(svc.latest_checkpoint())", SVC_RESUME_FROM="gone")
         self.assertEqual(result.stderr.count(b"SVC_RESUME_FROM"), 1)
 
-    def test_a_torn_file_is_not_resumed_from_even_if_it_is_told(self):
+    def test_a_truncated_file_is_not_resumed_from_even_if_resume_from_names_it(self):
         self.put("one.pt", a_zip()[:-50])
         self.assertIsNone(self.latest(SVC_RESUME_FROM="one.pt"))
 

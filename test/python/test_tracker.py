@@ -88,7 +88,7 @@ class Tracker(unittest.TestCase):
         lines = self.file.read_text().splitlines() if self.file.exists() else []
         return [call for call in map(json.loads, lines) if what in (None, call[0])]
 
-    def test_what_is_logged_reaches_the_tracker_under_the_jobs_id_in_order(self):
+    def test_logged_values_reach_the_tracker_in_order_under_the_jobs_id(self):
         ran = self.run_job(
             """
             import svc
@@ -134,7 +134,7 @@ class Tracker(unittest.TestCase):
             self.assertEqual(self.run_job(code, RANK=rank, SVC_NODE_RANK=node).returncode, 0)
             self.assertEqual(len(self.calls("init")), inits, (rank, node))
 
-    def test_training_goes_on_whatever_the_tracker_does(self):
+    def test_training_continues_whatever_the_tracker_does(self):
         code = """
             import svc, time
             begun = time.monotonic()
@@ -213,7 +213,7 @@ class Tracker(unittest.TestCase):
         self.assertEqual(ran.stderr.count(b"\n"), 1, ran.stderr)
         self.assertIn(b"requirements.txt", ran.stderr)
 
-    def test_what_does_not_fit_is_left_out_counted_and_told_once(self):
+    def test_records_that_do_not_fit_are_dropped_counted_and_reported_once(self):
         code = """
             import svc
             for i in range(60_000):
@@ -224,13 +224,13 @@ class Tracker(unittest.TestCase):
         self.assertEqual((ran.returncode, len(found)), (0, 60_000), ran.stderr)
         self.assertLessEqual(ran.stderr.count(b"is too slow"), 1)
 
-    def test_offline_needs_no_key_and_says_where_it_writes(self):
+    def test_offline_mode_needs_no_key_and_prints_its_folder(self):
         ran = self.run_job("import svc; svc.log({'a': 1})", TRACKER_API_KEY="", WANDB_MODE="offline")
         self.assertEqual([call[1]["a"] for call in self.calls("log")], [1], ran.stderr)
         self.assertIn(b"for `wandb sync`", ran.stderr)
         self.assertEqual([r["k"] for r in records(ran.stdout)[0]], ["m"])
 
-    def test_a_script_with_a_run_of_its_own_keeps_it(self):
+    def test_a_script_with_its_own_tracker_run_keeps_it(self):
         before = self.run_job("import svc, wandb\nwandb.init()\nsvc.log({'a': 1})")
         self.assertIn(b"its own run", before.stderr)
         self.assertEqual(len(self.calls("init")), 1)
@@ -242,7 +242,7 @@ class Tracker(unittest.TestCase):
             time.sleep(0.05)
         self.assertEqual([call[1]["a"] for call in self.calls("log")], [1])
 
-    def test_the_end_is_told_as_it_was(self):
+    def test_the_tracker_run_fails_after_an_exception_or_a_hard_exit(self):
         self.run_job("import svc; svc.log({'a': 1}); raise SystemError('x')")
         self.assertEqual(self.calls("finish"), [["finish", 1]])
         self.file.unlink()
@@ -252,7 +252,7 @@ class Tracker(unittest.TestCase):
             time.sleep(0.05)
         self.assertEqual(self.calls("finish"), [["finish", 1]])
 
-    def test_nothing_is_started_where_nothing_is_configured(self):
+    def test_no_process_starts_without_a_configured_tracker(self):
         ran = self.run_job("import svc, sys; svc.log({'a': 1}); assert 'svc._tracker' not in sys.modules", TRACKER_API_KEY="")
         self.assertEqual((ran.returncode, ran.stderr), (0, b""))
         off = self.run_job("import svc; svc.log({'a': 1})", WANDB_MODE="disabled")
