@@ -1,7 +1,9 @@
-// The first forty of the thousand seeds of test/sim/simulation.test.ts, and a crash of the control plane at each boundary of one run.
+// The first forty of the thousand seeds of test/sim/simulation.test.ts, a crash of the control plane at each boundary of one run, and
+// whether the mutants still fit the sources.
 
 import { expect, it } from "vitest";
 import { runExhaustive, runSeeds } from "../sim/fleet.ts";
+import { MUTANTS, patched } from "../sim/mutants.ts";
 import { WORKLOADS } from "../sim/plan.ts";
 
 const SEEDS = 40;
@@ -18,4 +20,16 @@ it("A simulated control plane that is killed at each boundary strands, doubles a
   const [counts] = await runExhaustive([{ workload, pairs: "none" }], 1);
   expect(counts?.failures).toEqual([]);
   expect(counts?.once).toBe(counts?.boundaries);
+});
+
+it("Each mutant of the simulation fits the sources", () => {
+  const misfits = MUTANTS.flatMap((mutant) => {
+    try {
+      patched(mutant);
+      return [];
+    } catch (e) {
+      return [String(e)];
+    }
+  });
+  expect(misfits).toEqual([]);
 });

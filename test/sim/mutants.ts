@@ -30,8 +30,7 @@ const terminate = (find: string, replace: string): Patch => ({ file: "src/steps/
 const store = (find: string, replace: string): Patch => ({ file: "src/store/engine-store.ts", find, replace });
 
 const HORIZON = "const certainAt = entry.horizonAt + certainty.listingLagMs;";
-const INTEND =
-  "await ports.ledger.intend({ name, jobId, node, ordinal, provider: provider.name, horizonAt: horizon(), account });";
+const INTEND = "await ports.ledger.intend({ ...intent, horizonAt: horizon() });";
 const CREATE = "handle = await provider.create(offer, { name, jobId, node, spec });";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -83,8 +82,8 @@ export const MUTANTS: readonly Mutant[] = [
     main: true,
     patches: [
       provision(
-        'await ports.ledger.unknown(\n      name,\n      "The create call failed or',
-        'await ports.ledger.released(\n      name,\n      "The create call failed or',
+        `await ports.ledger.unknown(name, { kind: "order_unknown", message: "The create call failed or its answer was lost; the machine may exist and cost money until svc has looked it up." },`,
+        'await ports.ledger.released(name, "the answer was lost", null,',
       ),
     ],
   },
@@ -116,7 +115,12 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "a listing that failed counts as an empty one",
     main: false,
-    patches: [look("entry.node), signal);", "entry.node), signal).catch(() => []);")],
+    patches: [
+      look(
+        "await ownedMachines(provider, prefix, signal);",
+        "await ownedMachines(provider, prefix, signal).catch(() => ({ machines: [], missing: null }));",
+      ),
+    ],
   },
   {
     name: "released right after the call, without a proof",
@@ -231,21 +235,27 @@ function loosely(find: string): RegExp {
   return new RegExp(escaped.join("\\s*"), "g");
 }
 
+/** The patched text of each file of a mutant. Throws if a patch does not fit in exactly one place. */
+export function patched(mutant: Mutant): Map<string, string> {
+  const texts = new Map<string, string>();
+  for (const { file, find, replace } of mutant.patches) {
+    const text = texts.get(file) ?? readFileSync(join(ROOT, file), "utf8");
+    const pattern = loosely(find);
+    const places = [...text.matchAll(pattern)].length;
+    if (places !== 1) throw new Error(`the mutant "${mutant.name}" fits ${places} places of ${file}; it must fit one`);
+    texts.set(
+      file,
+      text.replace(pattern, () => replace),
+    );
+  }
+  return texts;
+}
+
 /** Creates a patched copy of the tree in a place where packages resolve as in the original. */
 function plant(mutant: Mutant, root: string): void {
   mkdirSync(root, { recursive: true });
   for (const folder of ["src", "test/sim"]) cpSync(join(ROOT, folder), join(root, folder), { recursive: true });
-  for (const { file, find, replace } of mutant.patches) {
-    const path = join(root, file);
-    const text = readFileSync(path, "utf8");
-    const pattern = loosely(find);
-    const places = [...text.matchAll(pattern)].length;
-    if (places !== 1) throw new Error(`the mutant "${mutant.name}" fits ${places} places of ${file}; it must fit one`);
-    writeFileSync(
-      path,
-      text.replace(pattern, () => replace),
-    );
-  }
+  for (const [file, text] of patched(mutant)) writeFileSync(join(root, file), text);
 }
 
 export async function score(
