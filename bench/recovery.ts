@@ -80,6 +80,7 @@ function statusOf(alive: number, job: number): RunnerStatus {
     exit_code: null,
     signal: null,
     stopped: false,
+    preempted: false,
     oom: false,
     not_runnable: false,
     log_bytes: null,

@@ -9,6 +9,7 @@ import time
 
 from .files import read_json, write_status
 from .keeper import keeper_of
+from .notice import notice_of
 from .processes import Process, all_processes, below, boot_id, oom_kills, send, start_time
 from .ranks import Ranks
 from .records import Records, bytes_in
@@ -49,6 +50,7 @@ class Run:
             "exit_code": None,
             "signal": None,
             "stopped": False,
+            "preempted": False,
             "oom": False,
             "log_bytes": None,
             "error": None,
@@ -88,6 +90,7 @@ class Run:
         self.sampler = Sampler(float(self.spec["sample_seconds"]), self.nonce, self.stat["boot_id"])
         keeper = keeper_of(self.spec)
         self.sampler.keeper = keeper
+        notice = notice_of(self.spec)
         ack_delay = 0.002
         poll = select.poll()
         poll.register(self.wake_r, select.POLLIN)
@@ -106,6 +109,8 @@ class Run:
                     break
             if keeper is not None:
                 keeper.look(now, self.spool.end)
+            if notice is not None and self.ending_at is None and notice.look(now):
+                self.taken_back(notice.grace)
             if now >= self.sampler.due and self.ending_at is None:
                 try:
                     self.sampler.begin()
@@ -116,6 +121,8 @@ class Run:
 
             # At the end of a run, sampling stops and remaining processes are checked often.
             wait = 0.02 if self.ending_at is not None else min(1.0, max(0.0, self.sampler.due - now))
+            if notice is not None and self.ending_at is None:
+                wait = min(wait, max(0.0, notice.due - now))
             self.records.look(now)
             wait = min(wait, self.ranks.due(now))
             if not self.insert(self.records) or not self.insert(self.ranks):
@@ -254,6 +261,15 @@ class Run:
         order = read_json("stop")
         if order and order.get("nonce") == self.nonce:
             self.stop(float(order.get("grace", self.spec["stop_grace_seconds"])))
+
+    def taken_back(self, grace: float) -> None:
+        """The provider announced the end of the machine: the script gets a last chance to save."""
+        self.stat["preempted"] = True
+        try:
+            write_status(self.stat)
+        except OSError:
+            pass  # the end of the run writes it again
+        self.stop(grace)
 
     def stop(self, grace: float) -> None:
         if self.wait_status is None:

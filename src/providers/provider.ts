@@ -177,6 +177,16 @@ export interface Account {
   warnings: string[];
 }
 
+/** Where a machine can read that it is about to be taken back. Plain http on the machine's own network, without a secret. */
+export interface PreemptionNotice {
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  /** The answer that announces the end; any other means that the machine stays. */
+  says: string;
+  /** From the announcement to the end, at the most. */
+  seconds: number;
+}
+
 export interface Provider {
   readonly name: ProviderName;
   readonly info: Omit<ProviderInfo, "connected" | "source" | "missing">;
@@ -214,6 +224,8 @@ export interface Provider {
    * else. It is run again until the machine is gone. Null if there is no such way.
    */
   selfEnd(name: string): string | null;
+  /** Absent or null if no announcement reaches the machine before its provider takes it back. */
+  preemptionNotice?(handle: MachineHandle): PreemptionNotice | null;
   /** Access to one machine. Costs nothing: connections are made when they are needed. */
   access(handle: MachineHandle): MachineAccess;
 }

@@ -38,6 +38,19 @@ export const RunnerSpec = z.object({
       idle_seconds: z.number(),
     })
     .optional(),
+  /** On a machine that its provider may take back: the address that says when, asked once a second. */
+  notice: z
+    .object({
+      host: z.string(),
+      port: z.int(),
+      path: z.string(),
+      headers: z.record(z.string(), z.string()),
+      /** The word of an answer that announces the end. */
+      says: z.string(),
+      /** Between TERM and KILL then: less than the notice, for what was saved must still be downloaded. */
+      grace_seconds: z.number(),
+    })
+    .optional(),
 });
 export type RunnerSpec = z.infer<typeof RunnerSpec>;
 
@@ -57,6 +70,8 @@ export const RunnerStatus = z.object({
   signal: z.string().max(64).nullable(),
   /** Whether a stop was requested before the script ended. */
   stopped: z.boolean(),
+  /** Whether the provider announced that it takes the machine back. The runner then asks the script to end. */
+  preempted: z.boolean().default(false),
   /** Whether the kernel's out-of-memory killer ended it, as far as is known. */
   oom: z.boolean(),
   /** Size of the log at the end in bytes: the log is complete once this many have been downloaded. */

@@ -44,8 +44,12 @@ export function streamStep(services: RunServices): StepDefinition {
         });
         damaged.delete(context.effectId);
         return {
-          done: outcomeOf(status, services.facts(context.jobId).spec, context.node, (trouble) =>
-            held.access.inPlace ? null : lackedWords(services.leftOut(context.jobId), trouble),
+          done: outcomeOf(
+            status,
+            services.facts(context.jobId).spec,
+            context.node,
+            { provider: held.provider.name, machine: held.handle.name },
+            (trouble) => (held.access.inPlace ? null : lackedWords(services.leftOut(context.jobId), trouble)),
           ),
           detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
         };
@@ -61,6 +65,7 @@ function outcomeOf(
   status: RunLook & { tail: string },
   spec: Spec,
   node: number,
+  machine: { provider: string; machine: string },
   lacked: (trouble: string) => string | null,
 ): Record<string, unknown> {
   const { exit_code } = status;
@@ -69,6 +74,10 @@ function outcomeOf(
     return { exit_code: null, error: describeError("run_lost", { why }), failure: "machine_lost" satisfies Failure };
   }
   if (exit_code === 0 && !status.stopped) return { exit_code, error: null };
+  if (status.preempted) {
+    const error = describeError("machine_preempted", { ...machine, why: "it announced the end of the machine" });
+    return { exit_code, error, failure: "preempted" satisfies Failure };
+  }
   const missing = missingLauncher(status.tail);
   if (missing)
     return { exit_code, error: describeError("launcher_missing", missing), failure: "other" satisfies Failure };

@@ -74,6 +74,35 @@ describe("An order", () => {
   });
 });
 
+describe("The announcement of a preemption", () => {
+  const noticeOf = (extra: Record<string, string>, settings: Record<string, string> = {}) =>
+    stub.provider(settings).preemptionNotice(handle(extra));
+
+  test("is read by a spot machine at the cloud's metadata server", () => {
+    expect(noticeOf({ spot: "yes" })).toEqual({
+      url: "http://169.254.169.254/computeMetadata/v1/instance/preempted",
+      headers: { "Metadata-Flavor": "Google" },
+      says: "TRUE",
+      seconds: 30,
+    });
+    expect(noticeOf({ spot: "yes" }, { metadata_url: "http://127.0.0.1:9/{name}/" })?.url).toBe(
+      `http://127.0.0.1:9/${MACHINE}/computeMetadata/v1/instance/preempted`,
+    );
+  });
+
+  test("reaches no machine on demand", () => {
+    expect(noticeOf({})).toBeNull();
+  });
+
+  test("is read by a machine whose order was lost and that was found in a listing", async () => {
+    const found = instance({ scheduling: { provisioningModel: "SPOT" } });
+    const items = { [`zones/${ZONE}`]: { instances: [found, instance({ name: `${MACHINE}1` })] } };
+    stub.on("GET", "/aggregated/instances", { json: { kind: "compute#instanceAggregatedList", items } });
+    const listed = await stub.provider().listOwned("svc-abcd1234-", never);
+    expect(listed.map((one) => one.extra?.["spot"])).toEqual(["yes", undefined]);
+  });
+});
+
 describe("A machine that the provider takes back", () => {
   const endedBy = (operationType: string, status = "DONE") =>
     stub.on("GET", `/zones/${ZONE}/operations`, {

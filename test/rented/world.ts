@@ -303,7 +303,7 @@ function simulator(provider: ProviderCase, parts: SimParts, publicKey: string): 
     case "market":
       return MarketSim.start({ ...parts, accountKeys: [publicKey] });
     case "cloudvm":
-      return CloudvmSim.start(parts);
+      return CloudvmSim.start({ ...parts, timings: { noticeMs: 30_000 } });
     case "notebook":
       return NotebookSim.start({ ...parts, authorizedKeys: [publicKey] });
   }

@@ -223,6 +223,7 @@ export class SimProvider implements Provider {
       exit_code: over ? run.exitCode : null,
       signal: null,
       stopped: false,
+      preempted: false,
       oom: false,
       not_runnable: false,
       log_bytes: 0,

@@ -33,6 +33,9 @@ export interface Endings {
   making: boolean;
 }
 
+export const takenBack = (endings: Endings | null): { preempted?: true } =>
+  endings?.preempted ? { preempted: true } : {};
+
 /**
  * Requests the operations on one machine. Throws if their list is missing, or incomplete without an end of the machine.
  */

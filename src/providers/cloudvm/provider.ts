@@ -30,11 +30,12 @@ import { Sightings } from "../sightings.ts";
 import { BootSerial, serialOutput } from "./boot-serial.ts";
 import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
-import { endingsOf, type Endings } from "./endings.ts";
+import { endingsOf, takenBack, type Endings } from "./endings.ts";
 import { failureOf, insert, SENT_WITHIN_MS, type Made } from "./insert.ts";
 import { instanceBody, isInternal, ownerOf, powerOff } from "./instance-body.ts";
 import { gapOf, listInstances, shortOf, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
+import { noticeOf, spotOf } from "./notice.ts";
 import { offersIn } from "./offers.ts";
 import { instancePath, NAME, operationPath, type Place } from "./place.ts";
 import { missingZone, warningsOf } from "./warnings.ts";
@@ -275,6 +276,8 @@ export class CloudvmProvider implements Provider {
     return powerOff(name);
   }
 
+  readonly preemptionNotice = (handle: MachineHandle) => noticeOf(handle, this.#settingsIfAny());
+
   access(handle: MachineHandle): MachineAccess {
     return this.#o.access(handle);
   }
@@ -431,12 +434,10 @@ export class CloudvmProvider implements Provider {
       priceMicro: null,
       ...(ssh === null ? {} : { ssh: [ssh] }),
       // Its creation time is unknown by this computer's clock, but not later than now.
-      extra: { project, zone, made_at_ms: String(this.#o.now()) },
+      extra: { project, zone, made_at_ms: String(this.#o.now()), ...spotOf(instance) },
     };
   }
 }
-
-const takenBack = (endings: Endings | null): { preempted?: true } => (endings?.preempted ? { preempted: true } : {});
 
 function readyOrStarting(instance: Instance, handle: MachineHandle, settings: Settings): MachineStatus {
   const [nic] = instance.networkInterfaces;

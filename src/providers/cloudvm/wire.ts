@@ -23,6 +23,7 @@ export const Instance = z.looseObject({
   name: z.string(),
   status: z.string().catch(""),
   labels: Labels.catch({}).default({}),
+  scheduling: z.looseObject({ provisioningModel: optionalText }).optional().catch(undefined),
   networkInterfaces: z
     .array(
       z.looseObject({

@@ -17,6 +17,9 @@ const PULL_GAP_MS = 15;
 const ALONE =
   "Started one process instead of one per GPU because PyTorch is not installed where the script runs. Add it to your requirements. Every GPU is still billed.";
 
+const TAKEN_BACK =
+  "The provider announced that it takes the machine back within seconds. The script was asked to save and end (TERM); svc downloads its checkpoints first.";
+
 /** Pulls until the run is over and all of its output is stored. */
 export async function followToEnd(
   services: RunServices,
@@ -30,6 +33,7 @@ export async function followToEnd(
   const watch = new RunWatch(services, context, run, held);
   const disk = new FullDisk(services, context, held.handle.name);
   let isAlone = false;
+  let isTakenBack = false;
   for (let waitMs = 0; ; waitMs = watch.quietMs()) {
     signal.throwIfAborted();
     const { look: status, pulled } = await follower.next(waitMs, () => watch.samplesDue());
@@ -43,6 +47,10 @@ export async function followToEnd(
     if (!isAlone && stream === "run" && startedAlone(follower.tail)) {
       isAlone = true;
       await services.sink.notice(context.jobId, "warning", ALONE);
+    }
+    if (!isTakenBack && status?.preempted) {
+      isTakenBack = true;
+      await services.sink.notice(context.jobId, "warning", TAKEN_BACK);
     }
     if (status !== null && !over) await disk.saw(status, pulled.bytes > 0);
     const far = stream === "install" ? { doing: lastLineOf(follower.tail) } : { log_bytes: follower.offset };

@@ -7,7 +7,8 @@ import type { Resumes } from "../checkpoints/resume-choices.ts";
 import { SvcError } from "../../errors/index.ts";
 import { GUARD_GRACE_SECONDS_MIN, guardDir } from "../../providers/guard.ts";
 import type { Guard } from "../../providers/host.ts";
-import type { MachineHandle, Provider } from "../../providers/provider.ts";
+import type { MachineHandle, PreemptionNotice, Provider } from "../../providers/provider.ts";
+import type { RunnerSpec } from "../../schemas/runner.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { heldHandle } from "../rental/held-machine.ts";
 import type { SnapshotPlace } from "../../files/code/code-snapshot.ts";
@@ -83,6 +84,7 @@ export async function runPlaceOf(
     addresses,
     inherited: {},
     keep: keepOf(spec, guardOf(spec, provider, handle), handle, purpose),
+    notice: purpose === "run" ? noticeFor(spec, provider?.preemptionNotice?.(handle) ?? null) : undefined,
   };
 }
 
@@ -93,6 +95,23 @@ function keepOf(spec: RunSpec, guard: Guard | null, handle: MachineHandle, purpo
     file: `${guardDir(handle.name)}/keep`,
     grace_seconds: Math.max(GUARD_GRACE_SECONDS_MIN, guard.graceSeconds),
     idle_seconds: purpose === "run" ? idleWindowMs(spec) / 1000 : 0,
+  };
+}
+
+/** Of a provider's notice, the time for the download of what the script saved in the rest of it. */
+const DOWNLOAD_SECONDS = 10;
+
+/** Where the runner learns that the machine is taken back, if it can. */
+function noticeFor(spec: RunSpec, notice: PreemptionNotice | null): RunnerSpec["notice"] {
+  if (notice === null) return undefined;
+  const { hostname, port, pathname, search } = new URL(notice.url);
+  return {
+    host: hostname,
+    port: port === "" ? 80 : Number(port),
+    path: `${pathname}${search}`,
+    headers: { ...notice.headers },
+    says: notice.says,
+    grace_seconds: Math.max(0, Math.min(stopGraceSeconds(spec), notice.seconds - DOWNLOAD_SECONDS)),
   };
 }
 

@@ -49,6 +49,8 @@ export interface PlanInput {
   addresses: readonly string[];
   /** Set if the machine is guarded: see `RunnerSpec`. */
   keep?: RunnerSpec["keep"];
+  /** On a machine that its provider may take back: see `RunnerSpec`. */
+  notice?: RunnerSpec["notice"];
   mark: string;
   nonce: string;
   /** The environment that the run inherits: this computer's, for a local run. */
@@ -146,6 +148,7 @@ export function planRunner(input: PlanInput): RunPlan {
       sample_seconds: sampleSeconds(spec),
       ...(ranks ? { ranks } : {}),
       ...(input.keep ? { keep: input.keep } : {}),
+      ...(input.notice ? { notice: input.notice } : {}),
     },
   };
 }

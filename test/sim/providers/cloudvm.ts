@@ -117,6 +117,7 @@ export class CloudvmSim implements ProviderSim {
         const instance = find(name);
         if (instance) await sim.instances.preempt(instance);
       },
+      metadata: (call) => sim.#metadata(call),
       ...(options.onCall && { onCall: options.onCall }),
     });
     sim.#server = server;
@@ -153,6 +154,7 @@ export class CloudvmSim implements ProviderSim {
             service_account_json: JSON.stringify(this.serviceAccount()),
             project: this.project,
             zone: this.zone,
+            metadata_url: `${this.url}/metadata/{name}`,
             ...(sshPort !== 22 && { ssh_port: sshPort }),
             ...usersOf(this.#parts.fleet),
           },
@@ -301,6 +303,17 @@ export class CloudvmSim implements ProviderSim {
       get(`${zoned}/operations/:name`, (call) => this.#shown(this.#operation(call))),
       post(`${zoned}/operations/:name/wait`, (call) => this.#wait(call)),
     ];
+  }
+
+  /** The metadata server of one machine. The cloud's own has a link-local address, which machines here cannot all have. */
+  #metadata(call: Call): Reply {
+    const name = /^\/metadata\/([^/]+)\/computeMetadata\/v1\/instance\/preempted$/.exec(call.path)?.[1];
+    const instance = [...this.instances.all.values()].find((one) => one.order.name === name);
+    if (instance === undefined) return { status: 404, text: "not found" };
+    if (call.headers["metadata-flavor"] !== "Google")
+      return { status: 403, text: "Missing Metadata-Flavor:Google header." };
+    const headers = { "metadata-flavor": "Google", "content-type": "application/text" };
+    return { text: instance.preempted ? "TRUE" : "FALSE", headers };
   }
 
   #token(call: Call): Reply {

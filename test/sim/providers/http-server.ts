@@ -49,6 +49,8 @@ export interface SimServerOptions {
   port?: number;
   /** This provider's answer to too many requests; `nth` counts from 0 and may select one of its forms. */
   rateLimited(call: Call, nth: number): Reply;
+  /** Answers below `/metadata/`: each machine's own server, which shares no fault of the API. */
+  metadata?(call: Call): Reply;
   badJson?(call: Call): Reply;
   notFound?(call: Call): Reply;
   /** The effects of `/_sim/machines/NAME/vanish` and `…/preempt`; `name` is the machine's name in the fleet. */
@@ -89,6 +91,7 @@ export async function startServer(options: SimServerOptions): Promise<SimServer>
       key: bearer ?? url.searchParams.get("api_key"),
     };
     if (call.path.startsWith("/_sim/")) return send(response, await control(call, options));
+    if (options.metadata && call.path.startsWith("/metadata/")) return send(response, options.metadata(call));
     if (during(parts, "hang")) {
       while (during(parts, "hang") && !request.socket.destroyed) await parts.clock.wait(25);
       return void request.socket.destroy();

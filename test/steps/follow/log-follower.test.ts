@@ -102,6 +102,7 @@ const over = (log_bytes: number | null): RunnerStatus => ({
   exit_code: 0,
   signal: null,
   stopped: false,
+  preempted: false,
   oom: false,
   not_runnable: false,
   log_bytes,
