@@ -20,6 +20,7 @@ import { isReference } from "../domain/secret-names.ts";
 import { steadyClock } from "../platform/steady-clock.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { Engine } from "../engine/engine.ts";
+import { DurableHosts } from "../engine/hosts.ts";
 import { DurableLedger } from "../engine/ledger.ts";
 import { removeRunFolder, removeRunFolders } from "../engine/run-folders.ts";
 import { Resumes } from "../steps/checkpoints/resume-choices.ts";
@@ -28,7 +29,7 @@ import { DurableStorySink } from "../engine/run-log-writer.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { findPython } from "../providers/local/python.ts";
 import { LocalProvider } from "../providers/local/provider.ts";
-import type { Provider } from "../providers/provider.ts";
+import { whyNotOthers, withoutOthers, type Provider } from "../providers/provider.ts";
 import { bootstrapOf } from "../providers/notebook/bootstrap.ts";
 import { notebook } from "../providers/notebook/descriptor.ts";
 import { describeProviders } from "../providers/registry.ts";
@@ -50,6 +51,7 @@ import { secretsOfSpec } from "../secrets/of-spec.ts";
 import { sealSpec, unsealSpec } from "../secrets/sealed-spec.ts";
 import { injectedVariables } from "../secrets/services.ts";
 import { awaitSshStep } from "../steps/await-ssh.ts";
+import { withHostVerdicts } from "../steps/rental/host-verdicts.ts";
 import { withHiddenWords } from "../steps/redact-step.ts";
 import { createSnapshot } from "../files/code/code-snapshot.ts";
 import { collectGarbage, holdCode } from "../files/code/collect-garbage.ts";
@@ -184,6 +186,14 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       [THIS_COMPUTER, new LocalProvider({ home, runnerPath, python, prefix })],
       ...remoteProviders({ home, env, clock, machines }),
     ]);
+    const hosts: DurableHosts = new DurableHosts({
+      engine,
+      ledger,
+      gpusOf: (jobId) => services.facts(jobId).spec.gpus,
+      report: log,
+      without: (offers, from, reasons) => withoutOthers(offers, [...whyNotOthers(from), ...reasons]),
+    });
+    for (const provider of providers.values()) hosts.attendTo(provider);
     const key = installationKey(home);
     const resumes = new Resumes(
       home,
@@ -207,6 +217,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       ledger,
       sink,
       sinks,
+      hosts,
       providers,
       resumes,
       python,
@@ -216,7 +227,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
           typeof value === "number" ? [{ step, value }] : [],
         ),
     };
-    const services = runServices(parts);
+    const services: ReturnType<typeof runServices> = runServices(parts);
     const steps = stepRegistry(services, known);
     const { installationId } = store;
     const publish = (hint: HubPullHint): void => service?.publish([hint]);
@@ -337,6 +348,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       hub.begin();
     }
     const opened: Service = service;
+    opened.subscribe((event) => hosts.heard(event));
     return Object.assign(opened, {
       recovered,
       announce: (url: string) => lock.announce({ ...holder, url }),
@@ -367,13 +379,15 @@ function stepRegistry(services: RunServices, known: KnownSecrets): StepRegistry 
   const quiet = (step: StepDefinition) => withHiddenWords(step, () => known.redactor(), { output: false });
   /** For steps that talk to the machine. */
   const hidden = (step: StepDefinition) => withHiddenWords(step, (jobId) => services.secrecy(jobId).redactor);
+  /** For those that may find out that its host is bad. */
+  const judging = (step: StepDefinition) => withHostVerdicts(hidden(step), services);
   return {
     place: quiet(placeStep(services)),
     provision: quiet(provisionStep(services)),
-    await_ssh: hidden(awaitSshStep(services)),
-    sync: hidden(syncStep(services)),
+    await_ssh: judging(awaitSshStep(services)),
+    sync: judging(syncStep(services)),
     install: hidden(installStep(services)),
-    launch: hidden(launchStep(services)),
+    launch: judging(launchStep(services)),
     stream: hidden(streamStep(services)),
     collect: hidden(collectStep(services)),
     terminate: quiet(terminateStep(services)),

@@ -22,7 +22,7 @@ import { TunnelOutages } from "../steps/rental/tunnel-outage.ts";
 import { CheckpointCollector } from "../steps/checkpoints/collector.ts";
 import { nodeFolder, Undecided } from "../steps/follow/log-follower.ts";
 import { installCommand } from "../steps/launch/install-command.ts";
-import type { JobFacts, Search } from "../steps/ports.ts";
+import type { HostMemory, JobFacts, Search } from "../steps/ports.ts";
 import { planRunner } from "../steps/launch/runner-spec.ts";
 import type { KeepRules } from "../steps/checkpoints/retention.ts";
 import type { RunServices } from "../steps/run-services.ts";
@@ -37,6 +37,7 @@ export interface RunParts extends PlaceParts {
   engine: Engine;
   sink: DurableStorySink;
   sinks: SinkSet;
+  hosts: HostMemory;
   /** Points of a metric, in the order in which they were logged. */
   points: (jobId: string, metric: string) => { step: number; value: number }[];
   /** Called for a machine that is gone, so that no connection to it stays open. */
@@ -83,6 +84,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
       return provider;
     },
     ledger,
+    hosts: parts.hosts,
     sink,
     secrecy: (jobId) => ({ mark: secrets.mark(jobId), redactor: secrets.redactor(jobId) }),
     entry: checkEntrypoint,

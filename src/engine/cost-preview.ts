@@ -34,6 +34,7 @@ export interface PlanParts {
   provider: Provider | undefined;
   connected: boolean;
   projectDir: string;
+  history: Plan["history"];
   /** Throws `project_dir_refused`. */
   measure: () => Promise<ProjectMeasure>;
   /** Throws a submission's refusals about installation and start. */
@@ -78,6 +79,7 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
     offers_total: offers?.length ?? 0,
     price_per_hour_usd: price,
     cost_max_usd: price === null ? null : price === 0 ? 0 : runtimeHours === null ? null : price * runtimeHours,
+    history: parts.history,
     code: project && {
       files: project.files.length,
       bytes: project.bytes,
@@ -125,6 +127,7 @@ const offerOf = (offer: Offer, spec: RunSpec): PlanOffer => ({
   price_per_hour_usd: usdOrNull(offer.priceMicro),
   facts: offer.facts ?? {},
   within_cap: withinCap(spec, offer.priceMicro),
+  avoided: offer.avoided ?? null,
 });
 
 const priceOf = (offer: Offer | undefined, spec: RunSpec): number | null =>

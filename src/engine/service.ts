@@ -19,6 +19,7 @@ import type { ControlPlane, CredentialsOf, ModelsOfHub, SubmitOptions } from "./
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./cost-preview.ts";
+import { historyOf } from "../domain/host-history.ts";
 import { refuseMasked } from "./refuse-masked.ts";
 import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import { untilOver } from "./graceful-shutdown.ts";
@@ -324,6 +325,7 @@ export class Service implements ControlPlane {
       provider: this.#o.providers.get(spec.provider),
       connected: info?.connected ?? false,
       projectDir,
+      history: historyOf(this.reads.hostStats(), spec),
       measure: () => this.#o.measureProject(projectDir, runsHere(spec.provider)),
       preview: (files) =>
         this.#o.preview(projectDir, spec, files).catch((e: unknown) => {

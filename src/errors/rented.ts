@@ -166,7 +166,7 @@ export const RENTED = {
       `SSH host key mismatch: the server at the address of ${d.machine} is not the machine that svc connected to before. Nothing was sent to it.`,
     hint: "svc releases a rented machine through the provider's API; for a notebook, set the address that its cell prints now. Submit the run again; if it happens again, do not trust the network between you and the machine.",
   }),
-  machine_unfit: entry<{ machine: string; why: string }>({
+  machine_unfit: entry<{ machine: string; why: string; image?: true }>({
     status: 502,
     exit: 1,
     retry: "never",

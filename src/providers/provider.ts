@@ -33,6 +33,8 @@ export interface Offer {
   spot?: true;
   /** The physical machine, by the provider's machine or host id, so that bad hosts can be avoided. */
   host?: string;
+  /** Why it is tried last: its host was bad lately. */
+  avoided?: string;
   /** Further data for `create` of the same provider, in addition to the id. */
   extra?: Record<string, string>;
 }

@@ -1,6 +1,7 @@
 // A preview of a run, before anything costs money.
 
 import { z } from "zod";
+import { HostHistory } from "./hosts.ts";
 import { InstallPlan, StartPlan } from "./install.ts";
 import { JobStatus, LeftOut } from "./job.ts";
 import { ProviderName } from "./spec.ts";
@@ -14,6 +15,8 @@ export const PlanOffer = z
     facts: z.record(z.string(), z.string()),
     /** False if the price is above the cap. */
     within_cap: z.boolean(),
+    /** Why it is tried last: its host was bad within 7 days. Null for the others. */
+    avoided: z.string().nullable(),
   })
   .meta({ id: "PlanOffer" });
 export type PlanOffer = z.infer<typeof PlanOffer>;
@@ -34,6 +37,8 @@ export const Plan = z
     price_per_hour_usd: z.number().nullable(),
     /** The maximum cost of the run, if it has a time limit and a price. */
     cost_max_usd: z.number().nullable(),
+    /** How machines of this GPU at this provider have turned out in this home; null where none was rented. */
+    history: HostHistory.nullable(),
     /** The project's files: sent to the machine, or kept as a record where the run works in place. */
     code: z
       .object({

@@ -118,7 +118,7 @@ export class MachineLink implements AskedMachine {
     const probe = { signal, timeoutMs: SHELL_PROBE_MS, maxBytes: 1024 * 1024 };
     const answer = await this.connection.exec(SHELL_PROBE, probe).catch(() => null);
     if (answer?.stdout.includes("SVC-SHELL runs") !== true) return null;
-    return new SvcError("machine_unfit", { machine: this.name, why: READS_STDIN }, { cause: thrown });
+    return new SvcError("machine_unfit", { machine: this.name, why: READS_STDIN, image: true }, { cause: thrown });
   }
 
   /** The facts that the machine reports, after a check that it is the ordered one. */

@@ -91,6 +91,27 @@ export interface Ledger {
   note(name: string, note: Note | null): Promise<void>;
 }
 
+/** What is remembered of a machine. */
+export interface RentedMachine {
+  name: string;
+  provider: string;
+  /** The provider's own id of the hardware; null where it names none. */
+  host: string | null;
+  /** The model. */
+  gpu: string;
+  /** From the order until now. */
+  seconds: number;
+}
+
+export interface HostMemory {
+  /** It let us in and is what was ordered. */
+  good(machine: RentedMachine): Promise<void>;
+  /** Replaces a good verdict. */
+  bad(machine: RentedMachine, reason: string): Promise<void>;
+  /** Its GPUs. Resolves with words where a machine with one of them was bad within the last days, else null. */
+  gpus(machine: string, uuids: readonly string[]): Promise<string | null>;
+}
+
 export interface LogCursor {
   sourceOffset: number;
   samplesOffset: number;

@@ -219,7 +219,11 @@ export function affordable(provider: Provider, spec: RunSpec, offers: Offer[]): 
     throw noOffer(provider, spec, [...whyNotOthers(offers), ...oddWords]);
   }
   checkCap(provider, spec, cheapest.priceMicro, "Nothing was rented");
-  return lessTrafficFirst(sorted.filter((offer) => withinCap(spec, offer.priceMicro)));
+  const ordered = lessTrafficFirst(sorted.filter((offer) => withinCap(spec, offer.priceMicro)));
+  return [
+    ...ordered.filter(({ avoided }) => avoided === undefined),
+    ...ordered.filter(({ avoided }) => avoided !== undefined),
+  ];
 }
 
 export const withinCap = (spec: RunSpec, priceMicro: number | null): boolean =>

@@ -1,6 +1,6 @@
 import type { Redactor } from "../domain/redaction.ts";
 import type { CheckpointCollector } from "./checkpoints/collector.ts";
-import type { StepPorts, RunLogWriter } from "./ports.ts";
+import type { HostMemory, StepPorts, RunLogWriter } from "./ports.ts";
 import type { Guard } from "../providers/host.ts";
 import type { MachineHandle } from "../providers/provider.ts";
 import type { ManifestSeal } from "../files/code/code-snapshot.ts";
@@ -42,6 +42,7 @@ export interface RunServices extends StepPorts {
   /** One per job and node, so that two scans of one run can be compared. */
   collector(jobId: string, node: number): CheckpointCollector;
   undecided: Undecided;
+  hosts: HostMemory;
   /** The package index that machines test their download with: an address, `off`, or the machine's own where absent. */
   gateIndex?: string;
 }

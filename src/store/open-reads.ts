@@ -26,29 +26,22 @@ import type {
 } from "../schemas/job.ts";
 import type { Placements } from "../schemas/placement.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
+import type { HostStats } from "../schemas/hosts.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
 import { jobRecordOf, ledgerMachineOf, leftOutNote, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
 import { removedAt, removedLike } from "./removal-reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
-import { SCHEMA_0001 } from "./schema-0001.ts";
-import { SCHEMA_0002 } from "./schema-0002.ts";
-import { SCHEMA_0003 } from "./schema-0003.ts";
-import { SCHEMA_0004 } from "./schema-0004.ts";
-import { SCHEMA_0005 } from "./schema-0005.ts";
-import { SCHEMA_0006 } from "./schema-0006.ts";
-import { SCHEMA_0007 } from "./schema-0007.ts";
+import { SCHEMAS } from "./schemas.ts";
 import { activeNote } from "./note-reads.ts";
 import { belongsTo, countPlacements, placementsBySeq, readPlacements } from "./placement-reads.ts";
+import { readHostStats } from "./host-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import { homeLayout, snapshotFile } from "../platform/home-layout.ts";
 
 type Sqlite = Database.Database;
-
-/** The schema that these queries are written for; a constant, because the migrations would load the migrator. */
-const SCHEMAS = [SCHEMA_0001, SCHEMA_0002, SCHEMA_0003, SCHEMA_0004, SCHEMA_0005, SCHEMA_0006, SCHEMA_0007];
 
 /** Maximum of points of one series in memory to choose from. */
 const SERIES_READ_MAX = 2_000_000;
@@ -403,6 +396,10 @@ export class StoreReads implements Reads {
     return this.#all<{ handle: string }>(`${sql} ORDER BY ordinal DESC LIMIT 1`, jobId, node)[0]?.handle ?? null;
   }
 
+  hostStats(): HostStats {
+    return readHostStats((sql, ...args) => this.#all(sql, ...args), this.#now());
+  }
+
   machines(): LedgerMachine[] {
     // A local run costs nothing, whatever its outcome.
     const now = this.#now();
@@ -448,7 +445,7 @@ export function openReads(home: string, secrets: ShownSecrets = NO_SECRETS): Rea
   if (!existsSync(file)) {
     if (existsSync(homeLayout.installation(home))) throw new SvcError("store_missing", { file });
     const empty = new Database(":memory:");
-    for (const sql of SCHEMAS.flat()) empty.exec(sql);
+    for (const sql of Object.values(SCHEMAS).flat()) empty.exec(sql);
     return new StoreReads(empty, home, Date.now, secrets);
   }
   if (statSync(file).size === 0) throw new SvcError("store_corrupt", { file, why: "the file is empty" });
@@ -456,7 +453,7 @@ export function openReads(home: string, secrets: ShownSecrets = NO_SECRETS): Rea
   try {
     db = new Database(file, { readonly: true, timeout: 5_000 });
     const version = db.pragma("user_version", { simple: true }) as number;
-    if (version > SCHEMAS.length) throw new SvcError("store_newer", { file });
+    if (version > Object.keys(SCHEMAS).length) throw new SvcError("store_newer", { file });
   } catch (e) {
     if (e instanceof SvcError) throw e;
     const why = messageOf(e);

@@ -15,6 +15,7 @@ import type {
 } from "../schemas/job.ts";
 import type { Placements } from "../schemas/placement.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
+import type { HostStats } from "../schemas/hosts.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { SeriesPlace } from "./series-reads.ts";
 
@@ -56,6 +57,8 @@ export interface Reads {
   code(id: string, options?: { restored?: boolean }): CodeSnapshot | null;
   /** The id of the longer list of files excluded from the job's code, or null. */
   leftOutList(id: string): string | null;
+  /** How rented machines have turned out: by provider and GPU, and the hosts that are avoided. */
+  hostStats(): HostStats;
   /** Machines that may cost money now; a local run is never one. */
   machines(): LedgerMachine[];
   /** The handle (JSON) of the machine that a node of a job holds now; null if it holds none. */

@@ -143,6 +143,19 @@ export interface Tables {
     /** 1 if the script was still writing to it when it was downloaded. */
     in_progress: number;
   };
+  host_verdict: {
+    machine: string;
+    provider: string;
+    gpu: string;
+    host: string | null;
+    /** A JSON list; null where the machine was not asked. */
+    gpu_uuids: string | null;
+    verdict: "good" | "bad";
+    reason: string | null;
+    /** From the order until the first login; null for a machine that was never good. */
+    boot_seconds: number | null;
+    at: number;
+  };
   removal: { job_id: string; begun_at: number; ended_at: number | null };
   sink: {
     job_id: string;
@@ -191,6 +204,7 @@ export type TimerRow = Selectable<Tables["timer"]>;
 export type MachineRow = Selectable<Tables["machine"]>;
 export type PlacementRow = Selectable<Tables["placement"]>;
 export type CursorRow = Selectable<Tables["log_cursor"]>;
+export type HostVerdictRow = Selectable<Tables["host_verdict"]>;
 export type SinkRow = Selectable<Tables["sink"]>;
 export type SinkCopyRow = Selectable<Tables["sink_copy"]>;
 export type SinkUploadRow = Selectable<Tables["sink_upload"]>;

@@ -167,6 +167,10 @@ export class PlaneDouble implements ControlPlane {
           ? [{ id, from, next: 1, thinned: false, step: [1], time: [1], value: ["NaN" as const], rank: [0] }]
           : [],
       ),
+    hostStats: () => ({
+      stats: [{ provider: "podhost", gpu: "A40", good: 41, of: 43, seconds_to_ssh_p50: 74 }],
+      avoided: [],
+    }),
     heldHandle: () => null,
     logBytes: (id) => this.logs.get(id)?.length ?? 0,
     readLog: (id, offset, max) => (this.logs.get(id) ?? Buffer.alloc(0)).subarray(offset, offset + max),
@@ -274,6 +278,7 @@ export class PlaneDouble implements ControlPlane {
       offers_total: 0,
       price_per_hour_usd: null,
       cost_max_usd: null,
+      history: null,
       leftOutList: () => null,
       code: null,
       install: null,

@@ -162,6 +162,9 @@ describe("the other reads", () => {
     expect((await get("/v1/providers")).providers[0].name).toBe("local");
     const gpus = await get("/v1/gpus?provider=podhost");
     expect(gpus.gpus.find((g: { model: string }) => g.model === "A100").vram_gb).toBe(80);
+    expect((await get("/v1/hosts/stats")).stats).toEqual([
+      { provider: "podhost", gpu: "A40", good: 41, of: 43, seconds_to_ssh_p50: 74 },
+    ]);
     expect(await get("/v1/health")).toMatchObject({
       status: "ok",
       version: "9.8.7",

@@ -85,12 +85,25 @@ export function fakeAnswers(): Record<string, unknown> {
         offers: local
           ? []
           : [
-              { id: "1", price_per_hour_usd: 1.5, facts: { gpu: "1 × A100", place: HOSTILE }, within_cap: within },
-              { id: "2", price_per_hour_usd: 9, facts: {}, within_cap: cap === undefined || cap >= 9 },
+              {
+                id: "1",
+                price_per_hour_usd: 1.5,
+                facts: { gpu: "1 × A100", place: HOSTILE },
+                within_cap: within,
+                avoided: null,
+              },
+              {
+                id: "2",
+                price_per_hour_usd: 9,
+                facts: {},
+                within_cap: cap === undefined || cap >= 9,
+                avoided: `its host was unfit 2 days ago: ${HOSTILE}`,
+              },
             ],
         offers_total: local ? 0 : 2,
         price_per_hour_usd: local ? 0 : within ? 1.5 : null,
         cost_max_usd: null,
+        history: local ? null : { good: 41, of: 43, seconds_to_ssh_p50: 74.2 },
         code: { files: 3, bytes: 2_500_000, sent: !local, largest: [{ path: HOSTILE, size: 2_400_000 }] },
         install: local
           ? { does: "nothing", words: "Nothing is installed: a local run.", steps: [], packages: [], notes: [] }

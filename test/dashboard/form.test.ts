@@ -36,6 +36,8 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
         "3 files, 2.5 MB",
         "2 offers now",
         "this one",
+        "41 of 43 good, 74 s to SSH",
+        "tried last: its host was unfit 2 days ago",
         "no limit of time",
         "The script ends",
       ])

@@ -19,7 +19,8 @@ function parts(rest: Partial<PlanParts> = {}): PlanParts & { cloud: SmallCloud }
   ];
   const measure = () => Promise.resolve({ files, bytes: 5_900, leftOut: null, missed: 0 });
   const preview = () => Promise.resolve({ install: null, start: null });
-  return { cloud, checks: [], provider: cloud, connected: true, projectDir: "/project", measure, preview, ...rest };
+  const fixed = { checks: [], connected: true, projectDir: "/project", history: null };
+  return { cloud, provider: cloud, ...fixed, measure, preview, ...rest };
 }
 
 describe("the plan of a run", () => {
@@ -43,6 +44,22 @@ describe("the plan of a run", () => {
     expect(plan.warnings).toEqual([]);
     expect(given.cloud.calls.filter((call) => call.startsWith("create"))).toEqual([]);
     expect(given.cloud.machines).toEqual([]);
+  });
+
+  it("tells how machines of this kind have turned out, and which offer is tried last", async () => {
+    const history = { good: 41, of: 43, seconds_to_ssh_p50: 74 };
+    const given = parts({ history });
+    given.cloud.offers = [
+      { id: "cheap", priceMicro: 1_000_000, host: "h1", avoided: "its host was unfit 2 days ago: no GPU" },
+      { id: "dear", priceMicro: 1_200_000, host: "h2" },
+    ];
+    const plan = await planRun(spec(), given);
+    expect(plan.history).toEqual(history);
+    expect(plan.offers.map(({ id, avoided }) => [id, avoided])).toEqual([
+      ["cheap", "its host was unfit 2 days ago: no GPU"],
+      ["dear", null],
+    ]);
+    expect(plan.price_per_hour_usd).toBe(1.2);
   });
 
   it("warns about costs without a limit", async () => {

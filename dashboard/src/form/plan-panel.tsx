@@ -1,5 +1,6 @@
 import { runsHere } from "../../../src/providers/descriptors.ts";
 import { LeftOutList } from "../parts/left-out-list.tsx";
+import { historyWords } from "../../../src/domain/host-history.ts";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { InstallPlan } from "../../../src/schemas/install.ts";
 import type { Plan, PlanOffer } from "../../../src/schemas/plan.ts";
@@ -54,6 +55,12 @@ function Told({ plan }: { plan: Plan }) {
           <div className="fact">
             <dt>Maximum, by the time limit</dt>
             <dd className="num">{usd(plan.cost_max_usd)}</dd>
+          </div>
+        )}
+        {plan.history && (
+          <div className="fact">
+            <dt>Your machines of this kind</dt>
+            <dd className="num">{historyWords(plan.history)}</dd>
           </div>
         )}
         {plan.code && (
@@ -142,7 +149,8 @@ function priceWords(plan: Plan): string {
 }
 
 function Offers({ plan }: { plan: Plan }) {
-  const first = plan.offers.findIndex((offer) => offer.within_cap);
+  const good = plan.offers.findIndex((offer) => offer.within_cap && offer.avoided === null);
+  const first = good === -1 ? plan.offers.findIndex((offer) => offer.within_cap) : good;
   const which = plan.offers.some((offer) => !offer.within_cap)
     ? "the cheapest within the cap"
     : plan.offers.some((offer) => offer.price_per_hour_usd !== null)
@@ -177,6 +185,7 @@ function OfferRow({ offer, chosen }: { offer: PlanOffer; chosen: boolean }) {
         <bdi>{facts || offer.id}</bdi>
         {chosen && <span className="good"> ← this one</span>}
         {!offer.within_cap && <span> above the cap</span>}
+        {offer.avoided && <span className="quiet"> tried last: {offer.avoided}</span>}
       </td>
       <td className="right num">{usdPerHour(offer.price_per_hour_usd)}</td>
     </tr>

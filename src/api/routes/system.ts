@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { listGpus } from "../../domain/gpus.ts";
 import { FeedEvent, FeedHint, Gpu, Health, Machines, ProviderInfo, ReconcileReport } from "../../schemas/job.ts";
+import { HostStats } from "../../schemas/hosts.ts";
 import { HubPullHint } from "../../schemas/hub.ts";
 import { ProviderName } from "../../schemas/spec.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -94,6 +95,18 @@ export const SYSTEM_ROUTES = [
     },
     errors: ["invalid_request"],
     handle: (call) => ok({ gpus: listGpus(call.query.provider) }),
+  }),
+  route({
+    method: "GET",
+    path: "/v1/hosts/stats",
+    id: "hostStats",
+    summary: "How rented machines of this home have turned out",
+    description:
+      "By provider and GPU, of the last 90 days: how many were good, and how long they took to SSH. `avoided` lists the hosts whose offers are tried last, because the newest " +
+      "machine on them was bad within 7 days.",
+    responses: { 200: { description: "The memory of hosts.", schema: HostStats } },
+    errors: [],
+    handle: (call) => ok(call.cp.reads.hostStats()),
   }),
   route({
     method: "GET",

@@ -1,9 +1,9 @@
-// The gate of one machine as the steps use it: `sync` starts it and reads its results after the upload, `launch` ends
-// it. The agent on the machine holds the results, not this process: a restarted control plane reads them from there and
-// repeats nothing. docs/internals/gate.md has the rules (H1 to H5).
+// The gate of one machine as the steps use it: `sync` starts it and looks at it after the upload, `launch` ends it. The machine's agent holds
+// the results, not this process: a restart of the control plane ends the gate, and the script starts without its verdict.
+// docs/internals/gate.md has the rules (H1 to H5).
 
 import { SvcError } from "../../errors/index.ts";
-import { answersOf, PROBE_NAMES, type GateLook, type ProbeName } from "../../schemas/gate.ts";
+import { answersOf, PROBE_NAMES, type GateAnswers, type GateLook, type ProbeName } from "../../schemas/gate.ts";
 import { isCpu } from "../../domain/gpus.ts";
 import type { RunServices } from "../run-services.ts";
 import type { StepContext } from "../step.ts";
@@ -19,7 +19,7 @@ const BEYOND_UPLOAD_MS = 1_000;
 const OF_GPU: readonly ProbeName[] = ["gpus", "cuda"];
 const WITHOUT_GPU: readonly ProbeName[] = ["shm", "disk", "download"];
 
-type Services = Pick<RunServices, "facts" | "sink" | "ledger" | "now" | "gateIndex">;
+type Services = Pick<RunServices, "facts" | "sink" | "ledger" | "now" | "gateIndex" | "hosts">;
 
 const isOff = (services: Services, { jobId }: StepContext, { access }: HeldMachine): boolean =>
   access.gate === undefined || services.facts(jobId).spec.health === "off";
@@ -79,6 +79,10 @@ async function judged(
     look.told.length === 0 ? [] : judgeGate(spec, before, look.clockAheadMs).map(({ words }) => words),
   );
   const findings = judgeGate(spec, answers, look.clockAheadMs);
+  const uuids = uuidsIn(answers);
+  const earlier = uuids.length > 0 ? await services.hosts.gpus(handle.name, uuids) : null;
+  if (earlier !== null) findings.push({ hard: false, words: earlier });
+  if (earlier !== null && look.told.includes("gpus")) known.add(earlier);
   const bad = findings.filter((finding) => finding.hard);
   if (bad.length > 0 && held.provider.info.capabilities.owns_machine) {
     const entry = services.ledger.open(context.jobId, context.node).find(({ name }) => name === handle.name);
@@ -95,6 +99,11 @@ async function judged(
     waited_ms: Math.round(performance.now() - began),
   };
   return { gate: told };
+}
+
+function uuidsIn({ gpus }: GateAnswers): string[] {
+  if (gpus === undefined || !("ok" in gpus)) return [];
+  return gpus.ok.gpus.map(({ uuid }) => uuid).filter((uuid) => /^(GPU|MIG)-[\w-]{8,}$/.test(uuid));
 }
 
 const wordsOf = (findings: readonly Finding[]): string => findings.map(({ words }) => words).join("; ");

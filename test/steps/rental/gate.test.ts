@@ -38,10 +38,13 @@ let looks: Parameters<MachineGate["look"]>[0][];
 let look: Partial<GateLook>;
 let failure: Error | null;
 let notices: string[];
+let told: string[][];
+let earlier: string | null;
 beforeEach(async () => {
   rent = await Rent.open();
   rent.want({ gpus: "RTX4090" });
   [asked, looks, look, failure, notices] = [[], [], { results: [gpus({})] }, null, []];
+  [told, earlier] = [[], null];
   const gate: MachineGate = {
     start: (ask) => {
       asked.push(ask);
@@ -55,7 +58,11 @@ beforeEach(async () => {
   };
   rent.cloud.access = () => ({ inPlace: false, gate }) as unknown as MachineAccess;
   const sink = { notice: (_job: string, _level: string, words: string) => Promise.resolve(void notices.push(words)) };
-  services = { ...rent.ports, sink } as unknown as RunServices;
+  services = {
+    ...rent.ports,
+    sink,
+    hosts: { gpus: (name: string, uuids: string[]) => (told.push([name, ...uuids]), Promise.resolve(earlier)) },
+  } as unknown as RunServices;
   await rent.h.create("job1");
   await rent.run(provisionStep);
 });
@@ -125,6 +132,15 @@ test("svc reports a soft finding once, and both steps record it", async () => {
     { gate: expect.objectContaining({ findings: ["its disk writes 1.0 MB/s"] }) },
   ]);
   expect(notices).toHaveLength(1);
+});
+
+test("The ids of the GPUs are stored, and one that was bad before causes one notice", async () => {
+  earlier = "a machine with one of its GPUs was unfit 3 h ago: CUDA fails";
+  await after();
+  look = { ...look, told: ["gpus"] };
+  await end();
+  expect(told[0]).toEqual([rent.name(1), GPU.uuid]);
+  expect(notices).toEqual([expect.stringContaining(earlier)]);
 });
 
 test("If the agent has started no gate, svc reads no results, and the script starts", async () => {

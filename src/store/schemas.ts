@@ -1,0 +1,22 @@
+// Every version of the schema, in order. The migrations run them, and the reads build an empty store from them: those must not load the
+// migrator.
+
+import { SCHEMA_0001 } from "./schema-0001.ts";
+import { SCHEMA_0002 } from "./schema-0002.ts";
+import { SCHEMA_0003 } from "./schema-0003.ts";
+import { SCHEMA_0004 } from "./schema-0004.ts";
+import { SCHEMA_0005 } from "./schema-0005.ts";
+import { SCHEMA_0006 } from "./schema-0006.ts";
+import { SCHEMA_0007 } from "./schema-0007.ts";
+import { SCHEMA_0008 } from "./schema-0008.ts";
+
+export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
+  "0001-first-tables": SCHEMA_0001,
+  "0002-price-changes": SCHEMA_0002,
+  "0003-sinks": SCHEMA_0003,
+  "0004-accounts": SCHEMA_0004,
+  "0005-left-out": SCHEMA_0005,
+  "0006-removal": SCHEMA_0006,
+  "0007-placements": SCHEMA_0007,
+  "0008-hosts": SCHEMA_0008,
+};
