@@ -64,6 +64,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@aws-sdk/client-s3": ["src/sinks"],
   "@aws-sdk/credential-provider-node": ["src/sinks"],
   cac: ["src/cli"],
+  "google-auth-library": ["src/providers"],
   react: ["dashboard"],
   uplot: ["dashboard"],
 };

@@ -92,11 +92,16 @@ function passwordsIn(value: string): string[] {
 function membersOf(value: string): string[] {
   if (!value.trimStart().startsWith("{")) return [];
   try {
-    const members = Object.entries(JSON.parse(value) as Record<string, unknown>);
-    return members.flatMap(([name, member]) =>
-      typeof member === "string" && holdsSecret(name, member) ? [member] : [],
-    );
+    return secretMembers(JSON.parse(value));
   } catch {
     return [];
   }
+}
+
+/** However deep: the file of an impersonated account holds the credentials of another. */
+function secretMembers(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([name, member]) =>
+    typeof member === "string" ? (holdsSecret(name, member) ? [member] : []) : secretMembers(member),
+  );
 }

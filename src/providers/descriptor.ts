@@ -143,6 +143,17 @@ export const credentialField = (
 
 const SSH_KEY_HELP = "Path of a private key on this computer. Without one, svc generates its own.";
 
+/** What the JSON of a `key_file` field may be, by its `type`. */
+export const KEY_FILE_TYPES: readonly string[] = [
+  "service_account",
+  "authorized_user",
+  "impersonated_service_account",
+  "external_account",
+  "compute_metadata",
+];
+/** In place of a key file: the default credentials of the vendor's tools (ADC). */
+export const DEFAULT_CREDENTIALS = "adc";
+
 export const apiKeyField = (owner: string, help: string): CredentialField =>
   credentialField(owner, "api_key", "API key", { secret: true, first: true, help, note: "required" });
 export const keyFileField = (owner: string, help: string, note: string): CredentialField =>
@@ -150,7 +161,7 @@ export const keyFileField = (owner: string, help: string, note: string): Credent
     secret: true,
     kind: "key_file",
     first: true,
-    help: `The path of the JSON key file on this computer, or its content. Create it in the cloud’s console:  IAM, Service accounts, Keys, Add key, JSON. ${help}`,
+    help: `The path of the JSON key file on this computer, or its content. Create it in the cloud’s console:  IAM, Service accounts, Keys, Add key, JSON. Or adc, for the default credentials of gcloud, a workload identity or this machine. ${help}`,
     note,
   });
 export const regionField = (owner: string): CredentialField =>

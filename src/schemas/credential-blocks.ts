@@ -82,7 +82,7 @@ const SERVICES = {
       keyFileField(
         "objstore_b",
         "Its role must allow it to write objects.",
-        "path or text; without it the default credential chain",
+        "path, text or `adc`; without it the default credentials, where there are any",
       ),
       credentialField("objstore_b", "project", "Project", { first: true }),
       addressField("objstore_b"),

@@ -9,7 +9,7 @@
 import { Redactor } from "../domain/redaction.ts";
 import { secretParts } from "../domain/secret-names.ts";
 import { SvcError, type FieldError } from "../errors/index.ts";
-import type { CredentialField } from "../providers/descriptor.ts";
+import { DEFAULT_CREDENTIALS, type CredentialField } from "../providers/descriptor.ts";
 import { credentialBlockOf, descriptorOf, isRemote, PROVIDER_NAMES } from "../providers/descriptors.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES, isService, type CredentialName } from "../schemas/credential-blocks.ts";
@@ -219,6 +219,7 @@ function faultOf(field: CredentialField, value: unknown): string | null {
   if (!value.isWellFormed()) return "must be well-formed Unicode";
   if (pasted) return null;
   if (CONTROL.test(value)) return "must be one line, without control characters";
+  if (field.kind === "key_file" && value === DEFAULT_CREDENTIALS) return null;
   if ((field.kind === "path" || field.kind === "key_file") && !/^(\/|~\/|[A-Za-z]:[\\/])/.test(value))
     return "must be a whole path, or begin with ~/";
   // Keys travel in headers; an invisible character from an editor or a web page would make it another key.

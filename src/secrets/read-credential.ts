@@ -4,7 +4,9 @@ import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { CredentialName } from "../schemas/credential-blocks.ts";
+import { DEFAULT_CREDENTIALS, KEY_FILE_TYPES } from "../providers/descriptor.ts";
 import type { CredentialSource } from "../schemas/credentials.ts";
+import { defaultGoogleCredentials, OF_THIS_MACHINE } from "./default-google-credentials.ts";
 import { configured, type Configured, type StoredRegistry } from "./registry.ts";
 import { storedEntry, isRecord, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
 import { homeLayout } from "../platform/home-layout.ts";
@@ -110,17 +112,13 @@ export function absolutePath(found: FoundCredential, { home, env }: Places): str
   return isAbsolute(path) ? path : found.source === "env" ? resolve(path) : resolve(home, path);
 }
 
-/** The text of a service account's key file, given as text or as a path. */
+/**
+ * The JSON text of a key file, which may be given as it is, as the path of its file, or as `adc`: the default credentials of the vendor's
+ * tools. Throws `credential_missing`.
+ */
 export function keyFileText(owner: string, key: FoundCredential, places: Places): string {
-  const pasted = key.value.startsWith("{");
-  const path = pasted ? "" : absolutePath(key, places);
-  if (!pasted && CONTROL.test(key.value)) throw unusable(owner, `${key.where} is neither JSON nor a path`);
-  const text = pasted
-    ? key.value
-    : refusing(owner, () => readPlainFile(path, { bytesMax: KEY_FILE_BYTES_MAX, ownersAlone: false }));
-  if (text === null) throw unusable(owner, `there is no file ${path}, which ${key.where} names`);
+  const { text, what } = readKey(owner, key, places);
   if (text.length > KEY_FILE_BYTES_MAX) throw unusable(owner, `${key.where} is larger than 64 KiB`);
-  const what = pasted ? key.where : `${path}, which ${key.where} names,`;
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -128,9 +126,23 @@ export function keyFileText(owner: string, key: FoundCredential, places: Places)
     throw unusable(owner, `${what} is not valid JSON: it must be the key file of a service account`);
   }
   if (!isRecord(value)) throw unusable(owner, `${what} holds no JSON object`);
-  // Other files of that vendor's tools look much alike, but lack the fields that are needed next.
+  // The other files of that vendor's tools look much alike, and lack just what would be asked for next.
   const { type } = value;
-  if (typeof type === "string" && type !== "service_account" && /^[a-z_]{1,40}$/.test(type))
+  if (typeof type === "string" && !KEY_FILE_TYPES.includes(type) && /^[a-z_]{1,40}$/.test(type))
     throw unusable(owner, `${what} is of the type ${type}: it must be the key file of a service account`);
   return text.trim();
+}
+
+function readKey(owner: string, key: FoundCredential, places: Places): { text: string; what: string } {
+  if (key.value.startsWith("{")) return { text: key.value, what: key.where };
+  if (key.value === DEFAULT_CREDENTIALS) {
+    const found = refusing(owner, () => defaultGoogleCredentials(places.env));
+    if (found?.text === null) throw unusable(owner, `there is no file ${found.where}`);
+    return { text: found?.text ?? OF_THIS_MACHINE, what: found?.where ?? key.where };
+  }
+  if (CONTROL.test(key.value)) throw unusable(owner, `${key.where} is neither JSON nor a path`);
+  const path = absolutePath(key, places);
+  const text = refusing(owner, () => readPlainFile(path, { bytesMax: KEY_FILE_BYTES_MAX, ownersAlone: false }));
+  if (text === null) throw unusable(owner, `there is no file ${path}, which ${key.where} names`);
+  return { text, what: `${path}, which ${key.where} names,` };
 }

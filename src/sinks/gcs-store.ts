@@ -12,11 +12,13 @@ import { z } from "zod";
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { isBug, networkWords, plainWords, type ObjectStore, type SourceFile, type UploadTurn } from "./object-store.ts";
-import { tokensFrom, type Tokens } from "./google-token.ts";
+import { readKeyFile } from "../providers/cloudvm/auth.ts";
+import { TokenSource } from "../providers/cloudvm/tokens.ts";
 import { PACE, Quiet, webStreamOf, type UploadPace } from "./quiet.ts";
 import type { SinkAccess } from "./sink-access.ts";
 
 /** Only the facts of one object, and refusals, are read whole. */
+const SCOPE = "https://www.googleapis.com/auth/devstorage.read_write";
 const ANSWER_BYTES_MAX = 1024 * 1024;
 /** Consecutive answers without progress before an upload is given up for now. */
 const STANDSTILLS_MAX = 5;
@@ -61,7 +63,11 @@ const lengthOf = ({ body }: Ask): Record<string, string> =>
 
 export function openGcs(access: SinkAccess, now: () => number, pace = PACE): ObjectStore {
   try {
-    return new GcsStore(access, tokensFrom(access.keyFile ?? "", now), pace);
+    const tokens = new TokenSource(readKeyFile(access.keyFile ?? "", access.kind), now, {
+      whose: access.kind,
+      scope: SCOPE,
+    });
+    return new GcsStore(access, tokens, pace);
   } catch (e) {
     throw inWords(access, e);
   }
@@ -69,11 +75,11 @@ export function openGcs(access: SinkAccess, now: () => number, pace = PACE): Obj
 
 class GcsStore implements ObjectStore {
   readonly #access: SinkAccess;
-  readonly #tokens: Tokens;
+  readonly #tokens: TokenSource;
   readonly #base: string;
   readonly #pace: UploadPace;
 
-  constructor(access: SinkAccess, tokens: Tokens, pace: UploadPace) {
+  constructor(access: SinkAccess, tokens: TokenSource, pace: UploadPace) {
     this.#access = access;
     this.#pace = pace;
     this.#tokens = tokens;

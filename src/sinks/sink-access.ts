@@ -1,18 +1,16 @@
 // The address and credentials of a sink: the sink's own fields first, then the owner's stored ones, then the default
 // chain of the protocol. Read again for every try, so that a fix by the owner counts at once.
 
-import { homedir } from "node:os";
-import { join } from "node:path";
-import { z } from "zod";
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
-import { credentialsOf, sinkPlaceOf, type Sink, type SinkKind } from "../schemas/sink.ts";
+import { credentialsOf, placeOf, type Sink, type SinkKind } from "../schemas/sink.ts";
+import { defaultGoogleCredentials, type DefaultCredentials } from "../secrets/default-google-credentials.ts";
 import { keyFileText } from "../secrets/read-credential.ts";
 import { resolveSecret } from "../secrets/resolve.ts";
 import type { Given } from "../secrets/sealed.ts";
 import { readObjstore } from "../secrets/services.ts";
-import { readPlainFile, UnusableFile } from "../secrets/store-file.ts";
+import { UnusableFile } from "../secrets/store-file.ts";
 
 /** Everything that opens one sink. */
 export interface SinkAccess {
@@ -39,8 +37,6 @@ export interface AccessPlaces {
   /** The values of the sink's `env://` references when the run was submitted. */
   sealed: readonly Given[];
 }
-
-const KEY_FILE_BYTES_MAX = 64 * 1024;
 
 /** Throws `sink_credentials` if a named value is missing. */
 export function accessOf(sink: Sink, places: AccessPlaces): SinkAccess {
@@ -115,37 +111,36 @@ function ofB(sink: Sink, places: AccessPlaces): Found {
   return { endpoint: given.endpoint ?? stored.url, region: null, profile: null, keys: null, keyFile, secrets };
 }
 
-const KeyFileSecrets = z
-  .looseObject({})
-  .transform((file) =>
-    ["private_key", "refresh_token", "client_secret"]
-      .map((name) => file[name])
-      .filter((text) => typeof text === "string"),
-  );
+const SECRET_MEMBERS: ReadonlySet<string> = new Set(["private_key", "refresh_token", "client_secret"]);
 
 /** The parts of a key file that are secret: its other lines could occur in any log. */
-const secretsIn = (keyFile: string): string[] => KeyFileSecrets.safeParse(jsonOf(keyFile)).data ?? [];
+const secretsIn = (keyFile: string): string[] => secretMembers(jsonOf(keyFile));
+
+/** Also those of the credentials within an impersonated account's. */
+function secretMembers(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([name, member]) =>
+    typeof member === "string" ? (SECRET_MEMBERS.has(name) ? [member] : []) : secretMembers(member),
+  );
+}
 
 /**
  * The default credentials of the protocol's own tools: the file that a variable names, else the file that they write.
  */
 function defaultKeyFile({ url }: Sink, env: NodeJS.ProcessEnv): string {
-  const named = env["GOOGLE_APPLICATION_CREDENTIALS"]?.trim();
-  const folder = env["CLOUDSDK_CONFIG"]?.trim() || join(env["HOME"] || homedir(), ".config", "gcloud");
-  const file = named || join(folder, "application_default_credentials.json");
   const missing = (why: string, cause?: unknown) =>
     new SvcError("sink_credentials", { sink: url, missing: why }, { cause });
-  let text: string | null;
+  let found: DefaultCredentials | null;
   try {
-    text = readPlainFile(file, { bytesMax: KEY_FILE_BYTES_MAX, ownersAlone: false });
+    found = defaultGoogleCredentials(env);
   } catch (e) {
     if (e instanceof UnusableFile) throw missing(e.message, e);
     throw e;
   }
-  if (text !== null) return text;
+  if (found !== null && found.text !== null) return found.text;
   throw missing(
-    named
-      ? `there is no file ${file}, which GOOGLE_APPLICATION_CREDENTIALS names`
+    found !== null
+      ? `there is no file ${found.where}`
       : "objstore_b has no service_account_json, and the default chain finds neither GOOGLE_APPLICATION_CREDENTIALS nor the file that `gcloud auth application-default login` writes",
   );
 }

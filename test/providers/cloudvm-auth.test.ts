@@ -2,7 +2,8 @@
 
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { readKeyFile, TokenSource } from "../../src/providers/cloudvm/auth.ts";
+import { readKeyFile } from "../../src/providers/cloudvm/auth.ts";
+import { TokenSource } from "../../src/providers/cloudvm/tokens.ts";
 import { apiError, CloudStub, never, PRIVATE_KEY, PROJECT, spec } from "./cloudvm-stub.ts";
 
 let stub: CloudStub;
@@ -25,7 +26,6 @@ describe("the exchange", () => {
     expect(await source().token()).toBe("tok-0");
     const [claims] = stub.assertions;
     expect(claims).toEqual({
-      kid: "k1",
       iss: `runs@${PROJECT}.example.com`,
       scope: "https://www.googleapis.com/auth/cloud-platform",
       aud: `${stub.url}/token`,
@@ -95,7 +95,7 @@ describe("a key file that will not do", () => {
       "a person's own login",
       () => stub.keyFile({ type: "authorized_user" }),
       "credential_missing",
-      /of type authorized_user/,
+      /of type authorized_user and has no client_id/,
     ],
     [
       "one without an address",

@@ -141,18 +141,14 @@ describe("cloudvm", () => {
     ["that is a pipe", "pipe", /is not a plain file/],
     ["that is no JSON", "text", /text, which .* names, is not valid JSON/],
     ["that is a list", "list", /holds no JSON object/],
-    [
-      "of somebody's own login",
-      "login",
-      /login, which .* names, is of the type authorized_user: it must be the key file of/,
-    ],
+    ["of an OAuth client", "client", /client, which .* names, is of the type oauth_client: it must be the key file of/],
     ["that is too large", "large", /larger than 64 KiB/],
   ])("refuses a key file %s, without hanging and without quoting it", (_, name, words) => {
     mkdirSync(join(home, "folder"));
     execFileSync("mkfifo", [join(home, "pipe")]);
     writeFileSync(join(home, "text"), "-----BEGIN topsecret");
     writeFileSync(join(home, "list"), '["topsecret"]');
-    writeFileSync(join(home, "login"), '{"type":"authorized_user","refresh_token":"topsecret"}');
+    writeFileSync(join(home, "client"), '{"type":"oauth_client","client_secret":"topsecret"}');
     writeFileSync(join(home, "large"), JSON.stringify({ a: "x".repeat(64 * 1024) }));
     const said = refusal("cloudvm", env(join(home, name)));
     expect(said).toMatch(words);

@@ -117,7 +117,7 @@ describe("credentials", () => {
     expect(access(own, { MINE: JSON.stringify(service) }).secrets).toEqual([service.private_key]);
     const login = join(home, "login.json");
     writeFileSync(login, JSON.stringify(user));
-    expect(access(B, { GOOGLE_APPLICATION_CREDENTIALS: login }).secrets).toEqual(["r-token", "c-secret"]);
+    expect(access(B, { GOOGLE_APPLICATION_CREDENTIALS: login }).secrets).toEqual(["c-secret", "r-token"]);
   });
 
   it("are named if they are missing", () => {

@@ -1,56 +1,77 @@
-// Exchanges the key file of a service account for a short-lived token.
+// Parses and checks a Google credential: a service account's key file, a user's login, an impersonated account, a workload
+// identity, or the account of this machine. tokens.ts exchanges it for tokens.
 //
-// A1. The private key signs and stays here; only an assertion is sent, valid for an hour, and only to the file's own
-//     token address, over https or to this computer itself.
-// A2. One exchange at a time, for any number of waiting calls. A token is renewed well before its end, and after a
-//     refusal.
-// A3. A wrong local clock is distinguished from a wrong key: the token address reports its own time in every answer.
+// A1. Every address in a credential must be https, or this computer itself: secrets and tokens are sent there.
+// A2. A malformed credential is refused here, with its reason, before any request is made with it.
 
-import { createPrivateKey, sign, type KeyObject } from "node:crypto";
+import { createPrivateKey, type KeyObject } from "node:crypto";
 import { z } from "zod";
-import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
 import { keepsSecrets } from "../../schemas/address.ts";
-import { ProviderHttp, type HttpAnswer } from "../http.ts";
 import { plainText } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
-const GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-const MACHINES = { whose: PROVIDER, scope: "https://www.googleapis.com/auth/cloud-platform" };
 const DEFAULT_TOKEN_URI = "https://oauth2.googleapis.com/token";
-const ASSERTION_SECONDS = 3_600;
-const RENEW_EARLY_MS = 5 * 60_000;
-const TIMEOUT_MS = 20_000;
-/** The provider tolerates a few minutes; a larger difference justifies a second try with its time. */
-const SKEW_MS = 60_000;
 export const USER_AGENT = "svc";
 
 export interface ServiceAccount {
+  kind: "service_account";
+  /** The account of the tokens: its address, or a description if the file does not name it. */
   email: string;
   project: string | null;
-  keyId: string | null;
   tokenUri: string;
   privateKey: KeyObject;
 }
 
-const KeyFile = z.looseObject({
-  type: z.string().optional(),
-  client_email: z.string().optional(),
-  private_key: z.string().optional(),
-  private_key_id: z.string().optional(),
-  project_id: z.string().optional(),
-  token_uri: z.string().optional(),
+/** Every kind that the library reads itself: all but a service account's key. */
+export interface OtherCredential {
+  kind: "authorized_user" | "impersonated_service_account" | "external_account" | "compute_metadata";
+  email: string;
+  project: string | null;
+  /** The endpoint that refreshes a user's token. */
+  tokenUri: string;
+  file: Readonly<Record<string, unknown>>;
+}
+
+export type GoogleCredential = ServiceAccount | OtherCredential;
+
+const Text = z.string().optional();
+const CredentialFile = z.looseObject({
+  type: Text,
+  client_email: Text,
+  private_key: Text,
+  project_id: Text,
+  quota_project_id: Text,
+  token_uri: Text,
+  service_account_impersonation_url: Text,
+  source_credentials: z.looseObject({ token_uri: Text }).optional(),
 });
 
 const HOW =
   "make one in the provider's console under IAM, Service accounts, Keys, Add key, JSON, and give the whole file as service_account_json";
 
+/** The required members of each other kind, and its description if the file does not name the account. */
+const OTHERS: Readonly<Record<OtherCredential["kind"], { needs: readonly string[]; who: string }>> = {
+  authorized_user: { needs: ["client_id", "client_secret", "refresh_token"], who: "a user's login" },
+  impersonated_service_account: {
+    needs: ["service_account_impersonation_url", "source_credentials"],
+    who: "an impersonated account",
+  },
+  external_account: {
+    needs: ["audience", "subject_token_type", "token_url", "credential_source"],
+    who: "a workload identity",
+  },
+  compute_metadata: { needs: [], who: "the service account of this machine" },
+};
+const isOther = (type: string | undefined): type is OtherCredential["kind"] =>
+  type !== undefined && Object.hasOwn(OTHERS, type);
+
 /**
- * Parses and checks the key file. Throws `credential_missing` if it is malformed, `credential_refused` if it must not
+ * Parses and checks the credential. Throws `credential_missing` if it is malformed, `credential_refused` if it must not
  * be used.
  * @param whose the key's purpose, as text for an error.
  */
-export function readKeyFile(secret: string, whose: string = PROVIDER): ServiceAccount {
+export function readKeyFile(secret: string, whose: string = PROVIDER): GoogleCredential {
   const unusable = (why: string): SvcError =>
     new SvcError("credential_missing", { provider: whose, missing: `${why}; ${HOW}` });
   if (secret.trim() === "") throw unusable("service_account_json is not set");
@@ -61,9 +82,11 @@ export function readKeyFile(secret: string, whose: string = PROVIDER): ServiceAc
   } catch {
     throw unusable("service_account_json is not JSON");
   }
-  const file = KeyFile.safeParse(parsed);
-  if (!file.success) throw unusable("service_account_json is not the key file of a service account");
-  const { type, client_email, private_key, private_key_id, project_id, token_uri } = file.data;
+  const read = CredentialFile.safeParse(parsed);
+  if (!read.success) throw unusable("service_account_json is not the key file of a service account");
+  const file = read.data;
+  if (isOther(file.type)) return otherOf(file.type, file, { whose, unusable });
+  const { type, client_email, private_key, project_id, token_uri } = file;
   if (type !== undefined && type !== "service_account")
     throw unusable(`service_account_json is of type ${plainText(type, 40)}, not the key file of a service account`);
   const lacking = Object.entries({ client_email, private_key }).flatMap(([name, value]) => (value ? [] : [name]));
@@ -71,12 +94,54 @@ export function readKeyFile(secret: string, whose: string = PROVIDER): ServiceAc
   if (!/^[^\s@]{1,200}@[^\s@]{1,200}$/.test(client_email))
     throw unusable("client_email of service_account_json is no address");
   return {
+    kind: "service_account",
     email: client_email,
     project: project_id || null,
-    keyId: private_key_id || null,
-    tokenUri: safeTokenUri(token_uri || DEFAULT_TOKEN_URI, whose),
+    tokenUri: safeAddress(token_uri || DEFAULT_TOKEN_URI, "token_uri", whose),
     privateKey: readPrivateKey(private_key, unusable),
   };
+}
+
+interface Refusing {
+  whose: string;
+  unusable: (why: string) => SvcError;
+}
+
+function otherOf(
+  kind: OtherCredential["kind"],
+  file: z.infer<typeof CredentialFile>,
+  { whose, unusable }: Refusing,
+): OtherCredential {
+  const lacking = OTHERS[kind].needs.filter((name) => !file[name]);
+  if (lacking.length > 0)
+    throw unusable(`service_account_json is of type ${kind} and has no ${lacking.join(" and no ")}`);
+  checkAddresses(file, whose);
+  const target = /\/serviceAccounts\/([^/\s]{1,200}):generateAccessToken$/.exec(
+    file.service_account_impersonation_url ?? "",
+  );
+  if (kind === "impersonated_service_account" && target === null)
+    throw unusable("service_account_impersonation_url of service_account_json names no account");
+  return {
+    kind,
+    email: target?.[1] ?? OTHERS[kind].who,
+    project: file.project_id || file.quota_project_id || null,
+    tokenUri: file.token_uri || file.source_credentials?.token_uri || DEFAULT_TOKEN_URI,
+    file,
+  };
+}
+
+/** The metadata endpoints of a cloud machine. They use plain http, and receive no secret. */
+export const isMetadataHost = (host: string): boolean =>
+  ["169.254.169.254", "[fd00:ec2::254]", "metadata.google.internal", "metadata.google.internal."].includes(host);
+
+/** Checks every member that is an address, at any depth. */
+function checkAddresses(value: unknown, whose: string, at = ""): void {
+  if (typeof value === "object" && value !== null)
+    for (const [name, member] of Object.entries(value))
+      checkAddresses(member, whose, at === "" ? name : `${at}.${name}`);
+  if (typeof value !== "string" || !/^[a-z][a-z0-9+.-]*:\/\//i.test(value)) return;
+  if (at.startsWith("credential_source.") && URL.canParse(value) && isMetadataHost(new URL(value).hostname)) return;
+  safeAddress(value, at, whose);
 }
 
 function readPrivateKey(pem: string, unusable: (why: string) => SvcError): KeyObject {
@@ -91,139 +156,12 @@ function readPrivateKey(pem: string, unusable: (why: string) => SvcError): KeyOb
   return key;
 }
 
-function safeTokenUri(text: string, whose: string): string {
+function safeAddress(text: string, name: string, whose: string): string {
   const refuse = (why: string): SvcError =>
-    new SvcError("credential_refused", { provider: whose, why: `token_uri of service_account_json ${why}` });
+    new SvcError("credential_refused", { provider: whose, why: `${name} of service_account_json ${why}` });
   if (!URL.canParse(text)) throw refuse("is not a URL");
   const url = new URL(text);
   if (url.username !== "" || url.password !== "") throw refuse("holds a user or a password");
   if (!keepsSecrets(url)) throw refuse("must begin with https:// (only this computer itself may be asked without)");
   return text;
-}
-
-interface Token {
-  text: string;
-  renewAtMs: number;
-}
-
-const TokenAnswer = z.looseObject({
-  // It becomes a header: only visible characters.
-  access_token: z.string().regex(/^[\x21-\x7e]{1,16384}$/),
-  expires_in: z.coerce.number().positive().catch(ASSERTION_SECONDS),
-});
-const Refusal = z.looseObject({ error: z.string(), error_description: z.string().optional().catch(undefined) });
-
-export class TokenSource {
-  readonly #account: ServiceAccount;
-  readonly #now: () => number;
-  readonly #use: { whose: string; scope: string };
-  readonly #http: ProviderHttp;
-  #token: Token | null = null;
-  #underWay: Promise<Token> | null = null;
-  /** How far the provider's clock is ahead of ours, once a wrong clock was found. */
-  #aheadMs = 0;
-
-  /** @param use the tokens' purpose; by default machines of `cloudvm`. */
-  constructor(account: ServiceAccount, now: () => number, use: { whose: string; scope: string } = MACHINES) {
-    this.#account = account;
-    this.#now = now;
-    this.#use = use;
-    this.#http = new ProviderHttp({
-      provider: use.whose,
-      baseUrl: new URL(account.tokenUri).origin,
-      timeoutMs: TIMEOUT_MS,
-      maxBytes: 256 * 1024,
-      userAgent: USER_AGENT,
-    });
-  }
-
-  /** A valid token. Throws `credential_refused`, `provider_unreachable`, `provider_error`. */
-  async token(signal?: AbortSignal): Promise<string> {
-    signal?.throwIfAborted();
-    if (this.#token !== null && this.#now() < this.#token.renewAtMs) return this.#token.text;
-    // Shared by all waiting callers, so that an abort of one of them must not end it.
-    this.#underWay ??= this.#exchange().finally(() => (this.#underWay = null));
-    const token = await orAborted(this.#underWay, signal);
-    return token.text;
-  }
-
-  /** The API refused this token: the next call makes another. */
-  refused(token: string): void {
-    if (this.#token?.text === token) this.#token = null;
-  }
-
-  async #exchange(): Promise<Token> {
-    let answer = await this.#ask();
-    if (answer.status === 400 && complaint(answer).kind === "clock") {
-      const ahead = Date.parse(answer.headers["date"] ?? "") - this.#now();
-      if (Number.isFinite(ahead) && Math.abs(ahead - this.#aheadMs) > SKEW_MS) {
-        this.#aheadMs = ahead;
-        answer = await this.#ask();
-      }
-    }
-    if (answer.status !== 200) throw refusalOf(answer, this.#account.email, this.#use.whose);
-    const token = TokenAnswer.safeParse(answer.json());
-    if (!token.success)
-      throw new SvcError("provider_error", {
-        provider: this.#use.whose,
-        why: "its token address answered without a token",
-      });
-    const lifeMs = token.data.expires_in * 1000;
-    this.#token = {
-      text: token.data.access_token,
-      renewAtMs: this.#now() + lifeMs - Math.min(RENEW_EARLY_MS, lifeMs / 2),
-    };
-    return this.#token;
-  }
-
-  #ask(): Promise<HttpAnswer> {
-    const url = new URL(this.#account.tokenUri);
-    return this.#http.call({
-      method: "POST",
-      path: url.pathname,
-      query: Object.fromEntries(url.searchParams),
-      form: { grant_type: GRANT, assertion: assertion(this.#account, this.#use.scope, this.#now() + this.#aheadMs) },
-    });
-  }
-}
-
-function assertion(account: ServiceAccount, scope: string, nowMs: number): string {
-  const iat = Math.floor(nowMs / 1000);
-  const header = { alg: "RS256", typ: "JWT", ...(account.keyId === null ? {} : { kid: account.keyId }) };
-  const claims = { iss: account.email, scope, aud: account.tokenUri, iat, exp: iat + ASSERTION_SECONDS };
-  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
-  const signed = `${part(header)}.${part(claims)}`;
-  return `${signed}.${sign("RSA-SHA256", Buffer.from(signed), account.privateKey).toString("base64url")}`;
-}
-
-function complaint(answer: HttpAnswer): { kind: "clock" | "key" | "account" | "other"; text: string } {
-  const refusal = Refusal.safeParse(answer.json());
-  const text = refusal.success
-    ? plainText(refusal.data.error_description || refusal.data.error)
-    : `status ${answer.status}`;
-  const kind = /reasonable timeframe|short-lived token|\biat\b|\bexp\b/i.test(text)
-    ? "clock"
-    : /signature/i.test(text)
-      ? "key"
-      : /account|email/i.test(text)
-        ? "account"
-        : "other";
-  return { kind, text };
-}
-
-function refusalOf(answer: HttpAnswer, email: string, whose: string): SvcError {
-  const { kind, text } = complaint(answer);
-  const json = Refusal.safeParse(answer.json()).success;
-  if (!json || answer.status === 429 || answer.status >= 500)
-    return new SvcError("provider_error", {
-      provider: whose,
-      why: `its token address answered with status ${answer.status}${json ? `: ${text}` : ""}`,
-    });
-  const why = {
-    clock: `the clock of this computer is wrong (${text}); set it, best by a time server`,
-    key: `the key was revoked or is not the one of ${email} (${text}); make a new key for it`,
-    account: `the service account ${email} does not exist any more (${text}); make a new one, and a key for it`,
-    other: text,
-  }[kind];
-  return new SvcError("credential_refused", { provider: whose, why });
 }

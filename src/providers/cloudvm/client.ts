@@ -3,7 +3,8 @@
 
 import { SvcError } from "../../errors/index.ts";
 import { beforeSending, neverSent, ProviderHttp, type HttpAnswer, type HttpRequest } from "../http.ts";
-import { USER_AGENT, type TokenSource } from "./auth.ts";
+import { USER_AGENT } from "./auth.ts";
+import type { TokenSource } from "./tokens.ts";
 import { ErrorBody, plainText } from "./wire.ts";
 
 const PROVIDER = "cloudvm";

@@ -43,7 +43,7 @@ export const cloudvm = {
       keyFileField(
         NAME,
         "Its role must allow it to create and delete instances.",
-        "required: the path of a JSON key file, or its text",
+        "required: the path of a JSON key file, its text, or `adc` for the default credentials",
       ),
       credentialField(NAME, "project", "Project", {
         first: true,
@@ -98,7 +98,7 @@ function readServiceAccount(from: CredentialReader): SecretReading {
   const key = from.keyFile("service_account_json");
   if (key === null) missing.push(from.toSet("service_account_json"));
   else {
-    const project = settings["project"] ?? key.member("project_id");
+    const project = settings["project"] ?? key.member("project_id") ?? key.member("quota_project_id");
     if (project !== null) settings["project"] = project;
   }
   for (const name of ["project", "zone"]) if (settings[name] === undefined) missing.push(from.toSet(name));

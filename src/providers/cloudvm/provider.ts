@@ -28,7 +28,8 @@ import { Recent } from "../recent.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { Sightings } from "../sightings.ts";
 import { BootSerial, serialOutput } from "./boot-serial.ts";
-import { readKeyFile, TokenSource, type ServiceAccount } from "./auth.ts";
+import { readKeyFile, type GoogleCredential } from "./auth.ts";
+import { TokenSource } from "./tokens.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
 import { endingsOf, takenBack, type Endings } from "./endings.ts";
 import { failureOf, insert, SENT_WITHIN_MS, type Made } from "./insert.ts";
@@ -55,7 +56,7 @@ const PROJECT = /^(?:[a-z0-9.-]{1,100}:)?[a-z][-a-z0-9]{0,62}$/;
 
 /** One credential, ready to use. */
 interface Session {
-  account: ServiceAccount;
+  account: GoogleCredential;
   client: ComputeClient;
   settings: Settings;
 }

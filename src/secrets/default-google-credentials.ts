@@ -1,0 +1,28 @@
+// The default credentials of Google's own tools (ADC): the file that a variable names, else the one that
+// `gcloud auth application-default login` writes, else the service account of this machine.
+
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { readPlainFile } from "./store-file.ts";
+
+const FILE_BYTES_MAX = 64 * 1024;
+
+export interface DefaultCredentials {
+  /** Text of a credential file, of whatever kind; null where a variable names a file that is not there. */
+  text: string | null;
+  /** For messages. */
+  where: string;
+}
+
+/** Null where there is no file: then only the machine's own service account is left. Throws `UnusableFile`. */
+export function defaultGoogleCredentials(env: NodeJS.ProcessEnv): DefaultCredentials | null {
+  const named = env["GOOGLE_APPLICATION_CREDENTIALS"]?.trim();
+  const folder = env["CLOUDSDK_CONFIG"]?.trim() || join(env["HOME"] || homedir(), ".config", "gcloud");
+  const file = named || join(folder, "application_default_credentials.json");
+  const text = readPlainFile(file, { bytesMax: FILE_BYTES_MAX, ownersAlone: false });
+  if (named) return { text, where: `${file}, which GOOGLE_APPLICATION_CREDENTIALS names` };
+  return text === null ? null : { text, where: file };
+}
+
+/** What stands for the machine's own service account, as a credential file would. */
+export const OF_THIS_MACHINE = JSON.stringify({ type: "compute_metadata" });
