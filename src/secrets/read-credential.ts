@@ -112,10 +112,7 @@ export function absolutePath(found: FoundCredential, { home, env }: Places): str
   return isAbsolute(path) ? path : found.source === "env" ? resolve(path) : resolve(home, path);
 }
 
-/**
- * The JSON text of a key file, which may be given as it is, as the path of its file, or as `adc`: the default credentials of the vendor's
- * tools. Throws `credential_missing`.
- */
+/** The JSON text of a key file, given as text, as a path, or as `adc`: the default credentials of the vendor's tools. */
 export function keyFileText(owner: string, key: FoundCredential, places: Places): string {
   const { text, what } = readKey(owner, key, places);
   if (text.length > KEY_FILE_BYTES_MAX) throw unusable(owner, `${key.where} is larger than 64 KiB`);

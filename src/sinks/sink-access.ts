@@ -4,7 +4,7 @@
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
-import { credentialsOf, placeOf, type Sink, type SinkKind } from "../schemas/sink.ts";
+import { credentialsOf, sinkPlaceOf, type Sink, type SinkKind } from "../schemas/sink.ts";
 import { defaultGoogleCredentials, type DefaultCredentials } from "../secrets/default-google-credentials.ts";
 import { keyFileText } from "../secrets/read-credential.ts";
 import { resolveSecret } from "../secrets/resolve.ts";

@@ -1,8 +1,9 @@
 // @module-tag needs/sshd
 
+import { buildSchema } from "graphql";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { call, eventually, login, ssh, testParts, type Answer, type TestParts } from "./harness-parts.ts";
-import { parseQuery, project } from "./providers/graphql-text.ts";
+import { project, readQuery } from "./providers/graphql-query.ts";
 import { PodhostSim, type PodhostOptions } from "./providers/podhost.ts";
 
 let parts: TestParts;
@@ -67,23 +68,38 @@ const wayOf = ({ ip, publicPort }: { ip: string; publicPort: number }) => ({
 });
 
 describe("queries as text", () => {
-  test("aliases, literals, variables and nested selections are read; unknown fields are refused", () => {
-    const { kind, fields } = parseQuery(
-      'query Q($n: Int!, $o: String) { a: pods(input: {x: [1, "two", E], n: $n, o: $o}) { id deep { v } } }',
-      { n: 3 },
-    );
+  const schema = buildSchema(`
+    enum Size { E }
+    input Wanted { n: Int!, o: String, x: [Size] }
+    type Deep { v: Int }
+    type Pod { id: Int, deep: Deep }
+    type Query { pods(input: Wanted): [Pod] }`);
+  const read = (text: string, variables: unknown = {}) => readQuery(schema, text, variables);
+
+  test("Aliases, literals, variables and nested selections are read; unknown fields are refused", () => {
+    const text = "query Q($n: Int!, $o: String) { a: pods(input: {x: [E], n: $n, o: $o}) { id deep { v } } }";
+    const { kind, fields } = read(text, { n: 3 });
     expect([kind, fields[0]?.alias, fields[0]?.name]).toEqual(["query", "a", "pods"]);
-    expect(fields[0]?.args).toEqual({ input: { x: [1, "two", "E"], n: 3, o: undefined } });
-    const shapes = { Pod: { id: null, deep: "Deep" }, Deep: { v: null } };
-    expect(project([{ id: 1, deep: null, other: 2 }], "Pod", fields[0]?.fields ?? null, shapes)).toEqual([
-      { id: 1, deep: null },
-    ]);
-    expect(() => project({}, "Pod", [{ alias: "no", name: "no", args: {}, fields: null }], shapes)).toThrow(
-      'Cannot query field "no"',
-    );
-    for (const bad of ["", "query {", "mutation { a(b: ) }", "query { a } }", "subscription { a }"])
-      expect(() => parseQuery(bad, {}), bad).toThrow(/^Syntax Error|non-empty `query`/);
-    expect(() => parseQuery("query ($n: Int!) { a(n: $n) }", {})).toThrow("was not provided");
+    expect(fields[0]?.args).toEqual({ input: { x: ["E"], n: 3, o: undefined } });
+    expect(project([{ id: 1, deep: null, other: 2 }], fields[0]?.fields ?? null)).toEqual([{ id: 1, deep: null }]);
+    expect(() => read("{ pods { no } }")).toThrow('Cannot query field "no"');
+    expect(() => read("{ pods }")).toThrow("must have a selection of subfields");
+    expect(() => read("{ pods(input: {n: 1, z: 2}) { id } }")).toThrow('Field "z" is not defined by type "Wanted"');
+    for (const bad of ["", "query {", "query { a(b: ) }", "query { a } }"])
+      expect(() => read(bad), bad).toThrow(/^Syntax Error|non-empty `query`/);
+    expect(() => read("query ($n: Int!) { pods(input: {n: $n}) { id } }")).toThrow(/\$n/);
+  });
+
+  test("An order with an unknown field, or a field of the wrong type, is refused", async () => {
+    await start();
+    for (const wrong of [
+      { gpus: 1 },
+      { gpuCount: "one" },
+      { cloudType: "MOON" },
+      { env: [{ key: "A" }] },
+      { stopAfter: "soon" },
+    ])
+      expect((await ask(CREATE, order(wrong))).status, JSON.stringify(wrong)).toBe(400);
   });
 });
 

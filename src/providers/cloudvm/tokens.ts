@@ -1,8 +1,8 @@
-// From a Google credential to a short-lived token, by Google's own library, which is loaded with the first exchange.
+// Exchanges a Google credential for a short-lived token with Google's own library, which the first exchange loads.
 //
-// TOKENS-1. The library decides what is sent; `ProviderHttp` sends it: its deadline, its bound on answers, the proxy, no redirects.
-// TOKENS-2. One exchange at a time, however many calls wait for it. A token is renewed well before its end, and after a refusal.
-// TOKENS-3. A clock that is wrong here is told apart from a wrong key: the token address says its own time in every answer.
+// TOKENS-1. The library composes each request; `ProviderHttp` sends it, with its deadline, size limit and proxy, without redirects.
+// TOKENS-2. One exchange at a time, for any number of waiting calls. A token is renewed well before its end, and after a refusal.
+// TOKENS-3. A wrong local clock is distinguished from a wrong key: the token address reports its own time in every answer.
 
 import type { AwsClientOptions, IdentityPoolClientOptions, PluggableAuthClientOptions } from "google-auth-library";
 import { z } from "zod";
@@ -19,13 +19,13 @@ import {
 import { plainText } from "./wire.ts";
 
 const MACHINES = { whose: "cloudvm", scope: "https://www.googleapis.com/auth/cloud-platform" };
-/** The library knows no other token address for a key file or a user's login. */
+/** The only token address of the library for a key file or a user's login; `Wire` sends to the file's own instead. */
 const LIBRARY_TOKEN_URI = "https://oauth2.googleapis.com/token";
 const LIFE_SECONDS = 3_600;
 const RENEW_EARLY_MS = 5 * 60_000;
 const TIMEOUT_MS = 20_000;
 const BYTES_MAX = 256 * 1024;
-/** The provider bears with a few minutes; what is off by more than this is worth a second try with its time. */
+/** The provider tolerates a few minutes; a larger difference justifies a second try with its time. */
 const SKEW_MS = 60_000;
 
 interface Token {
@@ -33,9 +33,9 @@ interface Token {
   renewAtMs: number;
 }
 
-// It becomes a header: nothing but visible characters.
+// It becomes a header: only visible characters.
 const TokenText = z.string().regex(/^[\x21-\x7e]{1,16384}$/);
-/** As a token address says it, and as every other address of the provider does. */
+/** The error form of a token address, and that of every other address of the provider. */
 const Refusal = z.union([
   z.looseObject({ error: z.string(), error_description: z.string().optional().catch(undefined) }),
   z.looseObject({ error: z.looseObject({ message: z.string() }) }),
@@ -53,27 +53,27 @@ export class TokenSource {
   readonly #use: { whose: string; scope: string };
   #token: Token | null = null;
   #underWay: Promise<Token> | null = null;
-  /** What the provider's clock is ahead of ours, once a wrong clock was found. */
+  /** How far the provider's clock is ahead of ours, once a wrong clock was found. */
   #aheadMs = 0;
 
-  /** @param use what the tokens are for; machines of `cloudvm` unless said. */
+  /** @param use the tokens' purpose; by default machines of `cloudvm`. */
   constructor(credential: GoogleCredential, now: () => number, use: { whose: string; scope: string } = MACHINES) {
     this.#credential = credential;
     this.#now = now;
     this.#use = use;
   }
 
-  /** A token that is good now. Throws `credential_refused`, `provider_unreachable`, `provider_error`. */
+  /** A valid token. Throws `credential_refused`, `provider_unreachable`, `provider_error`. */
   async token(signal?: AbortSignal): Promise<string> {
     signal?.throwIfAborted();
     if (this.#token !== null && this.#now() < this.#token.renewAtMs) return this.#token.text;
-    // Shared by all who wait, so that an abort of one of them must not end it.
+    // Shared by all waiting callers, so that an abort of one of them must not end it.
     this.#underWay ??= this.#exchange().finally(() => (this.#underWay = null));
     const token = await orAborted(this.#underWay, signal);
     return token.text;
   }
 
-  /** The API did not accept this token: the next call makes another. */
+  /** The API refused this token: the next call makes another. */
   refused(token: string): void {
     if (this.#token?.text === token) this.#token = null;
   }
@@ -102,7 +102,7 @@ export class TokenSource {
     return this.#token;
   }
 
-  /** One exchange by a client of its own: what the library would keep is kept here. */
+  /** One exchange with a new client: this class caches the token, not the library. */
   async #ask(library: Library): Promise<Outcome> {
     const wire = new Wire(this.#use.whose, this.#credential.tokenUri);
     const transporter = transporterOf(library, wire);
@@ -151,7 +151,7 @@ interface Outcome {
   error: unknown;
 }
 
-/** Carries the library's requests, and remembers how the last one ended. */
+/** Sends the library's requests, and records the outcome of the last one. */
 class Wire {
   answer: HttpAnswer | null = null;
   failure: SvcError | null = null;
@@ -174,7 +174,7 @@ class Wire {
       throw e;
     }
     const { status, headers, text } = this.answer;
-    // The text is inflated already; and the library reads as JSON only what says that it is.
+    // The text is already decompressed. The library parses only answers that declare JSON.
     const isJson = this.answer.json() !== undefined;
     const shown = { "content-type": isJson ? "application/json" : "text/plain", date: headers["date"] ?? "" };
     return new Response([204, 205, 304].includes(status) ? null : text, { status, headers: shown });
@@ -213,7 +213,7 @@ interface ClientParts {
   transporter: Transporter;
 }
 
-/** Sends by `wire`, and nothing twice: whoever asked for the token decides about another try. */
+/** Sends through `wire` without retries: the caller of the token decides about another try. */
 function transporterOf(library: Library, wire: Wire): Transporter {
   const transporter = new library.gaxios.Gaxios({ fetchImplementation: wire.fetch.bind(wire) });
   const request = transporter.request.bind(transporter);
@@ -231,7 +231,7 @@ function keyClient(library: Library, account: ServiceAccount, parts: ClientParts
     email: account.email,
     key: account.privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
     scopes: [parts.scope],
-    // The file's own token address, and a clock that may have been set right.
+    // The file's own token address, and the corrected clock.
     additionalClaims: { aud: account.tokenUri, iat, exp: iat + LIFE_SECONDS },
     transporter: parts.transporter,
   });
@@ -244,7 +244,7 @@ const recordIn = (file: File, name: string): File => {
   return typeof value === "object" && value !== null ? { ...value } : {};
 };
 
-/** By the constructor of its kind, never by the library's guess: the file was checked for that kind (A1). */
+/** Uses the constructor of the checked kind, never the library's guess (A1). */
 function otherClient(
   library: Library,
   kind: GoogleCredential["kind"],
@@ -281,7 +281,7 @@ function otherClient(
     });
   }
   const source = recordIn(file, "credential_source");
-  // Its members are those of the file, by the file's names.
+  // The options have the names of the file's members.
   const options: unknown = { ...file, transporter };
   const client =
     source["environment_id"] !== undefined
@@ -290,12 +290,12 @@ function otherClient(
         ? new library.PluggableAuthClient(options as PluggableAuthClientOptions)
         : new library.IdentityPoolClient(options as IdentityPoolClientOptions);
   client.scopes = [scope];
-  // The exchange itself would go by a transport of its own.
+  // Otherwise the exchange itself uses a transport of its own.
   Object.assign(client["stsCredential"], { transporter });
   return client;
 }
 
-/** What the source of an impersonation needs: the account that it acts as gets the narrower scope. */
+/** The scope of an impersonation's source; the impersonated account has the narrower one. */
 const CLOUD = MACHINES.scope;
 const kindOf = (file: File): GoogleCredential["kind"] => {
   const type = textIn(file, "type");

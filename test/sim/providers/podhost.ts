@@ -10,14 +10,14 @@
 // `stopAfter` and `terminateAfter` are accepted without effect, as by the real one.
 
 import { during, strike } from "./faults.ts";
-import { BadQuery, parseQuery, project, type Field } from "./graphql-text.ts";
+import { BadQuery, project, readQuery, type Field } from "./graphql-query.ts";
 import { startServer, type Call, type Reply, type SimServer } from "./http-server.ts";
 import { usersOf, type ProviderSim, type SimParts } from "./parts.ts";
 import { COUNTRIES, DATA_CENTERS } from "./podhost-catalogue.ts";
 import { PodOrders, Refused, type Caller } from "./podhost-orders.ts";
 import { PodhostPods, type PodTimings } from "./podhost-pods.ts";
 import { restRoutes } from "./podhost-rest.ts";
-import { SHAPES } from "./podhost-shapes.ts";
+import { SCHEMA } from "./podhost-schema.ts";
 
 export interface PodhostOptions extends SimParts {
   port?: number;
@@ -147,7 +147,7 @@ export class PodhostSim implements ProviderSim {
     if (!caller) return { status: 401, json: { errors: [{ message: "Unauthorized" }] } };
     const body = (call.body ?? {}) as { query?: unknown; variables?: unknown };
     try {
-      const { kind, fields } = parseQuery(body.query, body.variables);
+      const { kind, fields } = readQuery(SCHEMA, body.query, body.variables);
       const data: Record<string, unknown> = {};
       for (const field of fields) {
         const found = await this.#resolve(kind, field, caller);
@@ -172,7 +172,7 @@ export class PodhostSim implements ProviderSim {
 
   async #resolve(kind: string, field: Field, caller: Caller): Promise<{ data?: unknown; reply?: Reply }> {
     const { name, args, fields } = field;
-    const input = this.orders.input(name, args["input"]);
+    const input = inputOf(args);
     if (kind === "mutation") return this.#mutate(field, input, caller);
     if (name === "countryCodes") return { data: COUNTRIES };
     if (name === "dataCenters")
@@ -185,25 +185,25 @@ export class PodhostSim implements ProviderSim {
             listed: true,
             gpuAvailability: this.orders.stockOf(id),
           })),
-          ...(["DataCenter", fields, SHAPES] as const),
+          fields,
         ),
       };
     if (name === "gpuTypes") {
       const below = fields?.find((each) => each.name === "lowestPrice");
-      const price = this.orders.input("lowestPrice", below?.args["input"]);
-      return { data: project(this.orders.gpuTypes(input, price), "GpuType", fields, SHAPES) };
+      const price = inputOf(below?.args ?? {});
+      return { data: project(this.orders.gpuTypes(input, price), fields) };
     }
     if (name === "myself") {
       // An unknown key has no account, and a pod's own key does not open it.
       if (caller.kind === "nobody") return { data: null };
       if (caller.kind === "pod") throw new Refused("Forbidden", { forbidden: true });
-      return { data: project(this.orders.account(), "User", fields, SHAPES) };
+      return { data: project(this.orders.account(), fields) };
     }
     if (name === "pod") {
       if (caller.kind === "nobody") return { data: null };
       const pod = this.pods.seen().find(({ id }) => id === input["podId"]);
       if (caller.kind === "pod" && caller.pod !== pod) throw new Refused("Forbidden", { forbidden: true });
-      return { data: project(pod ? this.orders.shown(pod) : null, "Pod", fields, SHAPES) };
+      return { data: project(pod ? this.orders.shown(pod) : null, fields) };
     }
     throw new BadQuery(`Cannot query field "${name}" on type "Query".`);
   }
@@ -244,7 +244,7 @@ export class PodhostSim implements ProviderSim {
               },
             },
           };
-        return { data: project(this.orders.shown(pod), "Pod", fields, SHAPES) };
+        return { data: project(this.orders.shown(pod), fields) };
       }
       case "podTerminate": {
         if (during(this.#parts, "delete_errors"))
@@ -257,7 +257,7 @@ export class PodhostSim implements ProviderSim {
         const pod = this.orders.find(input["podId"]);
         if (!pod) throw new Refused("pod not found to stop", { code: "POD_NOT_FOUND", field: name });
         await this.orders.stop(pod);
-        return { data: project(this.orders.shown(pod), "Pod", fields, SHAPES) };
+        return { data: project(this.orders.shown(pod), fields) };
       }
       case "podResume":
         throw new Refused("There are not enough free GPUs on the host machine to start this pod.", { field: name });
@@ -266,3 +266,8 @@ export class PodhostSim implements ProviderSim {
     }
   }
 }
+
+const inputOf = (args: Readonly<Record<string, unknown>>): Record<string, unknown> => {
+  const { input } = args;
+  return typeof input === "object" && input !== null ? { ...input } : {};
+};
