@@ -11,7 +11,7 @@ const PAGES: { name: string; path: string; ready: string }[] = [
   { name: "the checkpoints", path: "/runs/r1-digits?tab=checkpoints", ready: "text=epoch-020/model.bin" },
   { name: "the spec", path: "/runs/r1-digits?tab=spec", ready: "text=The same run from" },
   { name: "the events", path: "/runs/r1-digits?tab=events", ready: "text=Reading the events" },
-  { name: "the code", path: "/runs/r1-digits?tab=code&file=run.sh", ready: ".code-text" },
+  { name: "the code", path: "/runs/r1-digits?tab=code&file=train.py", ready: ".code-text .hl-string" },
   { name: "a difference", path: "/runs/r1-digits?tab=code&diff=r2-failed", ready: ".diff-added" },
   { name: "a step", path: "/runs/r3-retry?step=provision.0.1", ready: ".step-detail" },
   { name: "the form", path: "/new", ready: "text=Start run" },

@@ -1,5 +1,5 @@
 import { LeftOutList } from "../parts/left-out-list.tsx";
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useState, type ReactNode } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { CodeChange, CodeDiff } from "../../../src/schemas/code.ts";
 import type { CodeSnapshot, JobRecord, Problem } from "../../../src/schemas/job.ts";
@@ -10,11 +10,14 @@ import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { usePlace } from "../router.tsx";
 import { titleOf } from "../status.ts";
+import { languageOf } from "./language.ts";
 import { setParams } from "./place.ts";
 import { DIRECTORY, runApi } from "./run-api.ts";
 
 const FILES_MAX = 1_000;
 const SHOWN_BYTES = 512 * 1024;
+/** Longer ones take the page a noticeable time. */
+const HIGHLIGHTED_CHARS = 200_000;
 
 /** The code of a run: its files, one of them, and the diff to another run's code. */
 export function CodeView({ job }: { job: JobRecord }) {
@@ -204,9 +207,26 @@ function NumberedText({ text, name }: { text: string; name: string }) {
       <pre aria-hidden="true" className="code-numbers">
         {lines.map((_, i) => i + 1).join("\n")}
       </pre>
-      <pre>{lines.join("\n")}</pre>
+      <pre>{useHighlighted(name, lines.join("\n"))}</pre>
     </div>
   );
+}
+
+/** The plain text at once, and with its colours when the highlighter is there. */
+function useHighlighted(name: string, text: string): ReactNode {
+  const language = languageOf(name);
+  const [coloured, setColoured] = useState<{ text: string; nodes: ReactNode[] } | null>(null);
+  useEffect(() => {
+    if (language === null || text.length > HIGHLIGHTED_CHARS) return;
+    let gone = false;
+    void import("./highlight.ts").then(
+      ({ highlighted }) => gone || setColoured({ text, nodes: highlighted(language, text) }),
+      // Without colours it is as true.
+      () => undefined,
+    );
+    return () => void (gone = true);
+  }, [language, text]);
+  return coloured?.text === text ? coloured.nodes : text;
 }
 
 function DiffPanel({ job, other }: { job: JobRecord; other: string }) {
