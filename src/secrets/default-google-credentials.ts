@@ -20,7 +20,7 @@ export function defaultGoogleCredentials(env: NodeJS.ProcessEnv): DefaultCredent
   const folder = env["CLOUDSDK_CONFIG"]?.trim() || join(env["HOME"] || homedir(), ".config", "gcloud");
   const file = named || join(folder, "application_default_credentials.json");
   const text = readPlainFile(file, { bytesMax: FILE_BYTES_MAX, ownersAlone: false });
-  if (named) return { text, where: `${file}, which GOOGLE_APPLICATION_CREDENTIALS names` };
+  if (named) return { text, where: `${file}, which GOOGLE_APPLICATION_CREDENTIALS names,` };
   return text === null ? null : { text, where: file };
 }
 

@@ -134,12 +134,12 @@ function readKey(owner: string, key: FoundCredential, places: Places): { text: s
   if (key.value.startsWith("{")) return { text: key.value, what: key.where };
   if (key.value === DEFAULT_CREDENTIALS) {
     const found = refusing(owner, () => defaultGoogleCredentials(places.env));
-    if (found?.text === null) throw unusable(owner, `there is no file ${found.where}`);
+    if (found?.text === null) throw unusable(owner, `the file ${found.where} does not exist`);
     return { text: found?.text ?? OF_THIS_MACHINE, what: found?.where ?? key.where };
   }
   if (CONTROL.test(key.value)) throw unusable(owner, `${key.where} is neither JSON nor a path`);
   const path = absolutePath(key, places);
   const text = refusing(owner, () => readPlainFile(path, { bytesMax: KEY_FILE_BYTES_MAX, ownersAlone: false }));
-  if (text === null) throw unusable(owner, `there is no file ${path}, which ${key.where} names`);
+  if (text === null) throw unusable(owner, `the file ${path}, which ${key.where} names, does not exist`);
   return { text, what: `${path}, which ${key.where} names,` };
 }

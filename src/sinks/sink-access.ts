@@ -140,7 +140,7 @@ function defaultKeyFile({ url }: Sink, env: NodeJS.ProcessEnv): string {
   if (found !== null && found.text !== null) return found.text;
   throw missing(
     found !== null
-      ? `there is no file ${found.where}`
+      ? `the file ${found.where} does not exist`
       : "objstore_b has no service_account_json, and the default chain finds neither GOOGLE_APPLICATION_CREDENTIALS nor the file that `gcloud auth application-default login` writes",
   );
 }

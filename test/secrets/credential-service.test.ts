@@ -134,7 +134,7 @@ describe("saving", () => {
     ["hub", { cache_dir: "models" }, "cache_dir", /whole path/],
     ["objstore_a", { access_key_id: "id" }, "secret_access_key", /without secret_access_key/],
     ["objstore_b", { service_account_json: "{" }, "service_account_json", /not valid JSON/],
-    ["objstore_b", { service_account_json: "~/nothing.json" }, "service_account_json", /there is no file/],
+    ["objstore_b", { service_account_json: "~/nothing.json" }, "service_account_json", /does not exist/],
     ["cloudvm", { service_account_json: "{}" }, "service_account_json", /no client_email/],
     ["cloudvm", { service_account_json: { type: "authorized_user" } }, "service_account_json", /authorized_user/],
     ["notebook", { endpoint: "paste went wrong" }, "endpoint", /not such as/],

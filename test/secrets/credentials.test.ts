@@ -136,7 +136,11 @@ describe("cloudvm", () => {
   });
 
   it.each([
-    ["that is not there", "missing.json", /there is no file .*missing\.json, which CLOUDVM_SERVICE_ACCOUNT_JSON names/],
+    [
+      "that is not there",
+      "missing.json",
+      /the file .*missing\.json, which CLOUDVM_SERVICE_ACCOUNT_JSON names, does not exist/,
+    ],
     ["that is a folder", "folder", /is not a plain file/],
     ["that is a pipe", "pipe", /is not a plain file/],
     ["that is no JSON", "text", /text, which .* names, is not valid JSON/],
