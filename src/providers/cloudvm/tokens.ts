@@ -81,7 +81,7 @@ export class TokenSource {
   async #exchange(): Promise<Token> {
     const [library, silencer] = await Promise.all([
       import("google-auth-library"),
-      // Internal, and silent for the library's own files: it warns on stderr of credentials that nobody checked, which A1 does.
+      // Internal, and silent for the library's own files: it warns on stderr of unchecked credentials, and auth.ts has checked them.
       import("google-auth-library/build/src/util.js") as Promise<unknown> as Promise<Silencer>,
     ]);
     const ask = () => silencer.suppressAdcWarning(() => this.#ask(library));
@@ -244,7 +244,7 @@ const recordIn = (file: File, name: string): File => {
   return typeof value === "object" && value !== null ? { ...value } : {};
 };
 
-/** Uses the constructor of the checked kind, never the library's guess (A1). */
+/** Uses the constructor of the kind that auth.ts checked, never the library's guess. */
 function otherClient(
   library: Library,
   kind: GoogleCredential["kind"],
