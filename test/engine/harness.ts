@@ -10,7 +10,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import type { PlacementRules } from "../../src/machines/job-context.ts";
 import { refold } from "../../src/engine/journal.ts";
 import { assert } from "../../src/errors/assert.ts";
-import type { FeedEvent, StepName, TimelineStep } from "../../src/schemas/job.ts";
+import type { FeedEvent, StepName, TimelineStep, StoredLeftOut } from "../../src/schemas/job.ts";
 import { STEP_NAMES } from "../../src/schemas/names.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 import type {
@@ -168,6 +168,7 @@ export class Harness {
       key?: string;
       spec?: Partial<RunSpecInput>;
       rules?: PlacementRules;
+      leftOut?: StoredLeftOut;
     } = {},
   ): Promise<void> {
     const nodes = options.nodes ?? 1;
@@ -187,7 +188,7 @@ export class Harness {
         nodes,
         spec: JSON.stringify(spec),
         code_snapshot: null,
-        left_out: null,
+        left_out: options.leftOut === undefined ? null : JSON.stringify(options.leftOut),
         idem_key: key,
         idem_hash: key === null ? null : "hash",
       },
