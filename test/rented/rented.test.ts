@@ -114,6 +114,41 @@ describe.concurrent("a rented machine", () => {
     });
   });
 
+  it("leaves what it had of files that never rest (TensorBoard events, history.csv) when it vanishes", async () => {
+    const script = `import os, svc, time
+runs = svc.checkpoint_dir() + "/runs"
+os.makedirs(runs)
+print("begun", flush=True)
+with open(runs + "/events.out.tfevents.1.host", "ab", 0) as events, open(runs + "/history.csv", "a") as history:
+    for i in range(100000):
+        events.write(b"event %d\\n" % i)
+        print(i, 1 / (i + 1), sep=",", file=history, flush=True)
+        svc.log({"loss": 1 / (i + 1)}, step=i)
+        time.sleep(0.05)
+`;
+    await within({ provider: "podhost", script }, async (world) => {
+      const files = ["events.out.tfevents.1.host", "history.csv"];
+      const atHome = (name: string): string[] => {
+        const [job] = readdirSync(join(world.home, "artifacts")).filter((id) => /^[a-z0-9]{12}$/.test(id));
+        const path = join(world.home, "artifacts", job ?? "", "checkpoints", "runs", name);
+        return existsSync(path) ? readFileSync(path, "utf8").split("\n") : [];
+      };
+      // The script keeps both open and writes to them: the second hundred lines show that they are followed, not copied once.
+      const seen = eventually(
+        () => existsSync(join(world.home, "artifacts")) && files.every((f) => atHome(f).length > 200),
+      );
+      void seen.then(() => world.faults.set("vanishes", 1_000));
+      const ending = await world.live();
+      await seen;
+      expect(verdict(world, ending, ["machine_lost"])).toEqual([]);
+      const [events, history] = files.map(atHome);
+      expect(events!.slice(0, 200)).toEqual(Array.from({ length: 200 }, (_, i) => `event ${i}`));
+      expect(history!.slice(0, 200)).toEqual(
+        Array.from({ length: 200 }, (_, i) => expect.stringMatching(`^${i},`) as string),
+      );
+    });
+  });
+
   it("ends both nodes with one reason when one of two vanishes", async () => {
     const spec = { nodes: 2, launcher: "single" };
     await within({ provider: "podhost", lines: 600, seconds: 12, spec }, async (world) => {
