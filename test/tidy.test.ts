@@ -291,7 +291,7 @@ describe("the layout", () => {
   });
 
   test("no exported name has two meanings", () => {
-    /** A provider's folder and the commands are worlds of their own: their files repeat each other's names on purpose. */
+    /** Each provider's folder and the commands are separate: their files repeat each other's names on purpose. */
     const own = /^src\/(providers\/[a-z]+\/|cli\/commands\/)/;
     const homes = new Map<string, string[]>();
     for (const { path, lines } of PRODUCT.filter(({ path }) => path.startsWith("src/") && !own.test(path)))

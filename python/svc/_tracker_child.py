@@ -32,7 +32,7 @@ INIT_SECONDS = 30.0
 # In addition to the library's own timeout, which it does not always obey.
 INIT_SECONDS_MORE = 15.0
 FAILURES_MAX = 20
-# The library tries for INIT_SECONDS before it says anything.
+# The library retries for INIT_SECONDS before it reports a failure.
 KNOCK_SECONDS = 8.0
 HOST = "https://api.wandb.ai"
 STEP = "svc_step"
@@ -156,7 +156,7 @@ def library(outlet: Outlet) -> Any:
 
 
 def knock(outlet: Outlet) -> None:
-    """Says at once where the tracker cannot be reached at all. Nothing is sent, and the library goes on trying whatever this finds."""
+    """Reports at once if the tracker cannot be reached at all. It sends nothing, and the library keeps trying in any case."""
     env = {name.lower(): value for name, value in os.environ.items()}
     if env.get("https_proxy") or env.get("http_proxy") or env.get("all_proxy"):
         return  # The library knows the way; a connection of our own would not show it.

@@ -89,7 +89,7 @@ export function jobOf(call: Call): JobRecord {
 /** The codes that `noJob` may answer with. */
 export const NO_JOB = ["job_not_found", "job_removed"] as const satisfies ErrorCode[];
 
-/** Why there is no job of this id. */
+/** The error for an unknown or removed job. */
 export function noJob(call: Call, id: string): SvcError {
   const at = call.cp.reads.removedAt(id);
   return at === null ? new SvcError("job_not_found", { id: quotedName(id, 100) }) : jobRemoved(id, at);

@@ -25,7 +25,7 @@ const inNode =
 
 const choiceName = (placement: number): string => (placement === 1 ? "resume" : `resume-p${placement}`);
 
-/** The path of each file and folder of a home. Nothing here reads or makes one. */
+/** The path of each file and folder of a home. These functions neither read nor create files. */
 export const homeLayout = {
   // The home as a whole.
   store: below("svc.db"),
@@ -38,7 +38,7 @@ export const homeLayout = {
   reserve: below("reserve"),
   settings: below("settings.json"),
 
-  // The control plane that serves it.
+  // Files of the running control plane.
   controlPlane: below("control-plane.json"),
   /** Output of a control plane that an SDK started. */
   controlPlaneLog: below("control-plane.log"),

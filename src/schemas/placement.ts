@@ -1,4 +1,4 @@
-// The placements of a job, as programs and people see them: each machine or gang that it used or tried to get, one after the other.
+// The placements of a job in the form of the API: each machine or gang that the job used or tried to get, in order.
 
 import { z } from "zod";
 import { Instant, JobError, JobStatus } from "./job.ts";

@@ -1,4 +1,4 @@
-// Reads why an active run is where it is, for its one-line note. Loads neither a query builder nor zod, as `open-reads.ts`.
+// Reads the reason of an active run's present state, for its one-line note. Loads neither a query builder nor zod, as `open-reads.ts`.
 
 import type { JobError, Note } from "../schemas/job.ts";
 import { placementNote, waitingNote } from "./placement-reads.ts";
@@ -7,7 +7,7 @@ import type { All, AttemptRow, EffectRow, JobRow } from "./tables.ts";
 /** Shorter waits are not reported: machines take that long to boot. */
 const WAITS_LONG_MS = 60_000;
 
-/** The most important first; null where all goes as it should. */
+/** The most important reason; null if the run makes normal progress. */
 export function activeNote(all: All, row: Pick<JobRow, "id" | "state">, placements: number, now: number): Note | null {
   const search = row.state === "waiting" ? waitingNote(all, row.id) : null;
   return search ?? triedAgain(all, row.id) ?? waitsFor(all, row.id, now) ?? placementNote(all, row, placements);

@@ -6,17 +6,17 @@ import { costOver, costUsd, microOf, usdOf } from "../domain/money.ts";
 import { errorOf, iso, isoOrNull } from "./records.ts";
 import type { All, EffectRow, JobRow, JournalRow, MachineRow, PlacementRow } from "./tables.ts";
 
-/** Reasons that the note of a waiting run quotes, and characters of each. */
+/** Maximum number of reasons that the note of a waiting run quotes, and the maximum length of each in characters. */
 const REASONS_MAX = 3;
 const REASON_MAX = 120;
 
-/** False in a home that no program with placements has opened yet. */
+/** False in a home that was only opened by versions without placements. */
 const havePlacements = (all: All): boolean => all("SELECT 1 FROM sqlite_schema WHERE name = 'placement'").length > 0;
 
 const rowsOf = (all: All, jobId: string): PlacementRow[] =>
   havePlacements(all) ? all<PlacementRow>("SELECT * FROM placement WHERE job_id = ? ORDER BY n", jobId) : [];
 
-/** By job, how many placements each of these has; a job without any is missing. */
+/** The number of placements for each of these jobs; jobs without placements are missing. */
 export function countPlacements(all: All, jobIds: readonly string[]): Map<string, number> {
   if (jobIds.length === 0 || !havePlacements(all)) return new Map();
   const rows = all<{ job_id: string; n: number }>(
@@ -34,7 +34,7 @@ export function placementsBySeq(all: All, jobId: string): PlacementAt {
   return (seq) => rows.findLast((row) => row.seq <= seq)?.n ?? null;
 }
 
-/** When the script began in each placement, and when its work ended. */
+/** The times at which the script of each placement started, and its work ended. */
 interface Work {
   startedAt: number | null;
   endedAt: number | null;
@@ -95,7 +95,7 @@ export function readPlacements(all: All, job: JobRow, machines: readonly Machine
   return { placements, waiting: job.state === "waiting" ? readWaiting(all, job) : null };
 }
 
-/** The sum over the newest machine of each node; a refused order has no price. */
+/** The sum of the prices of each node's newest machine; a refused order has no price. */
 function priceOf(own: readonly MachineRow[], isOpen: boolean): number | null {
   const newest = new Map<number, number>();
   for (const { node, price_micro, released_at } of own)
@@ -107,7 +107,10 @@ function resumedFrom({ resumed_from }: PlacementRow): { job: string; checkpoint:
   return resumed_from === null ? null : (JSON.parse(resumed_from) as { job: string; checkpoint: string });
 }
 
-/** Milliseconds of the script that the next placement had to repeat; null if none has started its script, or it is unknown. */
+/**
+ * Milliseconds of the script's work that the next placement had to repeat; null if no later script has started, or if
+ * the time is unknown.
+ */
 function workLost(
   all: All,
   row: PlacementRow,
@@ -119,7 +122,7 @@ function workLost(
   if (startedAt === null || endedAt === null) return 0;
   if (next === undefined || (nextWork?.startedAt ?? null) === null) return null;
   const from = resumedFrom(next);
-  // It saved nothing, so the next one repeats all of its time.
+  // This placement saved no checkpoint, so the next one repeats all of its time.
   if (from === null || from.job !== row.job_id) return endedAt - startedAt;
   const saved = all<{ at: number | null }>(
     "SELECT max(modified_at) AS at FROM checkpoint WHERE job_id = ? AND (path = ? OR substr(path, 1, length(?)) = ?)",
@@ -128,12 +131,15 @@ function workLost(
     `${from.checkpoint}/`,
     `${from.checkpoint}/`,
   )[0]?.at;
-  // A later placement has saved under this name again, or retention has removed it: its time is gone.
+  // A later placement has saved under this name again, or retention has removed the checkpoint: its time is lost.
   if (saved === null || saved === undefined || saved > endedAt) return null;
   return endedAt - Math.max(startedAt, saved);
 }
 
-/** Compared with the price on demand at the time of the order, which the handles of spot machines carry where it was offered. */
+/**
+ * The saving against the price on demand at the time of the order; the handle of a spot machine has that price if it
+ * was offered.
+ */
 function savedUsd(own: readonly MachineRow[], now: number): number | null {
   const spot = own.filter((machine) => machine.spot === 1 && machine.held_at !== null && machine.price_micro !== null);
   if (spot.length === 0) return null;
@@ -154,7 +160,7 @@ interface Look {
   until: string | null;
 }
 
-/** The last look at the candidates that has come to an end. */
+/** The last completed look at the candidates. */
 function lastLook(all: All, jobId: string): Look | undefined {
   return all<Look>(
     "SELECT e.next_at, e.first_at, a.detail ->> 'tried' AS tried, a.detail ->> 'until' AS until FROM effect e LEFT JOIN attempt a ON a.effect_id = e.id " +
@@ -177,12 +183,12 @@ function readWaiting(all: All, job: JobRow): Waiting | null {
 
 function sinceOf({ snapshot, parked }: JobRow): number | null {
   if (parked !== null) return null;
-  // Written by the engine, in the present version unless the home is older; then there is no such field.
+  // The engine wrote this text. In an older home the field is missing.
   const { context } = JSON.parse(snapshot) as { context?: { searching_since?: number | null } };
   return context?.searching_since ?? null;
 }
 
-/** The hour of the day where svc runs, which is the user's own computer. */
+/** The time of day on this computer, which is the user's own. */
 const hourOf = (at: number): string =>
   new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", hour12: false });
 
@@ -202,7 +208,7 @@ export function waitingNote(all: All, jobId: string): Note | null {
 
 const shortened = (text: string): string => (text.length > REASON_MAX ? `${text.slice(0, REASON_MAX)}…` : text);
 
-/** On a run that uses another machine than its first: why the one before it ended. */
+/** For a run that no longer uses its first machine: why the previous one ended. */
 function continuingNote(all: All, jobId: string, n: number): Note | null {
   const [before] = all<Pick<PlacementRow, "provider" | "gpus" | "error">>(
     "SELECT provider, gpus, error FROM placement WHERE job_id = ? AND n = ?",
@@ -218,13 +224,13 @@ function continuingNote(all: All, jobId: string, n: number): Note | null {
   };
 }
 
-/** The least important note: why the machine before this one ended. */
+/** The least important note: why the previous machine ended. */
 export function placementNote(all: All, { id, state }: Pick<JobRow, "id" | "state">, placements: number): Note | null {
   const n = state === "waiting" ? placements + 1 : placements;
   return n > 1 ? continuingNote(all, id, n) : null;
 }
 
-/** Rows of effects, as far as it matters to which placement they belong. */
+/** The columns of effects that decide to which placement they belong. */
 export const belongsTo = (effect: Pick<EffectRow, "step" | "seq">, placementAt: PlacementAt): number | null =>
-  // The search comes before the placement that it leads to.
+  // A search precedes its placement.
   effect.step === "place" ? null : placementAt(effect.seq);

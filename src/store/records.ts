@@ -72,7 +72,7 @@ export function ledgerMachineOf(row: MachineRow, now: number): LedgerMachine {
   };
 }
 
-/** Undefined in a home that no program with placements has opened yet. */
+/** Undefined in a home that was only opened by versions without placements. */
 const placementOf = ({ placement }: { placement?: number }): number => placement ?? 1;
 const lastPlacement = (machines: readonly MachineRow[]): number => Math.max(1, ...machines.map(placementOf));
 const isOfPlacement =
@@ -136,7 +136,7 @@ export function errorOf(provider: string, error: JobError): JobError {
   return { ...error, hint };
 }
 
-/** @param placements how many the job has; undefined where the store does not count them. */
+/** @param placements the number of the job's placements; undefined if the store does not count them. */
 export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, placements?: number): JobRecord {
   const spec = specOf(row);
   const last = machines.filter(isOfPlacement(lastPlacement(machines)));
@@ -149,7 +149,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, pl
     exit_code: row.exit_code,
     cost_usd: usdOf(microOf(machines.reduce((sum, m) => sum + costUsd(m, now), 0))),
     label: row.label,
-    // Those of the open placement, or of the last one.
+    // The machines of the open placement, else of the last one.
     provider: row.provider as JobRecord["provider"],
     gpus: row.gpus,
     nodes: row.nodes,

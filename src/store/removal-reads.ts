@@ -1,4 +1,4 @@
-// Which runs of a home were removed, and when. The reads of a home use it for ids that name no run any more.
+// Reads the removed runs of a home and the times of their removal, for ids that no longer name a run.
 
 import { isoOrNull } from "./records.ts";
 import { SvcError } from "../errors/index.ts";
@@ -13,14 +13,14 @@ interface Removal {
 const knowsRemovals = (all: All): boolean =>
   all<{ name: string }>("SELECT name FROM sqlite_schema WHERE name = 'removal'").length > 0;
 
-/** When the run of this id was removed, as an ISO date; null where none was. */
+/** The ISO date of the run's removal; null if no run with this id was removed. */
 export function removedAt(all: All, id: string): string | null {
   if (!knowsRemovals(all)) return null;
   const [found] = all<Removal>("SELECT job_id, begun_at FROM removal WHERE job_id = ?", id);
   return isoOrNull(found?.begun_at ?? null);
 }
 
-/** The error for a removed run that the beginning or the end of its id names; null where that names none, or several. */
+/** The error for a removed run, found by the beginning or the end of its id; null if no or several runs match. */
 export function removedLike(all: All, part: string): SvcError | null {
   if (!/^[a-z0-9]{3,64}$/.test(part) || !knowsRemovals(all)) return null;
   const [found, another] = all<Removal>(
@@ -31,6 +31,6 @@ export function removedLike(all: All, part: string): SvcError | null {
   return found && !another ? jobRemoved(found.job_id, new Date(found.begun_at).toISOString()) : null;
 }
 
-/** @param at when the run was removed: an ISO date. */
+/** @param at the ISO date of the removal. */
 export const jobRemoved = (id: string, at: string): SvcError =>
   new SvcError("job_removed", { id, at: `${at.slice(0, 16).replace("T", " ")} UTC` });

@@ -1,4 +1,4 @@
-// What the seventh schema adds: placements, each one a machine or gang that a job used or tried to get.
+// The additions of the seventh schema: placements, each one a machine or gang that a job used or tried to get.
 
 /** Never edited once released. */
 export const SCHEMA_0007: readonly string[] = [

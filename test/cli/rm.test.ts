@@ -63,7 +63,7 @@ test("`svc rm` removes a run with all its files, and the code that no other run 
   });
   const list = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { id: string }[] };
   expect(list.jobs.map(({ id }) => id).toSorted()).toEqual([first, second].toSorted());
-  // Removing it again, and asking for it by the end of its id, says that it was removed.
+  // A second removal, and a request by the end of its id, report that it was removed.
   for (const asked of [
     ["rm", third],
     ["logs", third.slice(-8)],

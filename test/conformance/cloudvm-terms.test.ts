@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 const soon = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
-// One H100 is had by flex-start and from a reservation, and not on demand.
+// One H100 is available by flex-start and from a reservation, and not on demand.
 const wanted = spec({ provider: "cloudvm", gpus: "H100:1" });
 async function create(name: string): Promise<MachineHandle> {
   const provider = world!.provider();
@@ -36,7 +36,7 @@ test("A flex-start order waits in the queue, and its machine starts once there i
   await eventually(async () => (await provider.inspect(handle, soon())).phase === "ready");
 });
 
-test("A machine that waits in the queue is ended like any other, and nothing of it is left", async () => {
+test("A termination ends a machine that waits in the queue, and nothing of it remains", async () => {
   world = await cloudvmWorld({ provisioning: "flex-start" }, { timings: { queuedMs: 3_600_000 } });
   const handle = await create("svc-0dd1t135-job-n0-2");
   const provider = world.provider();
@@ -48,7 +48,7 @@ test("A machine that waits in the queue is ended like any other, and nothing of 
   expect(world.simulated?.parts.ledger.alive()).toEqual([]);
 });
 
-test("A run that may last longer than flex-start machines do is ordered with the longest time they have", async () => {
+test("A run with a limit above that of flex-start machines is ordered with their maximum run time", async () => {
   world = await cloudvmWorld({ provisioning: "flex-start" });
   const long = spec({ provider: "cloudvm", gpus: "H100:1", max_runtime_minutes: 30 * 24 * 60 });
   const provider = world.provider();
@@ -57,7 +57,7 @@ test("A run that may last longer than flex-start machines do is ordered with the
   expect([...world.sim.instances.all.values()].map(({ order }) => order.maxRunMs)).toEqual([7 * 86_400_000]);
 });
 
-test("A machine that is bound to a reservation is taken from it, and one that does not exist is a refusal that made nothing", async () => {
+test("An order bound to a reservation uses it, and one with an unknown reservation is refused and makes nothing", async () => {
   world = await cloudvmWorld({ provisioning: "reservation-bound", reservation: "mine" });
   const refused = await create("svc-0dd1t135-job-n0-4").catch((e: unknown) => e);
   expect(refused).toBeInstanceOf(SvcError);

@@ -49,7 +49,7 @@ export function stockRows(of: StockCase): void {
     return (await ssh(way, "nvidia-smi")).code;
   };
 
-  test("where nothing is to be had for a while, it says so, and has machines again afterwards", async (ctx) => {
+  test("reports that it has no machines for some time, and has machines again afterwards", async (ctx) => {
     const simulated = of.faulty(ctx, "sold_out");
     const offer = await first(of.spec());
     simulated.parts.faults.set("sold_out", 60_000);
@@ -61,7 +61,7 @@ export function stockRows(of: StockCase): void {
     await of.end(handle);
   });
 
-  test("a host with a dead GPU is one for every order that meets it, and no other host is", async (ctx) => {
+  test("a host with a dead GPU stays bad for every order, and the other hosts are good", async (ctx) => {
     const simulated = of.faulty(ctx, "bad_hosts");
     if (simulated.parts.fleet.kind === "plain") ctx.skip("machines share this computer's GPU tools here");
     simulated.parts.faults.set("bad_hosts");
@@ -88,7 +88,7 @@ export function stockRows(of: StockCase): void {
     await of.end(other);
   });
 
-  test("a price that moves between the search and the order is told with the machine", async (ctx) => {
+  test("reports the machine's own price if it has changed since the search", async (ctx) => {
     const simulated = of.faulty(ctx, "price_moves");
     const offer = await first(of.spec());
     simulated.parts.faults.set("price_moves", 150);
@@ -99,7 +99,7 @@ export function stockRows(of: StockCase): void {
     await of.end(handle);
   });
 
-  test("offers spot machines to those who ask for them, and to nobody else", async (ctx) => {
+  test("offers spot machines only to orders that request them", async (ctx) => {
     spot(ctx);
     const kinds = async (choice: RunSpec["spot"]) =>
       new Set((await offered({ ...of.spec(), spot: choice })).map((offer) => offer.spot === true));
@@ -113,7 +113,7 @@ export function stockRows(of: StockCase): void {
       if (onDemand.has(id)) expect(priceMicro).toBeLessThanOrEqual(onDemand.get(id) ?? 0);
   });
 
-  test("charges for a spot machine what it offered", async (ctx) => {
+  test("charges the offered price for a spot machine", async (ctx) => {
     const simulated = spot(ctx);
     const offer = await first(spotSpec());
     const handle = await of.create(offer, of.nextName(), spotSpec());
@@ -140,7 +140,7 @@ export function stockRows(of: StockCase): void {
     },
   );
 
-  test("a spot machine whose terms moved since the search is not made, or is made at the terms it tells", async (ctx) => {
+  test("a spot order whose terms have changed since the search is refused, or reports its new terms", async (ctx) => {
     const simulated = spot(ctx, "price_moves");
     const offer = await first(spotSpec());
     simulated.parts.faults.set("price_moves", 200);

@@ -28,7 +28,7 @@ def init(**given):
 `;
 
 let place: Place;
-/** Where connections are taken: svc looks whether the tracker can be reached. */
+/** A server that accepts connections: svc checks whether the tracker can be reached. */
 let tracker: Server;
 beforeEach(async () => {
   place = new Place();

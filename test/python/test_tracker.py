@@ -71,7 +71,7 @@ class Tracker(unittest.TestCase):
         (self.folder / "library" / "wandb").mkdir(parents=True)
         (self.folder / "library" / "wandb" / "__init__.py").write_text(LIBRARY)
         self.file = self.folder / "calls"
-        # Where connections are taken: svc looks whether the tracker can be reached.
+        # Accepts connections: svc checks whether the tracker can be reached.
         listening = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listening.close)
         self.url = "http://127.0.0.1:{}".format(listening.getsockname()[1])
@@ -166,7 +166,7 @@ class Tracker(unittest.TestCase):
                 "https://tracker.invalid": b"its name cannot be resolved",
                 "https://127.0.0.1:{}".format(secure): b"its certificate is not trusted here",
             }
-            # The library says nothing for as long as it tries, which is longer than this waits.
+            # The library prints nothing while it retries, which takes longer than this wait.
             given = {"SVC_TRACKER_FINISH_SECONDS": "8"}
             code = "import svc\nsvc.log({'a': 1})"
             runs = {
@@ -186,7 +186,7 @@ class Tracker(unittest.TestCase):
 
     @contextlib.contextmanager
     def untrusted(self):
-        """The port of a server whose certificate nobody trusts."""
+        """The port of a server with an untrusted certificate."""
         if shutil.which("openssl") is None:
             self.skipTest("needs openssl")
         key, cert = str(self.folder / "key.pem"), str(self.folder / "cert.pem")

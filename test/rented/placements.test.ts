@@ -1,12 +1,12 @@
-// A job that outlives its machine, from end to end: real providers' adapters over simulators, machines that boot, a control plane in a
-// process of its own that may be killed at any boundary.
+// A job that outlives its machine, from end to end: the real adapters with simulated providers, machines that boot, and a control plane in a
+// separate process that may be killed at any boundary.
 // @module-tag needs/sshd
 // @module-tag needs/rsync
 
 import { describe, expect, it } from "vitest";
 import { FACTOR, World, type Ending, type WorldOptions } from "./world.ts";
 
-/** Counts on from the checkpoint that it is given. Each line is one step; every tenth step is saved and announced. */
+/** Continues to count from its checkpoint. Each line is one step; every tenth step is saved and announced. */
 const SCRIPT = `import os, sys, time
 import svc
 lines, seconds = int(sys.argv[1]), float(sys.argv[2])
@@ -37,7 +37,7 @@ async function within<T>(options: WorldOptions, act: (world: World) => Promise<T
   }
 }
 
-/** What must hold of every job with placements: no machine left, none beside another, every step once after the last resume. */
+/** Checks of every job with placements: no machine remains, never two at once, and every step once after the last resume. */
 function wrongOf(world: World, { records, logs, checkpoints }: Ending): string[] {
   const wrong: string[] = [];
   const [record, log = "", paths = []] = [records[0], logs[0], checkpoints[0]];
@@ -54,7 +54,7 @@ function wrongOf(world: World, { records, logs, checkpoints }: Ending): string[]
         wrong.push(`${one.name} and ${other.name} existed at the same time`);
   }
   if (record?.status !== "succeeded") wrong.push(`came to ${record?.status}: ${record?.error?.message}`);
-  // Each part begins where a complete checkpoint stood, and the last one goes to the end.
+  // Each part begins at a complete checkpoint, and the last one reaches the end.
   const parts = log.split(/^begin (?=\d+ of placement)/m).slice(1);
   for (const part of parts) {
     const begin = Number(/^\d+/.exec(part)?.[0]);
@@ -86,7 +86,7 @@ describe.concurrent("a job that outlives its machine", () => {
     });
   });
 
-  it("uses the next candidate where the first has no machine", async () => {
+  it("uses the next candidate if the first has no machine", async () => {
     const spec = { candidates: [{ provider: "podhost", gpus: "RTX4090" }, { provider: "market" }] };
     await within({ provider: "podhost", others: ["market"], spec }, async (world) => {
       world.faults.set("no_capacity");
@@ -96,7 +96,7 @@ describe.concurrent("a job that outlives its machine", () => {
     });
   });
 
-  it("waits without a machine until there is one", async () => {
+  it("waits without a machine until a candidate has one", async () => {
     await within({ provider: "market", spec: { wait_for_capacity_minutes: 60 } }, async (world) => {
       world.faults.set("no_capacity");
       const over = world.live();

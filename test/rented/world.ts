@@ -61,7 +61,7 @@ export interface WorldOptions {
   spec?: Record<string, unknown>;
   /** Further providers whose machines the run may use. */
   others?: readonly ProviderCase[];
-  /** Instead of SCRIPT: the text of `train.py`. */
+  /** The text of `train.py`, which replaces SCRIPT. */
   script?: string;
   jobs?: number;
   /** Instead of FACTOR. */

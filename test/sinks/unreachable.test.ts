@@ -1,4 +1,4 @@
-// Sinks that cannot be reached: the error, and how soon it is in the record and in the feed.
+// Sinks that cannot be reached: the error, and how soon it appears in the record and in the feed.
 // @module-tag needs/openssl
 
 import { execFileSync } from "node:child_process";
@@ -23,7 +23,7 @@ afterAll(() => {
   removeHomes();
 });
 
-/** A server whose certificate nobody trusts. */
+/** A server with an untrusted certificate. */
 async function selfSigned(): Promise<{ url: string; close: () => void }> {
   const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
   const request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"];
@@ -32,7 +32,7 @@ async function selfSigned(): Promise<{ url: string; close: () => void }> {
   await new Promise<void>((up) => server.listen(0, "127.0.0.1", up));
   return { url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() };
 }
-/** A port on which nothing listens any more. */
+/** A port without a listener. */
 async function refusing(): Promise<{ url: string; close: () => void }> {
   const server = createPlainServer();
   await new Promise<void>((up) => server.listen(0, "127.0.0.1", up));
@@ -70,7 +70,7 @@ const access = (kind: SinkAccess["kind"], endpoint: string): SinkAccess => ({
   secrets: [],
 });
 
-/** Gives tokens, so that only the store itself is out of reach. */
+/** A token server that works, so that only the store itself is unreachable. */
 async function tokenServer(): Promise<{ keyFile: string; close: () => void }> {
   const server = createPlainServer((request, response) => {
     request.resume();
@@ -104,7 +104,7 @@ describe.each(WAYS)("A store that %s", (_, storeAt, words) => {
     },
   );
 
-  it("is in the run's record after the first try and in the feed after the third, and the copies are tried again", async () => {
+  it("appears in the run's record after the first attempt and in the feed after the third, and svc retries the copies", async () => {
     const place = await storeAt();
     const w = await World.open({ SINK_SECRET: "secret-of-the-store" });
     try {
@@ -114,7 +114,7 @@ describe.each(WAYS)("A store that %s", (_, storeAt, words) => {
       await w.until("the failure is in the record", () => w.status.error !== null);
       expect(w.status).toMatchObject({ error: { message: expect.stringContaining(words) as string } });
       await w.until("the failure is in the feed", () => w.events("sink.failing").length > 0);
-      // Two waits, of one and of two seconds, are before the third try.
+      // The third attempt follows after two waits, of one and of two seconds.
       expect(w.h.store.db.prepare("SELECT failures FROM sink").pluck().get()).toBe(3);
       expect(w.status).toMatchObject({ state: "retrying", next_attempt_at: expect.any(String) as string });
     } finally {

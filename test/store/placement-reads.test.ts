@@ -1,4 +1,4 @@
-// What people and programs see of placements, read from stores that the real engine wrote.
+// The placements in the answers of the API, read from stores that the real engine wrote.
 
 import { afterAll, expect, it } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
@@ -58,7 +58,10 @@ const saved = (h: Harness, path: string, minutes: number): void =>
     )
     .run(path, START + minutes * MINUTE);
 
-/** A run that begins at once, is lost after ten minutes and goes on three minutes later; its checkpoint is of minute 7. */
+/**
+ * A run that starts at once, is lost after ten minutes and continues three minutes later; its checkpoint is from minute
+ * 7.
+ */
 async function recovered(checkpoint: string | null): Promise<Harness> {
   const h = await begin();
   await h.attempt("place").done({ candidate: 1 });
@@ -81,7 +84,7 @@ async function next(h: Harness, from: string | null): Promise<void> {
   await h.upTo("stream");
 }
 
-it("A job that looks for its first machine has no placement, and says what it has tried and when it tries again", async () => {
+it("A job that searches for its first machine has no placement, and its record says what svc has tried and when it tries again", async () => {
   const h = await begin();
   expect(seen(h)).toEqual({ placements: [], waiting: { since: at(0), until: null, next_at: null, tried: [] } });
   const tried = [
@@ -98,12 +101,12 @@ it("A job that looks for its first machine has no placement, and says what it ha
   expect(first?.note?.message).toMatch(
     /^2 candidates tried, next look at \d\d:\d\d\. podhost A100: sold out; market H100:2: above the cap\.$/,
   );
-  // The next look shows the results of the last one until it has its own.
+  // Until the next look has results, the answer shows those of the last one.
   await h.clock.advance(60_000);
   expect(seen(h).waiting).toMatchObject({ next_at: null, tried });
 });
 
-it("A machine that was lost shows the time and the money that the next one repeats", async () => {
+it("A lost machine shows the time and the money that the next one repeats", async () => {
   const h = await recovered("step_7");
   await next(h, "step_7");
   const { placements, waiting } = seen(h);
@@ -164,7 +167,7 @@ it("Work that no checkpoint has saved is lost from the start of the script", asy
   expect(seen(h).placements[0]).toMatchObject({ work_lost_seconds: 600, work_lost_usd: 0.6 });
 });
 
-it("The loss is unknown until the next script has begun, and where the checkpoint was written again since", async () => {
+it("The loss is unknown until the next script has started, and if the checkpoint was overwritten since", async () => {
   const h = await recovered("step_7");
   expect(seen(h).placements[0]?.work_lost_seconds).toBeNull();
   await next(h, "step_7");
@@ -209,14 +212,14 @@ it("A spot machine shows what it saved against the price on demand of its order,
   expect(seen(h).placements[0]?.saved_usd).toBeNull();
   h.store.db.prepare("UPDATE machine SET handle = ?").run(JSON.stringify({ extra: { on_demand_micro: "10000000" } }));
   expect(seen(h).placements[0]?.saved_usd).toBeCloseTo(3.2, 6);
-  // What the price does not say is unknown, and no machine on demand saves anything.
+  // Without a price on demand the saving is unknown, and a machine on demand saves nothing.
   h.store.db.prepare("UPDATE machine SET handle = ?").run(JSON.stringify({ extra: { on_demand_micro: "" } }));
   expect(seen(h).placements[0]?.saved_usd).toBeNull();
   h.store.db.prepare("UPDATE machine SET spot = 0").run();
   expect(seen(h).placements[0]?.saved_usd).toBeNull();
 });
 
-it("A store that no program with placements has opened is read without them", async () => {
+it("A store from a version without placements is read without them", async () => {
   const h = await Harness.open();
   await h.create();
   h.store.db.exec(

@@ -1,4 +1,4 @@
-// `svc code`: the code that runs were started with. Its actions are in `code/`.
+// `svc code`: the code of runs at their submission. Its actions are in `code/`.
 
 import { runAction } from "../actions.ts";
 import type { Command } from "../command.ts";

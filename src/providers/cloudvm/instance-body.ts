@@ -9,7 +9,7 @@ import type { Place } from "./place.ts";
 
 const SECOND_MIN = 30;
 const SECOND_MAX = 120 * 24 * 3_600;
-/** The provider refuses a flex-start order of a machine that may run for longer. */
+/** Maximum run time of a flex-start machine: the provider refuses an order for longer. */
 const FLEX_RUN_SECONDS_MAX = 7 * 24 * 3_600;
 /** Default limit. Up to a week a machine may also draw on a second quota, which makes it easier to get. */
 const SECONDS_DEFAULT = 7 * 24 * 3_600;

@@ -34,7 +34,7 @@ export interface InsertOrder {
   gpus: { type: AcceleratorType; count: number } | null;
   model: ProvisioningModel;
   spot: boolean;
-  /** How long the order stays in the queue for capacity; null where it does not queue. */
+  /** How long the order stays in the queue for capacity; null if it does not queue. */
   queuesMs: number | null;
   onTermination: "STOP" | "DELETE";
   maxRunMs: number | null;
@@ -86,7 +86,7 @@ const NAME = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_KEY = /^[a-z][a-z0-9_-]{0,62}$/;
 const LABEL_VALUE = /^[a-z0-9_-]{0,63}$/;
 const MAX_RUN_S = { least: 30, most: 10_368_000 } as const;
-/** Of an order that queues: how long it may queue, and how long the machine may run then. */
+/** The limits of an order that queues: for the queue, and for its machine's run time. */
 const FLEX_S = { queueLeast: 90, queueMost: 7_200, runMost: 604_800 } as const;
 const RESERVATION_KEY = "compute.googleapis.com/reservation-name";
 const METADATA_BYTES = { all: 512 * 1024, one: 256 * 1024 } as const;
@@ -209,7 +209,7 @@ function accelerators(
   return { type, count };
 }
 
-/** How long an order of FLEX_START may queue. Its machine comes from a pool of its own, never from a reservation. */
+/** How long an order of FLEX_START may queue. Its machine comes from a separate pool, never from a reservation. */
 function queue(given: Json): number {
   const valid = record(record(given["params"])["requestValidForDuration"]);
   const seconds = Number(valid["seconds"]);
@@ -227,7 +227,7 @@ function queue(given: Json): number {
   return seconds * 1000;
 }
 
-/** The name of the reservation that the machine is taken from; null for any or none. */
+/** The name of the machine's reservation; null for any or none. */
 function reservation(
   given: Json,
   of: { project: string; zone: string; reservations: ReadonlySet<string> },
@@ -248,7 +248,7 @@ function reservation(
   return name;
 }
 
-/** The counts that a type of GPU is had in, by the terms of the order: those of a queue are those of spot machines. */
+/** The possible GPU counts of a type for the order's terms; for a queue they are those of spot machines. */
 function countsOf(type: AcceleratorType, model: ProvisioningModel): readonly number[] {
   if (model === "RESERVATION_BOUND") return Object.keys(type.counts).map(Number);
   return model === "STANDARD" ? type.onDemand : type.spot;

@@ -20,7 +20,7 @@ export interface CloudTimings {
   noticeMs: number;
   /** How long a machine without capacity is visible. */
   stockoutMs: number;
-  /** How long an order that queues for capacity waits where there is some. */
+  /** How long a queued order waits when capacity exists. */
   queuedMs: number;
 }
 

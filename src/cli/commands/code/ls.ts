@@ -1,4 +1,4 @@
-// `svc code ls`: the runs that have code, the files of one, or what was left out of it.
+// `svc code ls`: lists the runs that have code, the files of one run, or the excluded files.
 
 import { bytes } from "../../../domain/bytes.ts";
 import { safeField } from "../../../domain/terminal-text.ts";

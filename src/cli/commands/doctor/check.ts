@@ -1,4 +1,4 @@
-// What one check of `svc doctor` found.
+// The result of one check of `svc doctor`.
 
 export interface Check {
   name: string;

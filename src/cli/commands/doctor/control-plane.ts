@@ -1,4 +1,4 @@
-// What the control plane of this home needs: a store that is intact, a port, and a kernel that says who connects.
+// Checks the needs of this home's control plane: an intact store, a port, and a kernel that reports who connects.
 
 import { readFileSync } from "node:fs";
 import { createConnection } from "node:net";

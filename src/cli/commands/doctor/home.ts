@@ -1,4 +1,4 @@
-// The home of svc: who owns it, what it is on, how much room it has, and the key that lies in it.
+// Checks the home of svc: its owner, its file system, its free space, and its key.
 
 import { accessSync, constants, existsSync, lstatSync, realpathSync, statfsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
