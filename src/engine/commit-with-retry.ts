@@ -13,7 +13,7 @@ const PASSING: ReadonlySet<ErrorCode> = new Set(["disk_full", "store_failing", "
  * Retries the write until it succeeds. Throws failures that cannot pass; reports the others to `failed`, which decides
  * whether to continue.
  */
-export async function surely<T>(
+export async function commitWithRetry<T>(
   write: () => Promise<T>,
   clock: Clock,
   failed: (error: SvcError) => boolean,

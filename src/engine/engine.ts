@@ -24,7 +24,7 @@ import { failureOfStep } from "../domain/failure.ts";
 import { firstFold, fold, type Folded, type Snapshot } from "./fold.ts";
 import { fingerprint, withLastSeen } from "./journal.ts";
 import { setTimer } from "./set-timer.ts";
-import { surely } from "./commit-with-retry.ts";
+import { commitWithRetry } from "./commit-with-retry.ts";
 import { closePlacement, openPlacement, placementNow } from "./placements.ts";
 import { writeTransition } from "./write-transition.ts";
 import { Committer, type Transaction } from "./transaction.ts";
@@ -45,7 +45,7 @@ export class Engine {
   readonly #o: EngineOptions;
   readonly #committer: Committer;
   readonly #effects: EffectRunner;
-  readonly #agenda = new TimerQueue();
+  readonly #timers = new TimerQueue();
   readonly #live = new Map<string, Live>();
   #alarm: { at: number; cancel: () => void } | null = null;
   #stopped = false;
@@ -90,7 +90,7 @@ export class Engine {
 
   /** Like `commit`, for external effects that must be recorded: retries until it succeeds. */
   commitWithRetry<T>(fn: (tx: Transaction) => T): Promise<T> {
-    return surely(
+    return commitWithRetry(
       () => this.commit(fn),
       this.clock,
       (error) => {
@@ -331,10 +331,10 @@ export class Engine {
   // Time
 
   #awaitTimer(jobId: string, name: string, due: number): void {
-    this.#agenda.add({
+    this.#timers.add({
       at: due,
       key: `timer ${jobId} ${name}`,
-      fire: () => this.#surely((tx) => this.#fireTimer(tx, jobId, name, due)),
+      fire: () => this.#commitDue((tx) => this.#fireTimer(tx, jobId, name, due)),
     });
     this.#arm();
   }
@@ -349,8 +349,8 @@ export class Engine {
     const now = this.clock.now();
     // A clock that was set back while no control plane ran must not delay the next try by as much.
     const at = Math.min(effect.next_at ?? now, now + RETRY_WAIT_MS_MAX);
-    const fire = () => this.#surely((tx) => this.#retry(tx, effect, as));
-    this.#agenda.add({ at, key: `retry ${String(effect.id).padStart(12, "0")}`, fire });
+    const fire = () => this.#commitDue((tx) => this.#retry(tx, effect, as));
+    this.#timers.add({ at, key: `retry ${String(effect.id).padStart(12, "0")}`, fire });
     this.#arm();
   }
 
@@ -366,18 +366,18 @@ export class Engine {
     } else tx.after(() => this.#effects.start(next));
   }
 
-  #surely(fn: (tx: Transaction) => void): void {
+  #commitDue(fn: (tx: Transaction) => void): void {
     void this.commitWithRetry(fn).catch((e: unknown) => this.#report(e));
   }
 
   #arm(): void {
-    const next = this.#agenda.nextAt;
+    const next = this.#timers.nextAt;
     if (next === null || this.#stopped || (this.#alarm && this.#alarm.at <= next)) return;
     this.#alarm?.cancel();
     const wait = Math.min(Math.max(0, next - this.clock.now()), TICK_MS);
     const timer = this.clock.setTimer(wait, () => {
       this.#alarm = null;
-      for (const due of this.#agenda.take(this.clock.now())) due.fire();
+      for (const due of this.#timers.take(this.clock.now())) due.fire();
       this.#arm();
     });
     this.#alarm = { at: next, cancel: () => timer.cancel() };

@@ -79,18 +79,18 @@ export class DurableLedger implements Ledger {
   }
 
   held(name: string, handle: MachineHandle): Promise<void> {
-    return this.#surely(name, (tx) => {
+    return this.#commit(name, (tx) => {
       const row = this.#rows.get(name);
       this.#hold(tx, name, handle, row?.state === "releasing" ? "releasing" : "held");
     });
   }
 
   account(name: string, account: string): Promise<void> {
-    return this.#surely(name, () => this.#rows.account(name, account));
+    return this.#commit(name, () => this.#rows.account(name, account));
   }
 
   unknown(name: string, note: Note, horizonAt = 0): Promise<void> {
-    return this.#surely(name, () => {
+    return this.#commit(name, () => {
       const row = this.#rows.get(name);
       if (row?.state !== "intended") return;
       this.#rows.state(name, "unknown");
@@ -108,11 +108,11 @@ export class DurableLedger implements Ledger {
   }
 
   releasing(name: string): Promise<void> {
-    return this.#surely(name, () => this.#rows.state(name, "releasing"));
+    return this.#commit(name, () => this.#rows.state(name, "releasing"));
   }
 
   released(name: string, proof: string, left: Note | null = null): Promise<void> {
-    return this.#surely(name, (tx) => {
+    return this.#commit(name, (tx) => {
       const row = this.#rows.get(name);
       if (row?.state === "released") return;
       this.#rows.released(name, tx.at, proof, left);
@@ -129,7 +129,7 @@ export class DurableLedger implements Ledger {
     const text = JSON.stringify(handle);
     const before = this.#rows.get(name);
     if (!before || (before.handle === text && before.price_micro === priceOf(handle))) return;
-    await this.#surely(name, (tx) => {
+    await this.#commit(name, (tx) => {
       const row = this.#rows.get(name);
       if (!row || row.state === "released" || row.resource_id !== handle.id) return;
       this.#rows.handle(name, text, handle.address);
@@ -147,12 +147,12 @@ export class DurableLedger implements Ledger {
 
   async note(name: string, note: Note | null): Promise<void> {
     if (this.#rows.get(name)?.note === storedNote(note)) return;
-    await this.#surely(name, () => this.#rows.note(name, note));
+    await this.#commit(name, () => this.#rows.note(name, note));
   }
 
   /** Gives a row to a machine with our mark that has none, so that it is owed like any other. */
   async adopt(handle: MachineHandle, note: Note): Promise<void> {
-    await this.#surely(handle.name, (tx) => {
+    await this.#commit(handle.name, (tx) => {
       if (!this.#rows.get(handle.name)) this.#rows.insert(blank(handle.name, handle.provider, tx.at));
       this.#hold(tx, handle.name, handle, "held");
       this.#rows.note(handle.name, note);
@@ -171,7 +171,7 @@ export class DurableLedger implements Ledger {
     });
   }
 
-  #surely(name: string, fn: (tx: Transaction) => void): Promise<void> {
+  #commit(name: string, fn: (tx: Transaction) => void): Promise<void> {
     return this.#engine.commitWithRetry((tx) => {
       fn(tx);
       this.#tell(tx, name);

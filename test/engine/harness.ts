@@ -33,12 +33,12 @@ export const INSTALLATION = "testtest00000001";
 export class TestClock implements Clock {
   #now = START;
   #made = 0;
-  readonly #agenda = new TimerQueue();
+  readonly #timers = new TimerQueue();
   readonly now = (): number => this.#now;
   readonly monotonic = (): number => this.#now;
   readonly setTimer = (ms: number, fn: () => void) => {
     let live = true;
-    this.#agenda.add({
+    this.#timers.add({
       at: this.#now + Math.max(0, ms),
       key: String(this.#made++).padStart(9, "0"),
       fire: () => live && fn(),
@@ -49,9 +49,9 @@ export class TestClock implements Clock {
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms;
     await turn();
-    for (let next = this.#agenda.nextAt; next !== null && next <= until; next = this.#agenda.nextAt) {
+    for (let next = this.#timers.nextAt; next !== null && next <= until; next = this.#timers.nextAt) {
       this.#now = Math.max(this.#now, next);
-      for (const due of this.#agenda.take(this.#now)) due.fire();
+      for (const due of this.#timers.take(this.#now)) due.fire();
       await turn();
     }
     this.#now = until;

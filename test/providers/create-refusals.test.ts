@@ -40,7 +40,8 @@ describe("market's answer to a create call", () => {
   afterEach(() => stub.close());
 
   test.each<[string, Reply, string, RegExp]>([
-    ["400 with a code", refusal(400, "invalid_price", "bid is below minimum"), "provider_refused", /invalid_price: bid/],
+    ["400 with a code", refusal(400, "invalid_disk", "disk is below minimum"), "provider_refused", /invalid_disk: disk/],
+    ["400 for a bid", refusal(400, "invalid_price", "bid is below minimum"), "offer_taken", /invalid_price: bid/],
     ["400 in words alone", { status: 400, json: { success: false, msg: "disk is too large" } }, "provider_refused", /disk is/],
     ["400 for a label", refusal(400, "label_too_long", "at most 64"), "provider_refused", /label_too_long/],
     ["401", refusal(401, "auth_error", "Invalid user key"), "credential_refused", /Invalid user key/],

@@ -6,6 +6,8 @@
 // D2. A row that stays in view stays the same element: a selection in it survives.
 // D3. With wrapping, rows differ in height: the row at the share `f` of the log is drawn at the share `f` of the view, which is
 //     the first row at the top and the last at the bottom.
+// D4. With wrapping, a log of at most WHOLE_MAX rows is drawn whole. When rows above the first visible one change, that row stays
+//     where it is.
 
 import { ansiNodes, parseAnsi } from "./ansi.ts";
 import { LogScroll } from "./log-scroll.ts";
@@ -17,7 +19,7 @@ export const ROW_PX = 19;
 const ROWS_AROUND = 12;
 const REFRESH_EVERY_MS = 120;
 const SETTLE_MS = 250;
-/** Rows of D4. */
+/** D4. */
 const WHOLE_MAX = 500;
 
 export interface LogLook {
@@ -70,7 +72,7 @@ export class LogPane {
   #gone = false;
   /** The scroll position that this code set: its scroll event does not come from the user. */
   #put = -1;
-  /** D4: where the bar was last, and the row that stays so many pixels below the upper edge, whatever rows above it come to be. */
+  /** D4. The last position of the bar, and the row that stays `px` below the upper edge. */
   #whole = false;
   #bar = 0;
   #stays = { row: 0, px: 0 };
