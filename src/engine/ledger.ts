@@ -17,6 +17,7 @@ export function entryOf(row: MachineRow): LedgerEntry {
     node: row.node,
     ordinal: row.ordinal,
     provider: row.provider,
+    placement: row.placement,
     state: row.state,
     // Written by `held` below, from a handle.
     handle: row.handle === null ? null : (JSON.parse(row.handle) as MachineHandle),

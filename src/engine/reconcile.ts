@@ -85,21 +85,23 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
     for (const row of parts.ledger.owed()) {
       const handle = entryOf(row).handle;
       if (row.provider !== provider.name || handle === null || owned.some((m) => m.name === row.name)) continue;
-      if (!ownerLives(parts, row.job_id)) await end(parts, provider, handle, options, report);
+      if (!ownerLives(parts, row)) await end(parts, provider, handle, options, report);
     }
   }
   return report;
 }
 
-function ownerLives(parts: ReconcileParts, jobId: string | null): boolean {
-  const job = jobId === null ? undefined : parts.engine.store.job(jobId);
-  return job !== undefined && job.state !== "terminal";
+/** False for an order of an earlier placement, too: a late answer may have reopened it, and the job uses another machine by now. */
+function ownerLives({ engine }: ReconcileParts, { job_id, placement }: MachineRow): boolean {
+  const job = job_id === null ? undefined : engine.store.job(job_id);
+  if (job === undefined || job.state === "terminal") return false;
+  return job.parked !== null || (job.state !== "waiting" && placement === engine.placement(job.id).n);
 }
 
 function isOrphan({ ledger, ...parts }: ReconcileParts, handle: MachineHandle): boolean {
   const row = ledger.row(handle.name);
   if (!row) return true;
-  return !ownerLives({ ledger, ...parts }, row.job_id) || isStray(ledger, row, handle);
+  return !ownerLives({ ledger, ...parts }, row) || isStray(ledger, row, handle);
 }
 
 /**
@@ -128,7 +130,7 @@ async function end(
   try {
     const row = parts.ledger.row(handle.name);
     // It gets no row of its own: the job would take it for its own machine.
-    if (row && ownerLives(parts, row.job_id) && isStray(parts.ledger, row, handle)) {
+    if (row && ownerLives(parts, row) && isStray(parts.ledger, row, handle)) {
       await provider.terminate(handle, AbortSignal.timeout(60_000));
       report.terminated.push(name);
       return;

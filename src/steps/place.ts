@@ -6,7 +6,7 @@
 // W3. If the search runs out of time, the error names every candidate with its last reason.
 // W4. Jobs that wait for the same offers share one request to the provider.
 
-import { hourly, messageOf, SvcError } from "../errors/index.ts";
+import { hourly, SvcError } from "../errors/index.ts";
 import { longDuration } from "../domain/long-duration.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
@@ -28,6 +28,8 @@ const REFUSED_MS = 30_000;
 const SHARED_MS = 5_000;
 /** Maximum length of each candidate's reason in the timeline, in characters. */
 const WHY_MAX = 300;
+
+const LATE = "it did not answer in time";
 
 interface Look {
   candidate: PlacedCandidate;
@@ -72,7 +74,7 @@ class SharedOffers {
 }
 
 export function placeStep(ports: StepPorts): StepDefinition {
-  const shared = new SharedOffers(ports.now);
+  const shared = new SharedOffers(() => ports.now());
   return {
     name: "place",
     // Only the deadline of the search ends this step; any other failure is retried.
@@ -100,7 +102,7 @@ export function placeStep(ports: StepPorts): StepDefinition {
       }
       const tried = search.candidates.map(({ index, spec }): Tried => {
         const look = looks.find(({ candidate }) => candidate.index === index);
-        const why = look?.why ?? refused.get(index)?.message ?? "it did not answer in time";
+        const why = look?.why ?? refused.get(index)?.message ?? LATE;
         return { candidate: index, provider: spec.provider, gpus: spec.gpus, why: why.slice(0, WHY_MAX) };
       });
       if (ports.now() >= until) throw timeIsUp(tried, until - search.since);
@@ -164,7 +166,9 @@ async function lookAt(ports: StepPorts, shared: SharedOffers, candidate: PlacedC
     const [best] = affordable(provider, spec, await shared.of(provider, spec));
     return { candidate, offer: best === undefined ? null : { priceMicro: best.priceMicro }, why: null };
   } catch (e) {
-    return { candidate, offer: null, why: messageOf(e) };
+    const isLate = e instanceof DOMException && e.name === "TimeoutError";
+    if (!(e instanceof SvcError) && !isLate) throw e;
+    return { candidate, offer: null, why: isLate ? LATE : e.message };
   }
 }
 

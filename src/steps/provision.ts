@@ -53,10 +53,12 @@ export function provisionStep(ports: StepPorts): StepDefinition {
     attemptMs: 20 * 60_000,
     async run(context: StepContext): Promise<StepDone | StepLater> {
       const { jobId, node, signal } = context;
-      const { spec } = ports.facts(jobId);
+      const { spec, placement } = ports.facts(jobId);
       const provider = ports.provider(spec.provider);
       for (const entry of ports.ledger.open(jobId, node)) {
-        const found = await orAskLater(resolveOrder(ports, ports.provider(entry.provider), entry, signal));
+        const found = await orAskLater(
+          resolveOrder(ports, ports.provider(entry.provider), entry, { placement, signal }),
+        );
         if (found.is === "held") return affordably(provider, spec, found.handle);
         if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
       }
@@ -78,9 +80,10 @@ async function resolveOrder(
   ports: StepPorts,
   provider: Provider,
   entry: LedgerEntry,
-  signal: AbortSignal,
+  { placement, signal }: { placement: number; signal: AbortSignal },
 ): Promise<FoundOrder> {
-  if (entry.state === "releasing") {
+  // A late answer may have reopened an order of an earlier placement: its machine is ended, and never used.
+  if (entry.state === "releasing" || entry.placement !== placement) {
     const wait = await release(ports, provider, entry, signal);
     return wait === null ? { is: "absent" } : { is: "open", ...wait.later };
   }

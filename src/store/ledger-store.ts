@@ -20,7 +20,11 @@ export class LedgerStore {
       get: prepare<MachineRow>(db, q.selectFrom("machine").selectAll().where("name", "=", p("name"))),
       openOf: prepare<MachineRow>(
         db,
-        open.where("job_id", "=", p("job_id")).where("node", "=", p("node")).orderBy("ordinal"),
+        open
+          .where("job_id", "=", p("job_id"))
+          .where("node", "=", p("node"))
+          .orderBy("placement", "desc")
+          .orderBy("ordinal"),
       ),
       open: prepare<MachineRow>(db, open.orderBy("created_at").orderBy("name")),
       ordered: prepare<{ n: number }>(

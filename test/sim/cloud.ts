@@ -14,27 +14,36 @@ export interface CloudMachine {
   name: string;
   jobId: string;
   node: number;
+  provider: string;
+  /** Of the job; 0 for what is not ours. */
+  placement: number;
   priceMicro: number;
   landedAt: number;
   readyAt: number;
   goneAt: number | null;
-  /**
-   * One of two machines that the provider made for one order: svc uses the first one that it finds, and a sweep finds
-   * the other.
-   */
+  preempted: boolean;
+  /** It never comes up, and its host is to blame. */
+  bad: boolean;
+  /** One of two that the provider made of one order: whichever is found first is used, a sweep finds the other. */
   doubled: boolean;
   foreign: boolean;
   /** The number of calls of terminate that the cloud will accept and forget. */
   lies: number;
-  run: { nonce: string; endsAt: number; exitCode: number } | null;
+  /** `from`: the checkpoint that it began with, in units of CHECKPOINT_MS of work. */
+  run: { nonce: string; startedAt: number; endsAt: number; exitCode: number; from: number } | null;
 }
 
 /** A request that was sent and has not taken effect yet. */
-interface Flight {
+export interface Flight {
   name: string;
   jobId: string;
   node: number;
+  provider: string;
+  placement: number;
 }
+
+/** Work between two checkpoints. */
+export const CHECKPOINT_MS = 1_000;
 
 const PRICE_MICRO = 1_500_000;
 const DEAR_MICRO = 2_500_000;
@@ -46,6 +55,8 @@ export class Cloud {
   creates = 0;
   readonly #flights = new Set<Flight>();
   readonly #started = new Set<string>();
+  #badHosts = 0;
+  #preempted = false;
   readonly #fail: (what: string) => void;
 
   constructor(world: World, plan: Plan, fail: (what: string) => void) {
@@ -53,7 +64,8 @@ export class Cloud {
     this.plan = plan;
     this.#fail = fail;
     for (const name of ["svc-0therone-j1-n0-1", "svc-simulat-j1-n0-1", "somebody-elses"]) {
-      this.#make({ name, jobId: "", node: 0 }, { doubled: false, foreign: true });
+      const order = { name, jobId: "", node: 0, provider: "podhost", placement: 0 };
+      this.#make(order, { doubled: false, foreign: true });
     }
   }
 
@@ -92,13 +104,16 @@ export class Cloud {
       landedAt: now,
       readyAt: rng.chance(faults.neverReady) ? Infinity : now + (ideal ? 20 : rng.int(0, rng.pick([1_000, 90_000]))),
       goneAt: null,
+      preempted: false,
+      bad: !how.foreign && (this.#badHosts++ < (this.plan.scripted?.badHosts ?? 0) || rng.chance(faults.badHost)),
       lies: rng.chance(faults.terminateLies) ? rng.int(1, 3) : 0,
       run: null,
     };
     this.machines.push(machine);
     if (!how.foreign && rng.chance(faults.vanishes)) {
+      const preempted = rng.chance(faults.preempts);
       this.world.schedule(rng.int(0, rng.pick([5_000, 30 * 60_000])), "vanish", null, () =>
-        this.#end(machine, "vanished"),
+        this.#takeBack(machine, preempted),
       );
     }
     return machine;
@@ -110,7 +125,13 @@ export class Cloud {
     machine.goneAt = this.world.now;
   }
 
-  /** The request is sent now. Calls `answer` when an answer arrives, if one does. */
+  #takeBack(machine: CloudMachine, preempted: boolean): void {
+    if (!this.alive(machine)) return;
+    machine.preempted = preempted;
+    this.#end(machine, preempted ? "was preempted" : "vanished");
+  }
+
+  /** The request leaves now. `answer` is called when an answer arrives, if one does. */
   create(order: Flight, answer: (delayMs: number, result: CloudMachine | Error) => void): void {
     const { rng } = this.world;
     const { faults, certainty, ideal } = this.plan;
@@ -142,28 +163,38 @@ export class Cloud {
   }
 
   /**
-   * Checks the rule of one machine per node: every earlier order must really be gone, not only according to the control
-   * plane.
+   * The rule of one machine a node, and of one placement a job: every earlier order must be gone, not only believed gone. A placement's own
+   * other nodes may run.
    */
-  #checkAlone({ name, jobId, node }: Flight): void {
+  #checkAlone({ name, jobId, node, placement }: Flight): void {
+    const earlier = (m: Pick<Flight, "jobId" | "placement">): boolean => m.jobId === jobId && m.placement !== placement;
+    for (const m of this.running())
+      if (earlier(m) && !m.doubled) this.#fail(`${name} of placement ${placement} was ordered while ${m.name} runs`);
+    for (const f of this.#flights)
+      if (earlier(f)) this.#fail(`${name} of placement ${placement} was ordered while ${f.name} may still be made`);
     const same = (m: { name: string; jobId: string; node: number }): boolean => m.jobId === jobId && m.node === node;
     for (const m of this.running()) if (same(m) && !m.doubled) this.#fail(`${name} was ordered while ${m.name} runs`);
     for (const f of this.#flights)
       if (same(f)) this.#fail(`${name} was ordered while the request for ${f.name} is under way`);
   }
 
-  /** A script started on this machine. A node's script starts once, whatever the machine. */
+  /** A script began on this machine. A node's script begins once in a placement, on whatever machine. */
   started(machine: CloudMachine): void {
-    const node = `${machine.jobId} node ${machine.node}`;
+    const node = `${machine.jobId} node ${machine.node} of placement ${machine.placement}`;
+    const { preemptAfterMs } = this.plan.scripted ?? {};
+    if (preemptAfterMs !== undefined && !this.#preempted) {
+      this.#preempted = true;
+      this.world.schedule(preemptAfterMs, "preempt", null, () => this.#takeBack(machine, true));
+    }
     if (this.#started.has(node)) this.#fail(`the script of ${node} was started a second time, on ${machine.name}`);
     this.#started.add(node);
   }
 
-  list(prefix: string): CloudMachine[] {
+  list(prefix: string, provider: string): CloudMachine[] {
     const { rng, now } = this.world;
     const lag = this.plan.certainty.listingLagMs;
     return this.machines.filter((m) => {
-      if (!m.name.startsWith(prefix)) return false;
+      if (!m.name.startsWith(prefix) || m.provider !== provider) return false;
       const goneFor = m.goneAt === null ? -1 : now - m.goneAt;
       if (goneFor >= 0) return !this.plan.ideal && goneFor < lag && rng.chance(0.3);
       return this.plan.ideal || now - m.landedAt >= lag || rng.chance(0.4);

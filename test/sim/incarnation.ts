@@ -15,6 +15,8 @@ import type { RunServices } from "../../src/steps/run-services.ts";
 import type { StepContext } from "../../src/steps/step.ts";
 import { openStore } from "../../src/store/database.ts";
 import { EngineStore } from "../../src/store/engine-store.ts";
+import { candidateSpec } from "../../src/domain/candidates.ts";
+import { PROVIDERS } from "./plan.ts";
 import { SimProvider, type Caller } from "./provider.ts";
 import { simulatedSteps } from "./steps.ts";
 import type { Simulation } from "./simulation.ts";
@@ -81,11 +83,19 @@ export class Incarnation implements Caller {
       setTimer: (ms, fn) => world.schedule(ms + (sim.plan.ideal ? 0 : world.rng.int(0, 3)), "timer", this, fn),
     };
     const services = {} as RunServices;
-    const provider = new SimProvider(sim.cloud, this, sim.jobs);
+    const providers = new Map(
+      PROVIDERS.map((name) => [name as string, new SimProvider(name, sim.cloud, this, sim.jobs)]),
+    );
+    const provider = (name: string): SimProvider => {
+      const found = providers.get(name);
+      if (!found) throw new TypeError(`there is no provider ${name}`);
+      return found;
+    };
     const steps = simulatedSteps({
       world,
       plan: sim.plan,
-      provider,
+      providerOf: (handle) => provider(handle.provider),
+      saved: (handle) => sim.saw(handle),
       services,
       sleep: (ms, signal) => this.#sleep(ms, signal),
       began: (context) => this.#began(context),
@@ -101,31 +111,47 @@ export class Incarnation implements Caller {
       report: (message) => world.say(`report: ${message.replaceAll(sim.home, "HOME")}`),
     });
     const ledger = new DurableLedger(this.engine);
+    /** The spec of a placement of this candidate. */
+    const placed = (id: string, index: number): RunSpec =>
+      candidateSpec(JSON.parse(store.job(id)?.spec ?? "{}") as RunSpec, index);
     Object.assign(services, {
       installationId: store.installationId,
       now: () => world.now,
-      facts: (id: string) => ({
-        id,
-        spec: JSON.parse(store.job(id)?.spec ?? "null") as RunSpec,
-        projectDir: "/project",
-        placement: Math.max(1, this.engine.placement(id).n),
-      }),
-      search: (id: string) => ({
-        candidates: [{ index: 0, spec: JSON.parse(store.job(id)?.spec ?? "null") as RunSpec }],
-        choose: "in_order" as const,
-        since: this.engine.placement(id).searching_since ?? world.now,
-        waitMs: 0,
-        refusals: this.engine.placement(id).refusals,
-      }),
+      facts: (id: string) => {
+        const { n, candidate } = this.engine.placement(id);
+        return { id, spec: placed(id, candidate ?? 0), projectDir: "/project", placement: Math.max(1, n) };
+      },
+      search: (id: string) => {
+        const { searching_since, refusals } = this.engine.placement(id);
+        const further = sim.jobs.get(id)?.further;
+        return {
+          candidates: (further?.candidates ?? []).map((_, index) => ({ index, spec: placed(id, index) })),
+          choose: further?.choose ?? "in_order",
+          since: searching_since ?? world.now,
+          waitMs: further?.waitMs ?? 0,
+          refusals,
+        };
+      },
       searches: (id: string) => this.engine.placement(id).searches,
+      checkpoint: (id: string) => {
+        const saved = sim.saved(id);
+        return Promise.resolve(this.engine.placement(id).mayGoOn && saved > 0 ? `step_${saved}@1` : null);
+      },
       pause: (ms: number, signal: AbortSignal) => this.#sleep(ms, signal),
-      provider: () => provider,
+      provider,
       ledger,
       ways: new TunnelOutages(() => world.now),
       plan: (jobId: string, node: number) =>
-        Promise.resolve({ runner: { nonce: `${jobId}-${node}`, argv: ["x"] }, secretEnv: {} }),
+        Promise.resolve({
+          runner: {
+            nonce: `${jobId}-${node}-${this.engine.placement(jobId).n}`,
+            argv: ["x"],
+            env: { SVC_RESUME_FROM: this.engine.placement(jobId).n > 1 ? String(sim.saved(jobId)) : null },
+          },
+          secretEnv: {},
+        }),
     });
-    this.#parts = { engine: this.engine, ledger, providers: new Map([["podhost", provider]]), connected: () => true };
+    this.#parts = { engine: this.engine, ledger, providers, connected: () => true };
   }
 
   /** The actions of a start: recover, then sweep now and then. */
@@ -175,15 +201,32 @@ export class Incarnation implements Caller {
   }
 
   /**
-   * R1: before a request is sent, its intent is readable, including the time until which the request may take effect.
+   * R1: by the time a request leaves, its intent can be read back, and says until when it may land. P-a: no order of another placement of
+   * the job is open.
    */
-  leaving(name: string): void {
+  leaving(name: string): number {
     const row = this.store.db
-      .prepare<[string], { state: string; horizon_at: number }>("SELECT state, horizon_at FROM machine WHERE name = ?")
+      .prepare<[string], { state: string; horizon_at: number; job_id: string; placement: number }>(
+        "SELECT state, horizon_at, job_id, placement FROM machine WHERE name = ?",
+      )
       .get(name);
     if (!row || this.store.db.inTransaction) this.fail(`the request for ${name} left before its intent was durable`);
     else if (row.horizon_at < this.#sim.world.now + this.#sim.plan.certainty.horizonMs)
       this.fail(`the request for ${name} may land after the horizon that its intent names`);
+    if (!row) return 0;
+    const open = this.store.db
+      .prepare<[string, number], { name: string; state: string; resource_id: string | null }>(
+        "SELECT name, state, resource_id FROM machine WHERE job_id = ? AND placement <> ? AND state <> 'released'",
+      )
+      .all(row.job_id, row.placement);
+    // A late answer reopens the row of a machine that is proven gone; it must not be more than that.
+    for (const other of open.filter(({ resource_id: id }) => id === null || this.#sim.cloud.find(id) !== undefined))
+      this.fail(`${name} was ordered while ${other.name} of another placement is ${other.state}`);
+    return row.placement;
+  }
+
+  saved(jobId: string): number {
+    return this.#sim.saved(jobId);
   }
 
   #sleep(ms: number, signal: AbortSignal): Promise<void> {

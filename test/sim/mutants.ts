@@ -33,7 +33,74 @@ const HORIZON = "const certainAt = entry.horizonAt + certainty.listingLagMs;";
 const INTEND = "await ports.ledger.intend({ ...intent, horizonAt: horizon() });";
 const CREATE = "handle = await provider.create(offer, { name, jobId, node, spec });";
 
+const next = (find: string, replace: string): Patch => ({ file: "src/machines/next-placement.ts", find, replace });
+const machine = (find: string, replace: string): Patch => ({ file: "src/machines/job-machine.ts", find, replace });
+
 export const MUTANTS: readonly Mutant[] = [
+  {
+    name: "another placement begins when the first node is released",
+    main: true,
+    patches: [
+      machine('isNode(event) && othersAt(context, event.node, "released") && goesOn', "isNode(event) && goesOn"),
+    ],
+  },
+  {
+    name: "a kill does not keep another placement from following",
+    main: true,
+    patches: [
+      machine(
+        "outcome: (_, { outcome }: { outcome: Outcome }) => outcome,",
+        "outcome: ({ context }, { outcome }: { outcome: Outcome }) => context.outcome ?? outcome,",
+      ),
+    ],
+  },
+  {
+    name: "retries are not counted",
+    main: true,
+    patches: [next('retries: context.retries + (next.because === "retry" ? 1 : 0)', "retries: context.retries")],
+  },
+  {
+    name: "preemptions are not counted",
+    main: false,
+    patches: [next("    preemptions,\n", "    preemptions: 0 * preemptions,\n")],
+  },
+  {
+    name: "a failure that comes back without a new checkpoint is not noticed",
+    main: true,
+    patches: [next('return "no_progress";', "void key;")],
+  },
+  {
+    name: "a machine of an earlier placement is used",
+    main: false,
+    patches: [provision("|| entry.placement !== placement", "")],
+  },
+  {
+    name: "a sweep leaves what a late answer reopened to the job that has moved on",
+    main: false,
+    patches: [
+      {
+        file: "src/engine/reconcile.ts",
+        find: '(job.state !== "waiting" && placement === engine.placement(job.id).n)',
+        replace: "placement > 0 * engine.placement(job.id).n",
+      },
+    ],
+  },
+  {
+    name: "the next placement's rows bear the number of the last one",
+    main: true,
+    patches: [
+      {
+        file: "src/engine/ledger.ts",
+        find: "placement: this.#engine.placement(order.jobId).n,",
+        replace: "placement: Math.max(1, this.#engine.placement(order.jobId).n - 1),",
+      },
+    ],
+  },
+  {
+    name: "a search is forgotten by a restart",
+    main: false,
+    patches: [engine("(this.#live.get(jobId) ?? this.#committed(jobId))", "this.#live.get(jobId)")],
+  },
   {
     name: "late completions are accepted",
     main: true,

@@ -1,6 +1,7 @@
 // The plan of one run of the simulation: the work, the provider's behaviour and the crashes. All of it follows from the
 // seed.
 
+import { NO_FURTHER_PLACEMENTS, type PlacementRules } from "../../src/machines/job-context.ts";
 import type { Certainty } from "../../src/providers/provider.ts";
 import { Rng } from "./world.ts";
 
@@ -25,6 +26,11 @@ export interface Faults {
   neverReady: number;
   /** Probability that a machine vanishes at some time: preempted, or ended by hand. */
   vanishes: number;
+  /** Share of those that the provider took back. */
+  preempts: number;
+  /** Probability that a listing of offers is empty, and that a host never brings its machine up. */
+  noStock: number;
+  badHost: number;
   stepFails: number;
   stepHangs: number;
   /** Probability that a commit takes seconds, and that the disk is full for a while. */
@@ -49,6 +55,9 @@ export const IDEAL: Faults = {
   terminateLies: 0,
   neverReady: 0,
   vanishes: 0,
+  preempts: 0,
+  noStock: 0,
+  badHost: 0,
   stepFails: 0,
   stepHangs: 0,
   slowCommit: 0,
@@ -66,6 +75,30 @@ export interface JobPlan {
   killAtMs: number[];
   endAtMs: number | null;
   idleAtMs: number | null;
+  further: Further;
+}
+
+export const PROVIDERS = ["podhost", "market", "cloudvm"] as const;
+export type SimProviderName = (typeof PROVIDERS)[number];
+
+/** What a job asks for beyond one machine. */
+export interface Further {
+  candidates: readonly SimProviderName[];
+  choose: "in_order" | "cheapest";
+  waitMs: number;
+  rules: PlacementRules;
+}
+
+const ONE_MACHINE: Further = { candidates: ["podhost"], choose: "in_order", waitMs: 0, rules: NO_FURTHER_PLACEMENTS };
+
+/** What goes wrong with a provider that otherwise keeps every promise. */
+export interface Scripted {
+  /** They never have a machine. */
+  noStock?: readonly SimProviderName[];
+  /** So many of the first machines never come up. */
+  badHosts?: number;
+  /** The first machine that runs a script is taken back after so long. */
+  preemptAfterMs?: number;
 }
 
 export interface Crash {
@@ -85,6 +118,7 @@ export interface Plan {
   faults: Faults;
   jobs: JobPlan[];
   crashes: Crash[];
+  scripted?: Scripted;
 }
 
 const MINUTE = 60_000;
@@ -105,6 +139,28 @@ function jobPlan(rng: Rng, n: number): JobPlan {
     killAtMs: rng.chance(0.45) ? Array.from({ length: rng.int(1, 2) }, () => rng.int(0, horizon)) : [],
     endAtMs: rng.chance(0.12) ? rng.int(0, horizon) : null,
     idleAtMs: rng.chance(0.08) ? rng.int(0, horizon) : null,
+    further: rng.chance(0.3) ? ONE_MACHINE : further(rng),
+  };
+}
+
+function further(rng: Rng): Further {
+  const candidates = PROVIDERS.slice(0, rng.int(1, 3)).toSorted(() => rng.next() - 0.5);
+  const waitMs = rng.chance(0.4) ? rng.int(1, 120) * MINUTE : 0;
+  return {
+    candidates,
+    choose: rng.pick(["in_order", "cheapest"]),
+    waitMs,
+    rules: {
+      searches: candidates.length > 1 || waitMs > 0,
+      retry_max: rng.int(0, 4),
+      retry_on: rng.pick([
+        ["machine_unfit", "boot_failed"],
+        ["machine_unfit", "boot_failed", "machine_lost", "preempted", "exit:1"],
+      ]),
+      recovers: rng.chance(0.7),
+      max_preemptions: rng.int(0, 3),
+      falls_back: rng.chance(0.3),
+    },
   };
 }
 
@@ -135,7 +191,10 @@ export function randomPlan(seed: number): Plan {
     terminateFails: some(0.12),
     terminateLies: some(0.15),
     neverReady: some(0.05),
-    vanishes: some(0.08),
+    vanishes: some(0.2),
+    preempts: 0.5,
+    noStock: some(0.25),
+    badHost: some(0.1),
     stepFails: some(0.1),
     stepHangs: some(0.05),
     slowCommit: some(0.03),
@@ -151,7 +210,15 @@ export function randomPlan(seed: number): Plan {
   return { seed, ideal: false, certainty, faults, jobs, crashes };
 }
 
-export const WORKLOADS = ["happy", "cancelled while ordering", "cancelled while running", "two nodes"] as const;
+export const WORKLOADS = [
+  "happy",
+  "cancelled while ordering",
+  "cancelled while running",
+  "two nodes",
+  "second candidate",
+  "bad host",
+  "preempted",
+] as const;
 export type Workload = (typeof WORKLOADS)[number];
 
 const KILLED_AT_MS: Partial<Record<Workload, number>> = {
@@ -159,22 +226,50 @@ const KILLED_AT_MS: Partial<Record<Workload, number>> = {
   "cancelled while running": 1_000,
 };
 
-/** A provider that keeps every promise at once: any fault is then the engine's own. */
+const RENTED: PlacementRules = {
+  searches: false,
+  retry_max: 2,
+  retry_on: ["machine_unfit", "boot_failed"],
+  recovers: true,
+  max_preemptions: 10,
+  falls_back: false,
+};
+const FURTHER: Partial<Record<Workload, Further>> = {
+  "second candidate": {
+    candidates: ["podhost", "market"],
+    choose: "in_order",
+    waitMs: 0,
+    rules: { ...RENTED, searches: true },
+  },
+  "bad host": { ...ONE_MACHINE, rules: RENTED },
+  preempted: { ...ONE_MACHINE, rules: RENTED },
+};
+const SCRIPTED: Partial<Record<Workload, Scripted>> = {
+  "second candidate": { noStock: ["podhost"] },
+  "bad host": { badHosts: 1 },
+  preempted: { preemptAfterMs: 2_500 },
+};
+/** The script of this workload outlasts its first machine. */
+const LONG_MS = 6_000;
+
+/** A provider that keeps every promise at once: what goes wrong here is the engine's own doing. */
 export function idealPlan(workload: Workload, crashAt: number[]): Plan {
   const nodes = workload === "two nodes" ? 2 : 1;
   const job: JobPlan = {
     id: "j1",
     submitAtMs: 100,
     nodes,
-    runMs: [1_000, 3_000].slice(0, nodes),
+    runMs: workload === "preempted" ? [LONG_MS] : [1_000, 3_000].slice(0, nodes),
     exitCode: [0, 0].slice(0, nodes),
     maxRuntimeMinutes: 0,
     priceCap: 2,
     killAtMs: KILLED_AT_MS[workload] === undefined ? [] : [KILLED_AT_MS[workload]],
     endAtMs: null,
     idleAtMs: null,
+    further: FURTHER[workload] ?? ONE_MACHINE,
   };
   return {
+    scripted: SCRIPTED[workload] ?? {},
     seed: 1,
     ideal: true,
     certainty: { horizonMs: 1_000, listingLagMs: 500, emptyLooks: 2, lookGapMs: 500 },

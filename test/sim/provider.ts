@@ -6,15 +6,17 @@ import { SvcError } from "../../src/errors/index.ts";
 import type { MachineAccess, RunHost } from "../../src/providers/host.ts";
 import type { MachineHandle, MachineStatus, Offer, Order, Provider } from "../../src/providers/provider.ts";
 import type { RunnerSpec, RunnerStatus } from "../../src/schemas/runner.ts";
-import type { Cloud, CloudMachine } from "./cloud.ts";
-import type { JobPlan } from "./plan.ts";
+import { CHECKPOINT_MS, type Cloud, type CloudMachine } from "./cloud.ts";
+import type { JobPlan, SimProviderName } from "./plan.ts";
 import type { Life } from "./world.ts";
 
 /** The life that calls: it may end at each of the two boundaries of a call. */
 export interface Caller extends Life {
   probe(point: string): void;
-  /** Called when the create request is sent, with its name. */
-  leaving(name: string): void;
+  /** Called as the create request leaves, with what the sender knows of it. @returns the placement that it belongs to. */
+  leaving(name: string): number;
+  /** The newest checkpoint of the job that is at home, and its next one; in units of CHECKPOINT_MS of work. */
+  saved(jobId: string): number;
   fail(what: string): void;
 }
 
@@ -25,20 +27,21 @@ const unused = (): never => {
 const never = <T>(): Promise<T> => new Promise<T>(() => {});
 
 export class SimProvider implements Provider {
-  readonly name = "podhost";
+  readonly name: SimProviderName;
   readonly info: Provider["info"];
   readonly certainty: Provider["certainty"];
   readonly #cloud: Cloud;
   readonly #caller: Caller;
   readonly #jobs: Map<string, JobPlan>;
 
-  constructor(cloud: Cloud, caller: Caller, jobs: Map<string, JobPlan>) {
+  constructor(name: SimProviderName, cloud: Cloud, caller: Caller, jobs: Map<string, JobPlan>) {
+    this.name = name;
     this.#cloud = cloud;
     this.#caller = caller;
     this.#jobs = jobs;
     this.certainty = cloud.plan.certainty;
     this.info = {
-      name: "podhost",
+      name,
       speaks: "simulation",
       stops_by_itself: "never",
       capabilities: {
@@ -91,6 +94,8 @@ export class SimProvider implements Provider {
   listOffers(_spec: unknown, signal: AbortSignal): Promise<Offer[]> {
     return this.call("offers", signal, () => {
       this.#mood(this.#cloud.plan.faults.offersFail, "listing offers");
+      const { scripted, faults } = this.#cloud.plan;
+      if (scripted?.noStock?.includes(this.name) === true || this.#cloud.world.rng.chance(faults.noStock)) return [];
       return [
         { id: "small", priceMicro: 1_500_000 },
         { id: "other", priceMicro: 1_500_000 },
@@ -103,9 +108,9 @@ export class SimProvider implements Provider {
     const { world } = this.#cloud;
     if (!caller.alive) return never();
     return new Promise((resolve, reject) => {
-      caller.leaving(name);
+      const placement = caller.leaving(name);
       world.say(`create ${name} is sent`);
-      this.#cloud.create({ name, jobId, node }, (delayMs, result) => {
+      this.#cloud.create({ name, jobId, node, provider: this.name, placement }, (delayMs, result) => {
         if (world.rng.chance(this.#cloud.plan.faults.noAnswer)) return;
         world.schedule(delayMs, `answer create ${name}`, caller, () => {
           caller.probe("answered create");
@@ -131,7 +136,13 @@ export class SimProvider implements Provider {
     return this.call("inspect", signal, () => {
       this.#mood(this.#cloud.plan.faults.inspectFails, "inspecting");
       const machine = this.#cloud.find(handle.id);
-      if (!machine) return { phase: "gone" };
+      if (!machine) {
+        const was = this.#cloud.machines.find(({ id }) => id === handle.id);
+        return was?.preempted === true
+          ? { phase: "gone", preempted: true, why: "it was preempted" }
+          : { phase: "gone" };
+      }
+      if (machine.bad) return { phase: "broken", why: "its host has no driver", elsewhere: true };
       return machine.readyAt <= this.#cloud.world.now
         ? { phase: "ready", address: null }
         : { phase: "starting", why: "it boots" };
@@ -148,7 +159,7 @@ export class SimProvider implements Provider {
   listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
     return this.call("list", signal, () => {
       this.#mood(this.#cloud.plan.faults.listFails, "listing");
-      return this.#cloud.list(prefix).map((m) => this.#handle(m));
+      return this.#cloud.list(prefix, this.name).map((m) => this.#handle(m));
     });
   }
 
@@ -198,9 +209,16 @@ export class SimProvider implements Provider {
       if (machine.run && machine.run.nonce !== spec.nonce) this.#caller.fail(`${machine.name} was launched twice`);
       if (!machine.run) {
         this.#cloud.started(machine);
+        const from = Number(spec.env["SVC_RESUME_FROM"] ?? 0);
+        const saved = this.#caller.saved(machine.jobId);
+        if (machine.placement > 1 && from !== saved)
+          this.#caller.fail(`${machine.name} resumed from ${from}, and ${saved} is at home`);
+        const { now } = this.#cloud.world;
         machine.run = {
           nonce: spec.nonce,
-          endsAt: this.#cloud.world.now + (job.runMs[machine.node] ?? 0),
+          from,
+          startedAt: now,
+          endsAt: now + Math.max(0, (job.runMs[machine.node] ?? 0) - from * CHECKPOINT_MS),
           exitCode: job.exitCode[machine.node] ?? 0,
         };
       }

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describeError } from "../../src/errors/index.ts";
 import { refold } from "../../src/engine/journal.ts";
-import type { JobRow, JournalRow, MachineRow } from "../../src/store/tables.ts";
-import { Cloud } from "./cloud.ts";
+import type { JobRow, JournalRow, MachineRow, PlacementRow } from "../../src/store/tables.ts";
+import { CHECKPOINT_MS, Cloud } from "./cloud.ts";
 import { Incarnation } from "./incarnation.ts";
 import type { JobPlan, Plan } from "./plan.ts";
 import { Shadow } from "./watch.ts";
@@ -49,6 +49,7 @@ export class Simulation {
   readonly #acknowledged: { jobId: string; type: string }[] = [];
   readonly #lives: Incarnation[] = [];
   readonly #over = new Set<string>();
+  readonly #saved = new Map<string, number>();
   readonly #distinct: number[] = [];
   #boundaries = 0;
   #sinceStart = 0;
@@ -140,6 +141,22 @@ export class Simulation {
     return full;
   }
 
+  // Checkpoints
+
+  /** The newest complete checkpoint of the job that has come home; 0 for none. */
+  saved(jobId: string): number {
+    return this.#saved.get(jobId) ?? 0;
+  }
+
+  /** The control plane has looked at the run on this machine: what it saved by now comes home. */
+  saw({ id }: { id: string }): void {
+    const machine = this.cloud.find(id);
+    if (!machine?.run) return;
+    const { startedAt, endsAt, from } = machine.run;
+    const worked = Math.min(this.world.now, endsAt) - startedAt;
+    this.#saved.set(machine.jobId, Math.max(this.saved(machine.jobId), from + Math.floor(worked / CHECKPOINT_MS)));
+  }
+
   // People
 
   /** A user's request, repeated until it is acknowledged. */
@@ -183,18 +200,24 @@ export class Simulation {
     }
     const job = this.jobs.get(jobId);
     if (!job || engine.store.job(jobId)) return undefined;
+    const { candidates, rules } = job.further;
     const spec = {
-      provider: "podhost",
+      provider: candidates[0],
       gpus: "cpu",
       nodes: job.nodes,
+      ...(candidates.length > 1 ? { candidates: candidates.map((provider) => ({ provider })) } : {}),
       ...(job.priceCap === null ? {} : { price_cap: job.priceCap }),
     };
     return await engine.create({
       id: jobId,
-      input: { nodes: job.nodes, max_runtime_ms: job.maxRuntimeMinutes > 0 ? job.maxRuntimeMinutes * 60_000 : null },
+      input: {
+        nodes: job.nodes,
+        max_runtime_ms: job.maxRuntimeMinutes > 0 ? job.maxRuntimeMinutes * 60_000 : null,
+        rules,
+      },
       row: {
         label: null,
-        provider: "podhost",
+        provider: candidates[0] ?? "podhost",
         gpus: "cpu",
         nodes: job.nodes,
         spec: JSON.stringify(spec),
@@ -287,6 +310,12 @@ export class Simulation {
         if (m.state !== "released" || m.proof === null) this.fail(`the ledger still has ${m.name} as ${m.state}`);
       }
       for (const job of jobs)
+        this.#judgePlacements(
+          job,
+          all<PlacementRow>(`SELECT * FROM placement WHERE job_id = '${job.id}' ORDER BY n`),
+          all<MachineRow>(`SELECT * FROM machine WHERE job_id = '${job.id}'`),
+        );
+      for (const job of jobs)
         this.#judgeJob(job, all<JournalRow>(`SELECT * FROM journal WHERE job_id = '${job.id}' ORDER BY seq`));
       const feed = all<{ seq: number }>("SELECT seq FROM feed ORDER BY seq");
       if (feed.some(({ seq }, i) => seq !== i + 1)) this.fail("the feed has gaps");
@@ -304,6 +333,38 @@ export class Simulation {
     return jobs.map((job) => job.status);
   }
 
+  /** ADR 0027: what the rows of placements must say when all is over. */
+  #judgePlacements(job: JobRow, placements: PlacementRow[], machines: MachineRow[]): void {
+    const rules = this.jobs.get(job.id)?.further.rules;
+    if (!rules) return;
+    const failures = new Map<string, string | null>();
+    let [retries, preemptions] = [0, 0];
+    for (const [index, row] of placements.entries()) {
+      const of = `placement ${row.n} of ${job.id}`;
+      if (row.n !== index + 1) this.fail(`${of} is row ${index + 1}`);
+      const goesOn = index < placements.length - 1 || (job.state !== "terminal" && row.goes_on === 1);
+      if (row.closed_at === null) this.fail(`${of} was never closed`);
+      if (goesOn && row.goes_on !== 1) this.fail(`${of} is followed by another one and does not say so`);
+      if (goesOn && row.outcome !== "failed") this.fail(`${of} ended ${row.outcome}, and another one followed`);
+      for (const machine of machines.filter(({ placement }) => placement === row.n)) {
+        if (machine.provider !== row.provider)
+          this.fail(`${machine.name} is of ${machine.provider}, ${of} of ${row.provider}`);
+      }
+      if (row.goes_on !== 1 || row.failure === null || row.failure === "no_machine") continue;
+      if (row.failure === "preempted") preemptions++;
+      else retries++;
+      const key = `${row.failure} ${row.step}`;
+      const before = failures.get(key);
+      const isOfHost = row.failure === "machine_unfit" || row.failure === "boot_failed";
+      if (!isOfHost && before !== undefined && before === row.checkpoint)
+        this.fail(`${of} failed (${key}) as before without a new checkpoint, and another one followed`);
+      failures.set(key, row.checkpoint);
+    }
+    if (retries > rules.retry_max) this.fail(`${job.id} was retried ${retries} times, ${rules.retry_max} are allowed`);
+    if (preemptions > rules.max_preemptions && !rules.falls_back)
+      this.fail(`${job.id} went on after ${preemptions} preemptions, ${rules.max_preemptions} are allowed`);
+  }
+
   #judgeJob(job: JobRow, journal: JournalRow[]): void {
     const { text, differsAt } = refold(journal);
     if (text !== job.snapshot || differsAt !== null)
@@ -315,11 +376,19 @@ export class Simulation {
     // The decision in a damaged snapshot is lost with it.
     const first = journal.some((row) => row.type === "machine.rebased")
       ? undefined
-      : journal.find((row) => row.to_state === "terminating");
+      : journal.findLast(
+          ({ from_state: from, to_state: to }) =>
+            from !== to && (to === "terminating" || (from === "waiting" && to === "terminal")),
+        );
     if (first?.type === "job.kill" && job.status !== "cancelled")
       this.fail(`${job.id} was killed and ended ${job.status}`);
     if (first?.type === "control.end" && job.status !== "interrupted")
       this.fail(`${job.id} was interrupted and ended ${job.status}`);
+    const asked = journal.findIndex(({ type }) => type === "job.kill" || type === "control.end");
+    const begins = ({ type, from_state: from, to_state: to }: JournalRow): boolean =>
+      type !== "machine.rebased" && from !== to && (to === "waiting" || to === "provisioning");
+    if (asked >= 0 && journal.slice(asked + 1).some(begins))
+      this.fail(`${job.id} went on to another machine after it was told to end`);
     const plan = this.jobs.get(job.id);
     if (this.plan.ideal && wanted.length === 0 && job.status !== "succeeded")
       this.fail(`${job.id} ended ${job.status} although nothing failed`);

@@ -9,14 +9,17 @@ import { awaitSshStep } from "../../src/steps/await-ssh.ts";
 import { launchStep } from "../../src/steps/launch.ts";
 import type { StepContext, StepDefinition, StepRegistry } from "../../src/steps/step.ts";
 import { terminateStep } from "../../src/steps/terminate.ts";
-import type { Provider } from "../../src/providers/provider.ts";
+import type { MachineHandle, Provider } from "../../src/providers/provider.ts";
 import type { World } from "./world.ts";
 import type { Plan } from "./plan.ts";
 
 export interface StepWorld {
   world: World;
   plan: Plan;
-  provider: Provider;
+  /** Of the machine with this handle. */
+  providerOf: (handle: MachineHandle) => Provider;
+  /** The script has saved so much by now, and it has come home. */
+  saved: (handle: MachineHandle) => void;
   services: RunServices;
   /** Resolves after a while, rejects when the signal aborts; never does either once this life is over. */
   sleep: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -51,23 +54,28 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
   });
   const stream: StepDefinition = {
     name: "stream",
-    retry: { attemptsMax: Infinity, delayMsMin: 500, delayMsMax: 30_000 },
-    // A poll that is never answered must not be the last one.
+    retry: { attemptsMax: Number.MAX_SAFE_INTEGER, delayMsMin: 500, delayMsMax: 30_000 },
+    // A look that is never answered must not be the last.
     attemptMs: 30 * 60_000,
     async run(context) {
       for (;;) {
         const handle = handleOf(context);
-        const lost = (): { done: Record<string, unknown> } => ({
-          done: { exit_code: null, error: describeError("run_lost", { why: "the machine is gone" }) },
-        });
-        if (!handle || (await w.provider.inspect(handle, context.signal)).phase === "gone") return lost();
-        const status = await w.provider.access(handle).host("run").status(context.signal);
+        const machine = handle?.name ?? "";
+        const lost = { provider: handle?.provider ?? "podhost", machine };
+        if (!handle) throw new SvcError("machine_lost", lost);
+        const looked = await w.providerOf(handle).inspect(handle, context.signal);
+        if (looked.phase === "gone" && looked.preempted === true)
+          throw new SvcError("machine_preempted", { ...lost, why: looked.why ?? "it was taken back" });
+        if (looked.phase === "gone") throw new SvcError("machine_lost", lost);
+        const status = await w.providerOf(handle).access(handle).host("run").status(context.signal);
+        if (context.node === 0) w.saved(handle);
         if (status === null) throw new SvcError("runner_failed", { why: "there is no run to follow" });
         if (status.phase === "exited") {
           const exit_code = status.exit_code ?? 255;
           return {
             done: {
               exit_code,
+              failure: `exit:${exit_code}`,
               error:
                 exit_code === 0
                   ? null
@@ -91,7 +99,7 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
     async run(context) {
       const handle = handleOf(context);
       if (!handle) return { done: { exit_code: null } };
-      const host = w.provider.access(handle).host("run");
+      const host = w.providerOf(handle).access(handle).host("run");
       await host.stop(10, context.signal);
       await work("collect", 20_000, context.signal);
       return { done: { exit_code: (await host.status(context.signal))?.exit_code ?? null } };

@@ -58,6 +58,7 @@ export class Shadow {
       strays: store.db.prepare<[], { id: number; step: string }>(
         `SELECT effect.id, step FROM effect JOIN job ON job.id = job_id WHERE effect.state IN ('running', 'retrying')
          AND step NOT IN (SELECT value FROM json_each(CASE job.state
+           WHEN 'waiting' THEN '["place"]'
            WHEN 'provisioning' THEN '["provision"]' WHEN 'awaiting_ssh' THEN '["await_ssh"]' WHEN 'syncing' THEN '["sync"]'
            WHEN 'installing' THEN '["install"]' WHEN 'running' THEN '["launch","stream"]'
            WHEN 'terminating' THEN '["collect","terminate"]' ELSE '[]' END))`,
