@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { withFolder } from "./lib/home.ts";
 import type { Bench, Row } from "./lib/measure.ts";
 import { measureFirstLine } from "./rented/first-line.ts";
+import { measureGate } from "./rented/gate.ts";
 import { measureLog } from "./rented/log.ts";
 import { measureMany, measureQuiet } from "./rented/many.ts";
 import { measurePull } from "./rented/pull.ts";
@@ -14,6 +15,7 @@ import { measureTrees } from "./rented/trees.ts";
 
 const PARTS: Record<string, (folder: string) => Promise<Row[]>> = {
   "first-line": measureFirstLine,
+  gate: measureGate,
   trees: measureTrees,
   pull: measurePull,
   "small-files": measureSmallFiles,
