@@ -3,7 +3,7 @@
 docs/internals/gate.md tells what is tested and what a finding means. This program measures; the control plane judges.
 
 H1. Each probe is a process with a timeout. A probe that fails, hangs or crashes gives a line with `error` or
-    `late`, and the others go on.
+    `late`, and does not affect the others.
 H2. The gate ends by itself after `seconds`, and at once when no process reads its output any more.
 H3. It leaves no file on the machine.
 

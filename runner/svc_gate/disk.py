@@ -34,8 +34,8 @@ def disk(ask: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_rate(folder: str) -> int:
-    """Returns the bytes per second of new data that reached the disk. The file is unlinked as soon as it is open
-    (H3)."""
+    """Returns the bytes per second of new data that reached the disk. The file is unlinked right after it is
+    opened (H3)."""
     path = "%s/.gate-%d" % (folder, os.getpid())
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -34,7 +34,7 @@ class GpuQuery:
 
     def __init__(self) -> None:
         self.path = smi_path()
-        # The process stays a child of this one until it is reaped, even if nobody waits for its answer any more.
+        # The process stays a child of this one until it is reaped, even if its answer is no longer needed.
         self.pid: int | None = None
         self.fd: int | None = None
         self.end: float | None = None

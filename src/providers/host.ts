@@ -221,7 +221,7 @@ export interface GateAsk {
 
 /** The test of a machine (docs/internals/gate.md). Its processes end by themselves. */
 export interface MachineGate {
-  /** Starts the gate. If it is already running, it goes on. */
+  /** Starts the gate. If it is already running, it continues. */
   start(ask: GateAsk, signal: AbortSignal): Promise<void>;
   /**
    * Returns the results so far, once all of `need` have answered, the gate has ended, or `waitMs` have passed. `end`

@@ -1,4 +1,4 @@
-// Interruptible machines of the marketplace: the bid, and how svc detects that somebody outbid it.
+// Interruptible machines of the marketplace: the bid, and how svc detects a higher bid.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";

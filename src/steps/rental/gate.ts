@@ -29,7 +29,7 @@ const probesOf = ({ facts, gateIndex }: Services, { jobId }: StepContext): reado
     (name) => name !== "download" || gateIndex !== "off",
   );
 
-/** Starts the gate of a machine that is about to receive the run's files. If the gate itself fails, the run goes on. */
+/** Starts the gate of a machine that is about to receive the run's files. If the gate itself fails, the run continues. */
 export async function beginGate(services: Services, context: StepContext, held: HeldMachine): Promise<void> {
   const { access, handle } = held;
   if (isOff(services, context, held)) return;
