@@ -91,7 +91,7 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
   return report;
 }
 
-/** False for an order of an earlier placement, too: a late answer may have reopened it, and the job uses another machine by now. */
+/** Also false for an order of an earlier placement: a late answer may have reopened it, but the job uses another machine by now. */
 function ownerLives({ engine }: ReconcileParts, { job_id, placement }: MachineRow): boolean {
   const job = job_id === null ? undefined : engine.store.job(job_id);
   if (job === undefined || job.state === "terminal") return false;

@@ -65,7 +65,7 @@ export type Intent = Pick<LedgerEntry, "name" | "node" | "ordinal" | "provider" 
 
 /** Every call is durable when it resolves. */
 export interface Ledger {
-  /** Orders of the node that are not proven released: those of the newest placement first, then the oldest first. */
+  /** Orders of the node without a proven release: those of the newest placement first, then the oldest first. */
   open(jobId: string, node: number): LedgerEntry[];
   /** Ordinal for the next order of the node. */
   nextOrdinal(jobId: string, node: number): number;

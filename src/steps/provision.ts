@@ -82,7 +82,7 @@ async function resolveOrder(
   entry: LedgerEntry,
   { placement, signal }: { placement: number; signal: AbortSignal },
 ): Promise<FoundOrder> {
-  // A late answer may have reopened an order of an earlier placement: its machine is ended, and never used.
+  // A late answer may have reopened an order of an earlier placement: svc ends its machine and never uses it.
   if (entry.state === "releasing" || entry.placement !== placement) {
     const wait = await release(ports, provider, entry, signal);
     return wait === null ? { is: "absent" } : { is: "open", ...wait.later };

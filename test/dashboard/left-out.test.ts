@@ -1,4 +1,4 @@
-// What was left out of a run's code, in a browser: beside the files of a run, and in the preview of a new one. And deleting a run from its
+// The files that were left out of a run's code, in a browser: next to a run's files, and in the preview of a new run. And deleting a run from its
 // own page.
 
 import { describe, expect, it } from "vitest";
@@ -45,7 +45,7 @@ describe("the dashboard", { tags: "needs/chromium" }, () => {
   };
   const folded = ({ page }: Opened) => page.locator("details", { hasText: "Left out of the code" });
 
-  it("names what was left out of a run's code once one opens the list, and how much more there is", () =>
+  it("names the files left out of a run's code when the list is opened, and the number of further ones", () =>
     withPage(
       "/runs/r2-failed?tab=code",
       async (opened) => {
@@ -60,20 +60,20 @@ describe("the dashboard", { tags: "needs/chromium" }, () => {
         expect(items[0]).toContain("lib");
         expect(items[1]).toContain(HOSTILE);
         expect(items[2]).toBe("and 3 more");
-        // What is to be typed is set as code.
+        // Text for the person to type appears as code.
         expect(await list.locator("code").allTextContents()).toEqual(["!name"]);
         await expectAccessible(opened.page);
       },
       withLeftOut(),
     ));
 
-  it("has no such list where nothing was left out", () =>
+  it("has no such list if no file was left out", () =>
     withPage("/runs/r2-failed?tab=code", async (opened) => {
       await opened.page.getByRole("region", { name: "Files" }).getByText("run.sh").waitFor(WAIT);
       expect(await folded(opened).count()).toBe(0);
     }));
 
-  it("names in the preview of a new run what would be left out, before anything is started", async () => {
+  it("names the files that a new run would leave out in its preview, before anything starts", async () => {
     const world = fakeWorld();
     const plan = fakeAnswers()["plan"] as (body: unknown) => { code: object };
     world.answers = {
@@ -153,7 +153,7 @@ describe("the dashboard", { tags: "needs/chromium" }, () => {
       /409/,
     ));
 
-  it("offers Kill and no Delete for a run that is active", () =>
+  it("offers Kill and no Delete for an active run", () =>
     withPage("/runs/r1-digits", async ({ page }) => {
       await page.getByRole("button", { name: "Kill", exact: true }).waitFor(WAIT);
       expect(await page.getByRole("button", { name: "Delete", exact: true }).count()).toBe(0);

@@ -15,21 +15,21 @@ export interface CloudMachine {
   jobId: string;
   node: number;
   provider: string;
-  /** Of the job; 0 for what is not ours. */
+  /** The job's placement; 0 for a foreign machine. */
   placement: number;
   priceMicro: number;
   landedAt: number;
   readyAt: number;
   goneAt: number | null;
   preempted: boolean;
-  /** It never comes up, and its host is to blame. */
+  /** The machine never boots, because of its host. */
   bad: boolean;
-  /** One of two that the provider made of one order: whichever is found first is used, a sweep finds the other. */
+  /** One of two machines that the provider made for one order: svc uses the first one that it finds, and a sweep finds the other. */
   doubled: boolean;
   foreign: boolean;
   /** The number of calls of terminate that the cloud will accept and forget. */
   lies: number;
-  /** `from`: the checkpoint that it began with, in units of CHECKPOINT_MS of work. */
+  /** `from`: the checkpoint from which it started, in units of CHECKPOINT_MS of work. */
   run: { nonce: string; startedAt: number; endsAt: number; exitCode: number; from: number } | null;
 }
 
@@ -131,7 +131,7 @@ export class Cloud {
     this.#end(machine, preempted ? "was preempted" : "vanished");
   }
 
-  /** The request leaves now. `answer` is called when an answer arrives, if one does. */
+  /** The request is sent now. Calls `answer` when an answer arrives, if one does. */
   create(order: Flight, answer: (delayMs: number, result: CloudMachine | Error) => void): void {
     const { rng } = this.world;
     const { faults, certainty, ideal } = this.plan;
@@ -163,8 +163,8 @@ export class Cloud {
   }
 
   /**
-   * The rule of one machine a node, and of one placement a job: every earlier order must be gone, not only believed gone. A placement's own
-   * other nodes may run.
+   * Checks the rule of one machine per node and one placement per job: every earlier order must really be gone. The other nodes of the same
+   * placement may run.
    */
   #checkAlone({ name, jobId, node, placement }: Flight): void {
     const earlier = (m: Pick<Flight, "jobId" | "placement">): boolean => m.jobId === jobId && m.placement !== placement;
@@ -178,7 +178,7 @@ export class Cloud {
       if (same(f)) this.#fail(`${name} was ordered while the request for ${f.name} is under way`);
   }
 
-  /** A script began on this machine. A node's script begins once in a placement, on whatever machine. */
+  /** A script started on this machine. A node's script starts once per placement, whatever the machine. */
   started(machine: CloudMachine): void {
     const node = `${machine.jobId} node ${machine.node} of placement ${machine.placement}`;
     const { preemptAfterMs } = this.plan.scripted ?? {};

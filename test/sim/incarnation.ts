@@ -201,7 +201,7 @@ export class Incarnation implements Caller {
   }
 
   /**
-   * R1: by the time a request leaves, its intent can be read back, and says until when it may land. P-a: no order of another placement of
+   * R1: before a request is sent, its intent is readable, including the time until which it may take effect. P-a: no order of another placement of
    * the job is open.
    */
   leaving(name: string): number {
@@ -219,7 +219,7 @@ export class Incarnation implements Caller {
         "SELECT name, state, resource_id FROM machine WHERE job_id = ? AND placement <> ? AND state <> 'released'",
       )
       .all(row.job_id, row.placement);
-    // A late answer reopens the row of a machine that is proven gone; it must not be more than that.
+    // A late answer may reopen the row of a machine that is proven gone: only a row whose machine may exist is a fault.
     for (const other of open.filter(({ resource_id: id }) => id === null || this.#sim.cloud.find(id) !== undefined))
       this.fail(`${name} was ordered while ${other.name} of another placement is ${other.state}`);
     return row.placement;

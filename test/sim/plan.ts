@@ -26,7 +26,7 @@ export interface Faults {
   neverReady: number;
   /** Probability that a machine vanishes at some time: preempted, or ended by hand. */
   vanishes: number;
-  /** Share of those that the provider took back. */
+  /** Share of vanished machines that the provider took back. */
   preempts: number;
   /** Probability that a listing of offers is empty, and that a host never brings its machine up. */
   noStock: number;
@@ -81,7 +81,7 @@ export interface JobPlan {
 export const PROVIDERS = ["podhost", "market", "cloudvm"] as const;
 export type SimProviderName = (typeof PROVIDERS)[number];
 
-/** What a job asks for beyond one machine. */
+/** A job's rules for further machines. */
 export interface Further {
   candidates: readonly SimProviderName[];
   choose: "in_order" | "cheapest";
@@ -91,13 +91,13 @@ export interface Further {
 
 const ONE_MACHINE: Further = { candidates: ["podhost"], choose: "in_order", waitMs: 0, rules: NO_FURTHER_PLACEMENTS };
 
-/** What goes wrong with a provider that otherwise keeps every promise. */
+/** The faults of a provider that otherwise keeps every promise. */
 export interface Scripted {
-  /** They never have a machine. */
+  /** Candidates that never have a machine. */
   noStock?: readonly SimProviderName[];
-  /** So many of the first machines never come up. */
+  /** The number of first machines that never boot. */
   badHosts?: number;
-  /** The first machine that runs a script is taken back after so long. */
+  /** The time after which the first machine with a script is taken back. */
   preemptAfterMs?: number;
 }
 
@@ -252,7 +252,7 @@ const SCRIPTED: Partial<Record<Workload, Scripted>> = {
 /** The script of this workload outlasts its first machine. */
 const LONG_MS = 6_000;
 
-/** A provider that keeps every promise at once: what goes wrong here is the engine's own doing. */
+/** A provider that keeps every promise at once: any fault is then the engine's own. */
 export function idealPlan(workload: Workload, crashAt: number[]): Plan {
   const nodes = workload === "two nodes" ? 2 : 1;
   const job: JobPlan = {

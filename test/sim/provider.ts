@@ -13,9 +13,9 @@ import type { Life } from "./world.ts";
 /** The life that calls: it may end at each of the two boundaries of a call. */
 export interface Caller extends Life {
   probe(point: string): void;
-  /** Called as the create request leaves, with what the sender knows of it. @returns the placement that it belongs to. */
+  /** Called when the create request is sent, with its name. @returns the placement to which it belongs. */
   leaving(name: string): number;
-  /** The newest checkpoint of the job that is at home, and its next one; in units of CHECKPOINT_MS of work. */
+  /** The job's newest checkpoint at home, and its next one; in units of CHECKPOINT_MS of work. */
   saved(jobId: string): number;
   fail(what: string): void;
 }

@@ -143,12 +143,12 @@ export class Simulation {
 
   // Checkpoints
 
-  /** The newest complete checkpoint of the job that has come home; 0 for none. */
+  /** The job's newest complete checkpoint at home; 0 for none. */
   saved(jobId: string): number {
     return this.#saved.get(jobId) ?? 0;
   }
 
-  /** The control plane has looked at the run on this machine: what it saved by now comes home. */
+  /** The control plane has polled the run on this machine: the saved checkpoints come home. */
   saw({ id }: { id: string }): void {
     const machine = this.cloud.find(id);
     if (!machine?.run) return;
@@ -333,7 +333,7 @@ export class Simulation {
     return jobs.map((job) => job.status);
   }
 
-  /** ADR 0027: what the rows of placements must say when all is over. */
+  /** ADR 0027: checks the rows of placements at the end. */
   #judgePlacements(job: JobRow, placements: PlacementRow[], machines: MachineRow[]): void {
     const rules = this.jobs.get(job.id)?.further.rules;
     if (!rules) return;

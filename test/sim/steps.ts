@@ -16,9 +16,9 @@ import type { Plan } from "./plan.ts";
 export interface StepWorld {
   world: World;
   plan: Plan;
-  /** Of the machine with this handle. */
+  /** The provider of the machine with this handle. */
   providerOf: (handle: MachineHandle) => Provider;
-  /** The script has saved so much by now, and it has come home. */
+  /** Reports that the script's checkpoints so far have come home. */
   saved: (handle: MachineHandle) => void;
   services: RunServices;
   /** Resolves after a while, rejects when the signal aborts; never does either once this life is over. */
@@ -55,7 +55,7 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
   const stream: StepDefinition = {
     name: "stream",
     retry: { attemptsMax: Number.MAX_SAFE_INTEGER, delayMsMin: 500, delayMsMax: 30_000 },
-    // A look that is never answered must not be the last.
+    // A poll that is never answered must not be the last one.
     attemptMs: 30 * 60_000,
     async run(context) {
       for (;;) {
