@@ -32,6 +32,8 @@ import { specOf, storedSpec } from "../schemas/stored-spec.ts";
 const RESERVE_CHECK_MS = 30_000;
 const SETTLE_LOOK_MS = 250;
 const SETTLED_LOOKS = 6;
+/** In these states nothing more follows by itself soon: the script works, or no candidate has a machine. */
+const AT_REST: ReadonlySet<string> = new Set(["running", "waiting"]);
 /** Time at the shutdown for copies of ended runs: the next start continues the rest. */
 const SINKS_MS_MAX = 30_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
@@ -456,7 +458,7 @@ export class Service implements ControlPlane {
     const endAt = engine.clock.monotonic() + deadlineMs;
     // Only polling distinguishes a working script from one that has just ended: at rest in two polls counts as at rest.
     for (let quiet = 0; quiet < SETTLED_LOOKS;) {
-      const moving = engine.store.liveJobs().some((row) => row.parked === null && row.state !== "running");
+      const moving = engine.store.liveJobs().some((row) => row.parked === null && !AT_REST.has(row.state));
       quiet = moving ? 0 : quiet + 1;
       if (engine.clock.monotonic() > endAt) return false;
       await pause(engine.clock, SETTLE_LOOK_MS);

@@ -1,6 +1,7 @@
 // Decides what follows when a placement has ended: another one, or the end of the job. Pure; see the table in ADR 0027.
 
 import type { Failure } from "../domain/failure.ts";
+import type { StepName } from "../schemas/job.ts";
 import type { JobContext, PlacementFailure, Refusal } from "./job-context.ts";
 
 /** `search`: look for a machine among the candidates. `again`: the same candidate, at once. */
@@ -11,6 +12,9 @@ export type Decision = Next | "no_progress" | null;
 const OF_ITS_MACHINE: ReadonlySet<Failure> = new Set<Failure>(["machine_unfit", "boot_failed"]);
 const RECOVERED: ReadonlySet<Failure> = new Set<Failure>(["machine_lost", "preempted"]);
 
+/** The steps before the script: a machine that is lost in one of them has lost no work. */
+const BEFORE_SCRIPT: ReadonlySet<StepName> = new Set<StepName>(["provision", "await_ssh", "sync", "install"]);
+
 export const seenKey = ({ kind, step }: PlacementFailure): string => `${kind} ${step}`;
 
 /** @param checkpoint unique name of the newest complete checkpoint at home; null if there is none. */
@@ -18,7 +22,9 @@ export function nextPlacement(context: JobContext, checkpoint: string | null): D
   const { outcome, failure, rules, seen } = context;
   if (outcome !== "failed" || failure === null) return null;
   if (failure.kind === "no_machine") return rules.searches ? { go: "search", because: "refused" } : null;
-  const recovers = rules.recovers && RECOVERED.has(failure.kind) && checkpoint !== null;
+  const isLost = RECOVERED.has(failure.kind);
+  const nothingRan = isLost && BEFORE_SCRIPT.has(failure.step);
+  const recovers = rules.recovers && isLost && (nothingRan || checkpoint !== null);
   if (!recovers && !rules.retry_on.includes(failure.kind)) return null;
   const preempted = failure.kind === "preempted";
   const left = preempted
@@ -26,7 +32,7 @@ export function nextPlacement(context: JobContext, checkpoint: string | null): D
     : context.retries < rules.retry_max;
   if (!left) return null;
   const key = seenKey(failure);
-  if (!OF_ITS_MACHINE.has(failure.kind) && key in seen && seen[key] === checkpoint) return "no_progress";
+  if (!nothingRan && !OF_ITS_MACHINE.has(failure.kind) && key in seen && seen[key] === checkpoint) return "no_progress";
   return { go: rules.searches ? "search" : "again", because: preempted ? "preempted" : "retry" };
 }
 

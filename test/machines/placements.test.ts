@@ -113,6 +113,17 @@ describe("a plain job", () => {
     expect(lostWhileRunning(second, "machine_lost", "step_20@2").value).toBe("provisioning");
   });
 
+  it("uses another machine when one is taken back before the script ran, though nothing is saved", () => {
+    let snapshot = begin({ ...RENTED, max_preemptions: 3 });
+    for (const preemptions of [0, 1, 2]) {
+      expect(snapshot.context).toMatchObject({ preemptions, retries: 0 });
+      snapshot = after(snapshot, ...toRunning().slice(0, 2), failed("sync", "preempted"), released());
+      expect(snapshot.value).toBe("provisioning");
+    }
+    const over = after(snapshot, ...toRunning().slice(0, 2), failed("sync", "preempted"), released());
+    expect([over.value, over.context.error?.code]).toEqual(["terminal", "preempted"]);
+  });
+
   it("counts preemptions apart from retries, and may fall back to machines on demand", () => {
     const rules = { ...RENTED, retry_max: 0, max_preemptions: 1 };
     const second = lostWhileRunning(begin(rules), "preempted", "a@1");

@@ -16,6 +16,7 @@ const EVENTS_MAX = 60_000;
 const AFTERWARDS_MS = 25 * 60_000;
 const AFTERWARDS_MAX_MS = 12 * 3_600_000;
 const FAILURES_MAX = 5;
+const BEFORE_SCRIPT: ReadonlySet<string> = new Set(["provision", "await_ssh", "sync", "install"]);
 /** Only a commit and a request with an effect change anything outside the process's memory. */
 const CHANGES = /^commit\.after$|^sent (create|terminate|start|stop)/;
 
@@ -355,7 +356,8 @@ export class Simulation {
       else retries++;
       const key = `${row.failure} ${row.step}`;
       const before = failures.get(key);
-      const isOfHost = row.failure === "machine_unfit" || row.failure === "boot_failed";
+      const isOfHost =
+        row.failure === "machine_unfit" || row.failure === "boot_failed" || BEFORE_SCRIPT.has(row.step ?? "");
       if (!isOfHost && before !== undefined && before === row.checkpoint)
         this.fail(`${of} failed (${key}) as before without a new checkpoint, and another one followed`);
       failures.set(key, row.checkpoint);
