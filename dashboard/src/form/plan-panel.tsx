@@ -185,7 +185,11 @@ function OfferRow({ offer, chosen }: { offer: PlanOffer; chosen: boolean }) {
         <bdi>{facts || offer.id}</bdi>
         {chosen && <span className="good"> ← this one</span>}
         {!offer.within_cap && <span> above the cap</span>}
-        {offer.avoided && <span className="quiet"> tried last: {offer.avoided}</span>}
+        {offer.avoided && (
+          <p className="quiet offer-avoided">
+            tried last: <bdi>{offer.avoided}</bdi>
+          </p>
+        )}
       </td>
       <td className="right num">{usdPerHour(offer.price_per_hour_usd)}</td>
     </tr>
