@@ -175,7 +175,7 @@ export const usersOf = (fleet: Pick<Fleet, "kind">): { ssh_user?: string } =>
 export interface ProviderSim {
   /** Maximum of machines on one page of a list; absent for a provider without a list. */
   pageSize?: number;
-  readonly name: "podhost" | "market" | "cloudvm" | "notebook";
+  readonly name: string;
   /** Base address, once the server listens. */
   readonly url: string;
   /** A user's settings for it: variables of the environment, and blocks of credentials.json. */
