@@ -99,7 +99,7 @@ def linked(top: str, fd: int, prefix: str, name: str) -> str | tuple[int, float,
     if stat.S_ISLNK(s.st_mode):
         return "it is a link that leads through another link"
     if not stat.S_ISREG(s.st_mode):
-        return "it is a link to what is no plain file"
+        return "it is a link to something other than a plain file"
     return (*numbers_of(s), path, stored_bytes(s))
 
 
@@ -137,7 +137,7 @@ def op_list(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
                 s = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
                 if stat.S_ISDIR(s.st_mode):
                     if depth >= DEPTH_MAX:
-                        add(path, "it lies more than %d folders deep" % DEPTH_MAX)
+                        add(path, "it is more than %d folders deep" % DEPTH_MAX)
                         continue
                     inner = os.open(entry.name, FOLDER, dir_fd=fd)
                     try:

@@ -21,7 +21,7 @@ BASE = ".svc-machine"
 
 def runner_path(digest: object) -> str:
     if not (isinstance(digest, str) and len(digest) == 64 and all(c in "0123456789abcdef" for c in digest)):
-        raise Refusal("refused", "that is no digest")
+        raise Refusal("refused", "that is not a digest")
     return "%s/%s/.runtime/%s/svc_runner.py" % (os.path.expanduser("~"), BASE, digest)
 
 

@@ -44,7 +44,7 @@ def compare_file(root: str, row: list[Any], ask: dict[str, Any]) -> str | None:
         try:
             s = os.fstat(fd)
             if not stat.S_ISREG(s.st_mode):
-                why = "is no plain file"
+                why = "is not a plain file"
             elif s.st_size != size:
                 why = "has %d bytes, not %d" % (s.st_size, size)
             elif ask["digests"]:

@@ -48,7 +48,7 @@ function whyOf({ kind, shebang, named }: Entrypoint): string {
         : `A Python script is started by the Python that its first line names${line}.`;
     case "exec":
       return shebang === undefined
-        ? "A program is started as it is."
+        ? "A program starts unchanged."
         : `An executable script is started as its first line says${line}.`;
     case "interpreter":
       return `A script that is not executable is handed to the interpreter that its first line names${line}.`;

@@ -80,7 +80,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     facts,
     provider: (name) => {
       const provider = providers.get(name);
-      assert(provider, `there is no provider ${name}`);
+      assert(provider, `unknown provider ${name}`);
       return provider;
     },
     ledger,

@@ -73,7 +73,7 @@ export function judgeIdle(input: IdleInput): IdleVerdict {
     const use = useOf(sample);
     if (use !== null) busy(sample.at_ms, use);
     if (sample.terminal_idle_seconds !== null)
-      busy(sample.at_ms - sample.terminal_idle_seconds * 1000, "somebody typed at a terminal of the machine");
+      busy(sample.at_ms - sample.terminal_idle_seconds * 1000, "a key was pressed at a terminal of the machine");
     before = sample.at_ms;
   }
   if (nowMs - before > gapMs) busy(nowMs, "no sample has come since");

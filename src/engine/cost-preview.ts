@@ -145,8 +145,8 @@ function stopsOf(spec: RunSpec, provider: Provider | undefined): string[] {
       ? [`Neither output nor work on CPU or GPU for ${minutes(idleMinutes)} (idle_timeout_minutes).`]
       : []),
     ...(spec.terminate_on_exit ? ["The control plane is ended (terminate_on_exit)."] : []),
-    `Whatever ends it before that asks it by SIGTERM, and kills it after ${stopGraceSeconds(spec)} s (stop_grace_seconds).`,
-    "Somebody kills it: here, with `svc kill`, or through an SDK.",
+    `Anything else that ends it sends SIGTERM first, and SIGKILL after ${stopGraceSeconds(spec)} s (stop_grace_seconds).`,
+    "A user kills it: here, with `svc kill`, or through an SDK.",
     ...(provider ? [provider.info.stops_by_itself] : []),
   ];
 }
@@ -172,12 +172,12 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
       : []),
     ...(paid && !told
       ? [
-          `${spec.provider} reports no price: cost_usd stays 0${spec.price_cap === undefined ? "" : " and the price cap is not enforced"}. Its bill tells what it cost.`,
+          `${spec.provider} reports no price: cost_usd stays 0${spec.price_cap === undefined ? "" : " and the price cap is not enforced"}. See its bill for the cost.`,
         ]
       : []),
-    ...(paid && told && spec.price_cap === undefined ? ["There is no price cap: any price is accepted."] : []),
+    ...(paid && told && spec.price_cap === undefined ? ["Without a price cap, svc accepts any price."] : []),
     ...(paid && !spec.max_runtime_minutes
-      ? ["There is no limit of time: it runs until the script ends or nothing happens any more."]
+      ? ["Without a time limit, it runs until the script ends or stays idle."]
       : []),
     ...(notice !== null && spec.stop_grace_seconds > notice
       ? [
@@ -185,7 +185,7 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
         ]
       : []),
     ...(paid && !spec.terminate_on_exit
-      ? ["It goes on when the control plane ends, and costs money until somebody comes for it."]
+      ? ["It continues when the control plane ends, and costs money until a control plane is started again."]
       : []),
     ...(!runsHere(spec.provider) && project && project.bytes > MUCH_BYTES
       ? [`${(project.bytes / 1e9).toFixed(1)} GB are sent before the run begins, while the machine is paid for.`]

@@ -13,6 +13,6 @@ export function refuseMasked({ label: _, spec }: SubmitBody): void {
       : [],
   );
   if (errors.length === 0) return;
-  const summary = `The run cannot start as it is written: ${errors.map((e) => `${e.field} ${e.message}`).join("; ")}.`;
+  const summary = `The spec of the run cannot be used: ${errors.map((e) => `${e.field} ${e.message}`).join("; ")}.`;
   throw new SvcError("invalid_request", { summary }, { errors });
 }

@@ -224,7 +224,7 @@ export class Service implements ControlPlane {
     try {
       listener();
     } catch (e) {
-      this.#o.report(`What listens to events failed: ${e instanceof Error ? (e.stack ?? e.message) : String(e)}`);
+      this.#o.report(`A listener to events failed: ${e instanceof Error ? (e.stack ?? e.message) : String(e)}`);
     }
   }
 

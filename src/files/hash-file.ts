@@ -38,7 +38,7 @@ function once(path: string, told: (bytes: number) => void): HashResult | "changi
   }
   try {
     const before = fstatSync(fd);
-    if (!before.isFile()) return { why: "it is no plain file" };
+    if (!before.isFile()) return { why: "it is not a plain file" };
     const sha256 = digestOf(fd, told);
     const after = fstatSync(fd);
     if (!sameStats(before, after)) return "changing";

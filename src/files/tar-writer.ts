@@ -149,7 +149,7 @@ async function openPlain(from: string, file: TarFile): Promise<FileHandle> {
   const stats = await handle.stat();
   if (stats.isFile() && stats.size === file.size) return handle;
   await handle.close();
-  throw new FileChanged(file.path, stats.isFile() ? "has changed its size" : "is no plain file any more");
+  throw new FileChanged(file.path, stats.isFile() ? "has changed its size" : "is no longer a plain file");
 }
 
 function header(file: TarFile): Buffer {

@@ -139,7 +139,7 @@ export class HubClient {
     const target = /<([^<>]+)>\s*;[^,]*\brel="?next"?/.exec(link)?.[1];
     if (target === undefined) return null;
     const next = URL.canParse(target, from) ? new URL(target, from) : null;
-    if (next?.origin !== this.#transfer.base.origin) throw bad(from, "its next page lies on another host");
+    if (next?.origin !== this.#transfer.base.origin) throw bad(from, "its next page is on another host");
     return next;
   }
 

@@ -34,7 +34,7 @@ async function check(path: string): Promise<HubAdopted> {
   if (folder === null) throw unusable(path, [await absent(path)]);
   if ((await stat(folder)).isFile()) return checkGguf(folder);
   const nearby = await snapshotNear(folder);
-  if (nearby !== null) throw unusable(path, [`it is a repository of a cache; its model lies in ${nearby}`]);
+  if (nearby !== null) throw unusable(path, [`it is a repository of a cache; its model is in ${nearby}`]);
   const model = new ModelFolder(folder);
   await model.read();
   return model.verdict(path);
@@ -135,7 +135,7 @@ class ModelFolder {
     if (config && config["model_type"] === undefined && config["architectures"] === undefined)
       this.#warnings.push("config.json names neither model_type nor architectures");
     await this.#weightsOf(["model.safetensors", "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack"]);
-    if (!TOKENIZERS.some((name) => this.#has(name))) this.#warnings.push("there is no tokenizer");
+    if (!TOKENIZERS.some((name) => this.#has(name))) this.#warnings.push("the tokenizer is missing");
   }
 
   async #adapter(): Promise<"adapter"> {
@@ -218,7 +218,7 @@ async function safetensorsObjection(file: string, size: number): Promise<string 
   const head = await firstBytes(file, 8);
   const length = head.length === 8 ? Number(head.readBigUInt64LE()) : Number.NaN;
   if (!(length >= 2 && length <= SAFETENSORS_HEADER_MAX && 8 + length <= size))
-    return "is no safetensors file, or was cut short";
+    return "is not a safetensors file, or is truncated";
   try {
     const header = JSON.parse((await firstBytes(file, 8 + length)).toString("utf8", 8)) as Record<
       string,

@@ -21,7 +21,7 @@ export function pathObjection(path: string): string | null {
   if (Buffer.byteLength(path) > PATH_BYTES_MAX) return `it is longer than ${PATH_BYTES_MAX} bytes`;
   if (/^\.cache\/huggingface(\/|$)/i.test(path)) return "its folder is the one for bookkeeping";
   const segments = path.split("/");
-  if (segments.length > DEPTH_MAX) return `it lies more than ${DEPTH_MAX} folders deep`;
+  if (segments.length > DEPTH_MAX) return `it is more than ${DEPTH_MAX} folders deep`;
   for (const segment of segments) {
     if (segment === "" || segment === "." || segment === "..") return "it does not stay within its folder";
     if (/[\u0000-\u001f\u007f]/.test(segment)) return "it holds control characters";

@@ -101,7 +101,7 @@ export class Transfer {
 
   #next(from: URL, location: string): URL {
     const next = URL.canParse(location, from) ? new URL(location, from) : null;
-    if (next === null) throw bad(from, "it redirects to what is no address");
+    if (next === null) throw bad(from, "it redirects to an invalid address");
     const allowed = next.protocol === "https:" || (next.protocol === "http:" && this.base.protocol === "http:");
     if (!allowed || next.username !== "" || next.password !== "")
       throw bad(from, `it redirects to ${next.protocol}//${next.host}, which is not followed`);
@@ -191,8 +191,8 @@ const WORDS: Record<string, string> = {
   ENOTFOUND: "its name is not known",
   EAI_AGAIN: "its name cannot be looked up",
   ETIMEDOUT: "it does not answer",
-  EHOSTUNREACH: "there is no way to it",
-  ENETUNREACH: "there is no network",
+  EHOSTUNREACH: "no route leads to it",
+  ENETUNREACH: "this computer has no network",
 };
 
 const unreachable = (host: string, e: NodeJS.ErrnoException): Transient =>

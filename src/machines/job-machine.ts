@@ -333,7 +333,7 @@ export const jobMachine = setup({
       },
     },
     running: {
-      description: "The script runs; log and metrics come home.",
+      description: "The script runs; svc downloads its log and metrics.",
       tags: ["billable"],
       exit: "markRan",
       entry: [
@@ -377,7 +377,7 @@ export const jobMachine = setup({
     },
     terminating: {
       description:
-        "Stopping the run, bringing home what it left, and giving the machine back until the provider proves it gone.",
+        "svc stops the run, downloads its files, and releases the machine until the provider confirms that it is gone.",
       tags: ["billable"],
       entry: [
         {
@@ -483,7 +483,7 @@ export const jobMachine = setup({
     },
     terminal: {
       type: "final",
-      description: "The machine is proven gone and everything it left is home. The record's status is the outcome.",
+      description: "The machine is confirmed gone, and its files are downloaded. The record's status is the outcome.",
     },
   },
 });

@@ -434,7 +434,7 @@ function safeBase(provider: string, baseUrl: string): URL {
 export const keyPrint = (secret: string): string => `key:${hash("sha256", secret, "hex").slice(0, 12)}`;
 
 const UNKNOWN_SIGNER =
-  "its certificate is signed by nobody known here: something in between answers in its place, unless it is your own proxy, whose certificate NODE_EXTRA_CA_CERTS can name";
+  "its TLS certificate is not from a trusted CA: a proxy may intercept the connection. If it is your own proxy, name its certificate in NODE_EXTRA_CA_CERTS";
 const NOT_TLS = "what answers there does not speak https";
 const WORDS: Readonly<Record<string, string>> = {
   ENOTFOUND: "its name cannot be resolved: the address is wrong, or this computer has no network",
@@ -443,8 +443,8 @@ const WORDS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens at this address (the connection was refused)",
   ECONNRESET: "the connection was cut",
   EPIPE: "the connection was cut",
-  ETIMEDOUT: "nobody answers at this address (the connection timed out)",
-  EHOSTUNREACH: "there is no way to it from this network",
+  ETIMEDOUT: "the connection to this address timed out",
+  EHOSTUNREACH: "no route leads to it from this network",
   ENETUNREACH: "this computer has no network",
   EACCES: "this computer forbids the connection",
   EPERM: "this computer forbids the connection",

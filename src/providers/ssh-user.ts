@@ -15,7 +15,7 @@ export function checkSshUser(provider: ProviderName, settings: Settings): void {
   if (user === undefined || endpointOf("localhost", 22, user)) return;
   throw new SvcError("credential_missing", {
     provider,
-    missing: "ssh_user is no name of a user; leave it out for root",
+    missing: "ssh_user is not a user name; leave it out for root",
   });
 }
 

@@ -11,7 +11,7 @@ export const ShownField = z
   .object({
     value: z
       .string()
-      .meta({ description: "Of a secret at most the last 4 characters are shown, of a short one none." }),
+      .meta({ description: "At most the last 4 characters of a secret are shown, none of a short one." }),
     source: CredentialSource,
     read_only: z.boolean().meta({ description: "True if the value comes from the environment or `configure()`." }),
   })

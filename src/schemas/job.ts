@@ -22,7 +22,7 @@ export type JobError = z.infer<typeof JobError>;
 
 export const Note = z
   .object({ kind: z.enum(NOTE_KINDS), message: z.string() })
-  .meta({ id: "Note", description: "What is going on right now: a kind for programs, a message for people." });
+  .meta({ id: "Note", description: "The current situation: a kind for programs, a message for people." });
 export type Note = z.infer<typeof Note>;
 
 export const MachineState = z.enum(MACHINE_STATES).meta({

@@ -155,7 +155,7 @@ export const RetryRules = z
     id: "RetryRules",
     title: "Retry",
     description:
-      "When a run goes on on another machine. Default: twice after machine_unfit or boot_failed; also after machine_lost or preempted if a complete checkpoint was saved or the script had not started.",
+      "When a run continues on another machine. Default: twice after machine_unfit or boot_failed; also after machine_lost or preempted if a complete checkpoint was saved or the script had not started.",
   });
 export type RetryRules = z.infer<typeof RetryRules>;
 

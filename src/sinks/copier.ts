@@ -187,7 +187,7 @@ export class SinkCopier {
     try {
       if (!(await isStill(file, handle))) {
         // A newer version was downloaded; its own record is about to request a copy.
-        if (how.over) await this.#leaveOut(store, file, "it was changed after it had come home", how.signal);
+        if (how.over) await this.#leaveOut(store, file, "it changed after the download", how.signal);
         return;
       }
       await this.#copyOpen(store, file, handle, how.signal);

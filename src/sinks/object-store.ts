@@ -81,7 +81,7 @@ export function networkWords(error: unknown): string {
   const { code, message, cause } = error as { code?: unknown; message?: unknown; cause?: unknown };
   if (typeof code === "string" && code !== "ABORT_ERR") return NETWORK[code] ?? `error ${code}`;
   if (cause !== undefined && cause !== null) return networkWords(cause);
-  return typeof message === "string" && message !== "" ? plainWords(message, []) : "there was no answer";
+  return typeof message === "string" && message !== "" ? plainWords(message, []) : "no answer came";
 }
 
 const UNKNOWN_SIGNER =
@@ -95,8 +95,8 @@ const NETWORK: Readonly<Record<string, string>> = {
   EPIPE: "the connection was cut",
   UND_ERR_SOCKET: "the connection was cut",
   ETIMEDOUT: "the connection timed out",
-  EHOSTUNREACH: "there is no way to it",
-  ENETUNREACH: "there is no network",
+  EHOSTUNREACH: "no route leads to it",
+  ENETUNREACH: "this computer has no network",
   DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_SIGNER,
   SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_SIGNER,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_SIGNER,

@@ -233,7 +233,7 @@ export class AgentClient {
     const at = all.indexOf(this.#marker);
     if (at < 0) {
       this.#held = [all];
-      if (all.length > GREETING_MAX) this.#unfit("its shell talks without end instead of running what it was told");
+      if (all.length > GREETING_MAX) this.#unfit("its shell prints without end and does not run the command");
       return Buffer.alloc(0);
     }
     this.greeting = all.toString("utf8", 0, Math.min(at, 4_096));

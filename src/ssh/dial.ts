@@ -193,7 +193,7 @@ function wasTurnedAway(thrown: unknown): boolean {
   return TURNED_AWAY.has(String(code)) || message === NO_HANDSHAKE;
 }
 
-const hungUp = ({ host, port }: SshEndpoint): string => `${host} port ${port} hung up before anybody was logged in`;
+const hungUp = ({ host, port }: SshEndpoint): string => `${host} port ${port} closed the connection before the login`;
 
 function whyLost(thrown: unknown, { keepaliveMs }: DialPatience): string {
   const { level, code } = thrown as { level?: unknown; code?: unknown };

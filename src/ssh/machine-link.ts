@@ -162,7 +162,7 @@ export class MachineLink implements AskedMachine {
     const body = Buffer.from(guardScript({ name: this.name, ...guard }));
     const started = await this.#ask("guard", args, Kept, { signal, body, timeoutMs: GUARD_MS });
     if (!started.value.lives || !started.value.moved)
-      throw new SvcError("machine_unfit", { machine: this.name, why: "its guard cannot be told that it is wanted" });
+      throw new SvcError("machine_unfit", { machine: this.name, why: "the lease of its watchdog cannot be renewed" });
   }
 
   /** Removes a folder of this run from a machine that its owner keeps. */

@@ -137,12 +137,15 @@ export class RemoteHost implements RunHost {
     const files: RemoteFile[] = [];
     const lines = bytes.toString("utf8").split("\n");
     if (lines.length > FILES_MAX + 2)
-      throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints has no end" });
+      throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is too long" });
     for (const line of lines) {
       if (line === "") continue;
       const row = ListedFile.safeParse(jsonOf(line));
       if (!row.success)
-        throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is none" });
+        throw new SvcError("machine_unfit", {
+          machine: this.#o.machine,
+          why: "it returned an invalid list of checkpoints",
+        });
       files.push(listedFile(row.data));
     }
     return files;

@@ -78,6 +78,6 @@ export function sshForRsync(options: SystemSshOptions): string {
 /** A path as the value of an option: one word, without any text that ssh would expand. */
 function file(path: string): string {
   // oxlint-disable-next-line no-control-regex
-  assert(path.startsWith("/") && !/[\u0000-\u001f]/.test(path), `ssh cannot be told of the path ${path}`);
+  assert(path.startsWith("/") && !/[\u0000-\u001f]/.test(path), `ssh cannot use the path ${path}`);
   return `"${path.replaceAll("%", "%%").replaceAll(/(["\\])/g, "\\$1")}"`;
 }

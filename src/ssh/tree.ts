@@ -91,7 +91,7 @@ function inTheWay(path: string, listed: ReadonlyMap<string, unknown>): boolean {
 
 function checkTree(machine: string, tree: TreePush): void {
   const why = !/^\/[^/]/.test(tree.to)
-    ? `${tree.to} is no absolute folder on it`
+    ? `${tree.to} is not an absolute folder on it`
     : tree.files.find(({ path }) => !isInside(path)) && "a path leads out of the project";
   if (why) throw new SvcError("sync_failed", { machine, why });
 }

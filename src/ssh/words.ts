@@ -26,7 +26,7 @@ export function whyUnreachable(thrown: unknown, endpoint: SshEndpoint, readyMs: 
     case "EHOSTUNREACH":
     case "ENETUNREACH":
     case "EADDRNOTAVAIL":
-      return `there is no route to ${host}`;
+      return `no route to ${host}`;
     case "ECONNRESET":
     case "EPIPE":
       return `${host} port ${port} cut the connection`;

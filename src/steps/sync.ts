@@ -72,7 +72,7 @@ async function resume(services: RunServices, context: StepContext, access: Machi
     await services.sink.seam(jobId, `svc: placement ${placement} on ${spec.provider} ${spec.gpus} continues ${from}`);
   }
   if (chosen === null) return {};
-  context.progress({ doing: "bringing the checkpoint that the run goes on from" });
+  context.progress({ doing: "uploading the checkpoint from which the run resumes" });
   await placeResume(chosen, access, dir, context.signal);
   return { resumes: `${chosen.name} of ${chosen.job}` };
 }

@@ -24,7 +24,7 @@ test("data is added, listed, shown, verified and removed", () => {
   rmSync(join(folder, "b"));
   writeFileSync(join(folder, "d"), "d");
   const verified = at.svc("data", "verify", "set");
-  expect([verified.code, verified.out]).toEqual([1, "changed\ta\tits content is another\nmissing\tb\t\nextra\td\t\n"]);
+  expect([verified.code, verified.out]).toEqual([1, "changed\ta\tits content differs\nmissing\tb\t\nextra\td\t\n"]);
   expect(JSON.parse(at.svc("data", "verify", "set", "--json").out).reports[0]).toMatchObject({
     ok: false,
     extra: ["d"],

@@ -117,7 +117,7 @@ export function fakeAnswers(): Record<string, unknown> {
         start: { command: ["python3", "-u", HOSTILE], words: "A Python script.", python: "python3" },
         account: null,
         stops: ["The script ends, well or badly."],
-        warnings: local ? [] : ["There is no limit of time."],
+        warnings: local ? [] : ["Without a time limit, it runs until the script ends."],
         refusals: within
           ? []
           : [

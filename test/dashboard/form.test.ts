@@ -38,7 +38,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
         "this one",
         "41 of 43 good, 74 s to SSH",
         "tried last: its host was unfit 2 days ago",
-        "no limit of time",
+        "Without a time limit",
         "The script ends",
       ])
         expect(words).toContain(told);

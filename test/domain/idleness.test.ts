@@ -97,7 +97,7 @@ describe("judgeIdle", () => {
     expect(judgeIdle(left)).toMatchObject({
       idle: false,
       quietForMs: 29 * MINUTE,
-      reason: "29 min ago somebody typed at a terminal of the machine",
+      reason: "29 min ago a key was pressed at a terminal of the machine",
     });
   });
 

@@ -52,7 +52,7 @@ test("resume_from continues from the last complete checkpoint, and only files th
 
 test.each([
   ["nobody", "there is no such job"],
-  ["a job without a complete checkpoint", "no complete checkpoint of it came home"],
+  ["a job without a complete checkpoint", "none of its complete checkpoints is on this computer"],
 ])("resume_from %s is refused at the field", async (who, why) => {
   place.file("nothing.py", "");
   let from = who;

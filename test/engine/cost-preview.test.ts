@@ -65,7 +65,9 @@ describe("the plan of a run", () => {
   it("warns about costs without a limit", async () => {
     const plan = await planRun(spec({ terminate_on_exit: false }), parts());
     expect(plan.cost_max_usd).toBeNull();
-    expect(plan.warnings.join("\n")).toMatch(/no price cap[^]*no limit of time[^]*goes on when the control plane ends/);
+    expect(plan.warnings.join("\n")).toMatch(
+      /Without a price cap[^]*Without a time limit[^]*continues when the control plane ends/,
+    );
   });
 
   it("gathers every refusal with its field, and still counts the files", async () => {

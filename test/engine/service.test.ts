@@ -71,11 +71,13 @@ async function newService(harness: Harness): Promise<void> {
     seal: (spec) => spec,
     fingerprint: (text) => text,
     checkResume: (job) =>
-      Promise.reject(new SvcError("resume_unavailable", { job, why: "no complete checkpoint of it came home" })),
+      Promise.reject(
+        new SvcError("resume_unavailable", { job, why: "none of its complete checkpoints is on this computer" }),
+      ),
     checkData: async ([name]) => {
       if (name === undefined) return;
       const errors = [{ field: "spec.data[0]", message: "is not known" }];
-      throw new SvcError("data_unavailable", { name, why: "there is no data of that name" }, { errors });
+      throw new SvcError("data_unavailable", { name, why: "no data has that name" }, { errors });
     },
     pinData: () => () => {},
     onTerminal: (id) => void over.push(id),

@@ -116,9 +116,9 @@ describe("adding data", () => {
     expect(Object.fromEntries(data.left_out.map(({ path, why }) => [path, why]))).toMatchObject({
       out: expect.stringContaining("leaves the folder"),
       broken: expect.stringContaining("nowhere"),
-      "real/back": expect.stringContaining("leads back"),
+      "real/back": expect.stringContaining("contains it"),
       pipe: expect.stringContaining("neither"),
-      ".ssh": expect.stringContaining("never sent"),
+      ".ssh": expect.stringContaining("never sends"),
     });
     await add({ followLinks: true });
     expect(readManifest(home, "set").files.map(([path]) => path)).toContain("out");
@@ -199,9 +199,9 @@ describe("verifying data", () => {
     expect(await verify()).toMatchObject({
       ok: false,
       changed: [
-        { path: "edited", why: "its content is another" },
+        { path: "edited", why: "its content differs" },
         { path: "grown", why: "2 bytes, not 1" },
-        { path: "pipe", why: "it is no plain file any more" },
+        { path: "pipe", why: "it is no longer a plain file" },
       ],
       missing: ["gone"],
       extra: ["extra"],
@@ -246,7 +246,7 @@ describe("verifying data", () => {
     settled();
     put({ a: "2" });
     utimesSync(join(folder, "a"), long, long);
-    expect((await verify()).changed).toEqual([{ path: "a", why: "its content is another" }]);
+    expect((await verify()).changed).toEqual([{ path: "a", why: "its content differs" }]);
   });
 
   it("refuses a manifest that was torn or that leads out of the data, and removes data without touching its files", async () => {

@@ -280,7 +280,7 @@ it("the plan explains it: the source files, the packages, and the ignored files"
     steps: [
       "pip install -r requirements.txt",
       "one requirement of pyproject.toml",
-      expect.stringContaining("the project itself (pyproject.toml); where it cannot be built"),
+      expect.stringContaining("the project itself (pyproject.toml); if it cannot be built"),
     ],
     packages: ["b"],
     notes: [

@@ -101,7 +101,7 @@ describe("restoring code into a folder", () => {
     await expect(restore(true)).rejects.toThrowError(refused(/train\.py is a folder/));
     rmSync(join(target, "train.py"), { recursive: true });
     writeFileSync(join(target, "lib"), "");
-    await expect(restore(true)).rejects.toThrowError(refused(/lib is no folder/));
+    await expect(restore(true)).rejects.toThrowError(refused(/lib is not a folder/));
     rmSync(target, { recursive: true });
     writeFileSync(target, "");
     await expect(restore()).rejects.toThrowError(refused(/cannot be made or read \((EEXIST|ENOTDIR)\)/));

@@ -50,7 +50,7 @@ describe("a folder is a model", () => {
       "p1.safetensors": safetensors(),
       "p2.safetensors": safetensors(),
     });
-    expect(await checkModel(folder)).toMatchObject({ kind: "transformers", warnings: ["there is no tokenizer"] });
+    expect(await checkModel(folder)).toMatchObject({ kind: "transformers", warnings: ["the tokenizer is missing"] });
   });
   it("with an adapter, a pipeline, or a GGUF file, which may also be alone", async () => {
     put({ "a/adapter_config.json": '{"base_model_name_or_path":"x"}', "a/adapter_model.safetensors": safetensors() });

@@ -110,7 +110,7 @@ describe("the zones that are tried", () => {
     await expect(zones({}, { zone: "" })).rejects.toMatchObject(missing("zone is not set"));
     const nowhere = stub.provider({ project: "" }, () => stub.keyFile({ project_id: undefined }));
     await expect(nowhere.listOffers(spec(), never)).rejects.toMatchObject(missing("project is not set"));
-    await expect(zones({}, { project: "../../x" })).rejects.toMatchObject(missing("no project id"));
+    await expect(zones({}, { project: "../../x" })).rejects.toMatchObject(missing("not a project id"));
     await expect(zones({}, { zone: "a/b" })).rejects.toMatchObject(missing("zone"));
     expect(stub.seen).toEqual([]);
   });
@@ -137,7 +137,7 @@ describe("the machines that can be requested", () => {
     expect(() => check({ disk_gb: 100_000 })).toThrow(refused("spec.disk_gb", /at most 65536/));
     expect(() => check({ image: "my/image:1" })).toThrow(refused("spec.image", /image family/));
     expect(() => check({ region: "Über all" })).toThrow(refused("spec.region", /region or a zone/));
-    expect(() => check({ gpus: "RTX 4090/x" })).toThrow(refused("spec.gpus", /no name of a GPU/));
+    expect(() => check({ gpus: "RTX 4090/x" })).toThrow(refused("spec.gpus", /is not a GPU of this provider/));
   });
 
   it("checks without a credential, too", () => {

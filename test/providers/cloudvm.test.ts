@@ -203,7 +203,7 @@ describe("a machine that is not found", () => {
   it("is gone during its deletion once a second poll and a listing of its zone agree", async () => {
     stub.on("GET", OPERATIONS, listed(operation({ operationType: "delete", status: "RUNNING" })));
     const items = { [`zones/${ZONE}`]: { instances: [instance()] } };
-    const goingOn = { phase: "broken", why: matching(/still going on/) };
+    const goingOn = { phase: "broken", why: matching(/deletion has not finished yet/) };
     stub.on("GET", LISTING, { json: { items } });
     expect(await seenBefore()).toMatchObject(goingOn);
     stub.on("GET", LISTING, { json: { items: {}, unreachables: [`projects/${PROJECT}/zones/us-central1-b`] } });

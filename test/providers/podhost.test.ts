@@ -46,7 +46,7 @@ describe("a poll of a pod", () => {
       "stopped, with stale ports",
       { desiredStatus: "EXITED", lastStatusChange: "Exited by User: x" },
       "broken",
-      /somebody stopped it/,
+      /a user stopped it/,
     ],
     [
       "stopped by the provider",

@@ -77,7 +77,7 @@ function nameOf(name: string | undefined): CredentialName {
   const known = CREDENTIAL_NAMES.find((each) => each === name);
   if (known) return known;
   throw usage(
-    name === undefined ? "A name is missing." : "That is not the name of a credential.",
+    name === undefined ? "A name is missing." : "The name of this credential is unknown.",
     `Use one of ${CREDENTIAL_NAMES.join(", ")}.`,
   );
 }

@@ -100,7 +100,7 @@ async function look(root: string, file: CodeFile): Promise<Found> {
     const stats = await statsOf(root, folder);
     if (stats === null) return "absent";
     if (stats.isSymbolicLink()) throw refuse(root, `${folder} is a link, where a folder of the code belongs`);
-    if (!stats.isDirectory()) throw refuse(root, `${folder} is no folder, where one of the code belongs`);
+    if (!stats.isDirectory()) throw refuse(root, `${folder} is not a folder, but the code has a folder there`);
   }
   const stats = await statsOf(root, file.path);
   if (stats === null) return "absent";
@@ -171,7 +171,7 @@ function counted(paths: string[]): string {
 }
 
 function refuse(directory: string, why: string, cause?: unknown): SvcError {
-  const remedy = "What differs was not touched. Restore into another folder, or move away what stands in the way.";
+  const remedy = "svc did not touch the files that differ. Restore into another folder, or move them away.";
   return new SvcError("restore_refused", { directory, why, remedy }, { cause });
 }
 

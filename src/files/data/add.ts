@@ -60,7 +60,7 @@ export async function addData(request: AddRequest, options: DataOptions): Promis
   const scan = await scanRoots(roots, { home, followLinks, signal, progress: looking });
   if (scan.problems.length > 0) throw unreadable(scan.problems);
   if (scan.files.length === 0)
-    throw new SvcError("data_path_refused", { path: paths.join(", "), why: "there is no file in it" });
+    throw new SvcError("data_path_refused", { path: paths.join(", "), why: "it contains no file" });
   const before = earlier(home, name);
   const known = new Map((before?.files ?? []).map((file) => [file[0], file]));
   const stale = scan.files.filter((found) => !isAsRecorded(found, known.get(found.path)));

@@ -31,7 +31,7 @@ export async function checkData(home: string, names: readonly string[]): Promise
       manifest = readManifest(home, name);
     } catch (cause) {
       const { code, message } = asSvcError(cause);
-      refuse(code === "data_not_found" ? "there is no data of that name" : message.replace(/\.$/, ""), cause);
+      refuse(code === "data_not_found" ? "no data has that name" : message.replace(/\.$/, ""), cause);
       continue;
     }
     const why = await doubts(manifest);

@@ -97,7 +97,8 @@ class Walk implements Scan {
       const inside = path === "" ? entry.name : `${path}/${entry.name}`;
       const there = `${at}/${entry.name}`;
       if (entry.name.includes("\uFFFD")) this.leftOut.push({ path: inside, why: "its name is not UTF-8" });
-      else if (NEVER.includes(entry.name)) this.leftOut.push({ path: inside, why: "what has this name is never sent" });
+      else if (NEVER.includes(entry.name))
+        this.leftOut.push({ path: inside, why: "svc never sends a file of this name" });
       else if (entry.isFile()) {
         const stats = this.#statsOf(there, inside);
         if (stats) this.#take(there, inside, stats);
@@ -115,19 +116,19 @@ class Walk implements Scan {
       stats = statSync(real);
     } catch (cause) {
       const code = (cause as NodeJS.ErrnoException).code;
-      if (code === "ENOENT" || code === "ELOOP") this.leftOut.push({ path, why: "the link leads nowhere" });
+      if (code === "ENOENT" || code === "ELOOP") this.leftOut.push({ path, why: "the symlink leads nowhere" });
       else this.problems.push({ path, why: whyNot(cause) });
       return;
     }
     const inside = real === within.top || real.startsWith(within.top + sep);
     const never = this.#neverData(real);
-    if (never !== null) this.leftOut.push({ path, why: `the link leads to what is never sent: ${never}` });
+    if (never !== null) this.leftOut.push({ path, why: `the symlink leads to a file that svc never sends: ${never}` });
     else if (!inside && !this.#options.followLinks)
       this.leftOut.push({ path, why: "the symlink leaves the folder", leaves: true });
     else if (stats.isFile()) this.#take(at, path, stats);
-    else if (!stats.isDirectory()) this.leftOut.push({ path, why: "the link leads to neither a file nor a folder" });
+    else if (!stats.isDirectory()) this.leftOut.push({ path, why: "the symlink leads to neither a file nor a folder" });
     else if (within.chain.some((folder) => folder === real || folder.startsWith(real + sep)))
-      this.leftOut.push({ path, why: "the link leads back to a folder that it lies in" });
+      this.leftOut.push({ path, why: "the symlink leads to a folder that contains it" });
     else await this.#folder(real, path, { ...within, chain: [...within.chain, real] });
   }
 
@@ -136,7 +137,7 @@ class Walk implements Scan {
       const stats = statSync(at, { throwIfNoEntry: false });
       if (!stats) return null; // it vanished since it was listed
       if (stats.isFile()) return stats;
-      this.leftOut.push({ path, why: "it is no plain file" });
+      this.leftOut.push({ path, why: "it is not a plain file" });
     } catch (cause) {
       this.problems.push({ path, why: whyNot(cause) });
     }
@@ -172,10 +173,10 @@ export function neverDataOf(svcHome: string): (real: string) => string | null {
   const user = realOr(homedir());
   return (real) => {
     if (holds(real, sep) || holds(real, user)) return "it is or holds your home directory";
-    if (holds(real, home) || holds(home, real)) return "it is, holds or lies in the home of svc";
+    if (holds(real, home) || holds(home, real)) return "it is, contains or is below the home of svc";
     const names = real.replace(ANNEX, sep).split(sep);
     const name = names.find((each) => NEVER.includes(each));
-    return name === undefined ? null : `it is or lies in a folder called ${name}`;
+    return name === undefined ? null : `it is or is below a folder called ${name}`;
   };
 }
 

@@ -59,7 +59,7 @@ export function readManifestFile(file: string, name: string): DataManifest {
     const manifest = DataManifest.parse(JSON.parse(text));
     if (manifest.files.every(([path]) => isInside(path))) return { ...manifest, checked_at: checkedAt.toISOString() };
   } catch (cause) {
-    throw new SvcError("data_manifest_damaged", { name, why: "it is no manifest" }, { cause });
+    throw new SvcError("data_manifest_damaged", { name, why: "it is not a manifest" }, { cause });
   }
   throw new SvcError("data_manifest_damaged", { name, why: "a path in it leads out of the data" });
 }

@@ -66,7 +66,7 @@ function absent({ roots }: DataManifest, path: string, report: DataReport): void
     else
       report.changed.push({
         path,
-        why: stats.isFile() ? "it is a link that leads out of the folder now" : "it is no plain file any more",
+        why: stats.isFile() ? "it is a link that leads out of the folder now" : "it is no longer a plain file",
       });
   } catch (cause) {
     if (isMissing(cause)) report.missing.push(path);
@@ -85,7 +85,7 @@ async function compare(manifest: DataManifest, files: readonly Found[], report: 
     if (!isHashed(result)) return report.unreadable.push({ path, why: result.why });
     report.read_bytes += result.size;
     if (result.sha256 === digests.get(path)) return refreshed.set(path, recordOf(path, result));
-    return report.changed.push({ path, why: "its content is another" });
+    return report.changed.push({ path, why: "its content differs" });
   });
   return refreshed;
 }
@@ -131,7 +131,7 @@ function doubt({ roots }: DataManifest, record: DataManifest["files"][number]): 
   try {
     const stats = at === null ? undefined : statSync(at, { throwIfNoEntry: false });
     if (!stats) return "is missing";
-    if (!stats.isFile()) return "is no plain file any more";
+    if (!stats.isFile()) return "is no longer a plain file";
     // The inode is not recorded for a file modified just before it was read; size and times are.
     const ino = record[5] === -1 ? -1 : stats.ino;
     return isAsRecorded({ size: stats.size, mtimeMs: stats.mtimeMs, ctimeMs: stats.ctimeMs, ino }, record)

@@ -30,12 +30,12 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
   }
   // Files of these file systems have no end, or differ for every reader; among them are the environments of processes.
   if (KERNEL_FILE_SYSTEMS.has((await statfs(real)).type))
-    throw refuse("is no directory of files but a window into the kernel");
+    throw refuse("is not a directory of files but a view into the kernel");
   if (real === dirname(real)) throw refuse("is the root of the file system");
   if (isWithin(real, await realOrSame(homedir()))) throw refuse("is or holds your home directory");
   const home = await realOrSame(svcHome);
   if (isWithin(real, home) || isWithin(home, real))
-    throw refuse("is, holds or lies in the home of svc, with its credentials");
+    throw refuse("is, contains or is below the home of svc, with its credentials");
   return real;
 }
 
@@ -43,7 +43,7 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
 export function whyUnreadable(cause: unknown): string {
   const code = (cause as NodeJS.ErrnoException | null)?.code;
   if (code === "ENOENT") return "does not exist";
-  if (code === "ENOTDIR") return "lies below a file";
+  if (code === "ENOTDIR") return "is below a file";
   if (code === "EACCES" || code === "EPERM") return "cannot be read: permission denied";
   if (code === "ELOOP") return "is a link that leads to itself";
   return `cannot be read: ${messageOf(cause)}`;

@@ -346,9 +346,9 @@ class Listing {
         return;
       }
     } catch {
-      return this.leave(path, "the link leads nowhere", true);
+      return this.leave(path, "the symlink leads nowhere", true);
     }
-    if (chain.includes(target)) return this.leave(path, "the link leads back to a folder that it lies in", true);
+    if (chain.includes(target)) return this.leave(path, "the symlink leads to a folder that contains it", true);
     const inFolder = target === "" ? "" : `${target}/`;
     const files = range(taken, inFolder);
     const within = range(links, inFolder);

@@ -92,7 +92,7 @@ export function readKeyFile(secret: string, whose: string = PROVIDER): GoogleCre
   const lacking = Object.entries({ client_email, private_key }).flatMap(([name, value]) => (value ? [] : [name]));
   if (!client_email || !private_key) throw unusable(`service_account_json has no ${lacking.join(" and no ")}`);
   if (!/^[^\s@]{1,200}@[^\s@]{1,200}$/.test(client_email))
-    throw unusable("client_email of service_account_json is no address");
+    throw unusable("client_email of service_account_json is not an address");
   return {
     kind: "service_account",
     email: client_email,

@@ -15,7 +15,7 @@ const RETRY_MS = [500, 2_000];
 /** A requested delay is respected up to this limit. */
 export const RETRY_AFTER_MAX_MS = 10_000;
 
-const TOO_LATE = "there was no token in time for the request to leave";
+const TOO_LATE = "no token arrived in time for the request";
 
 /** An answer other than success. */
 export interface Refusal {

@@ -29,7 +29,7 @@ export const cloudvm = {
     spot: true,
   },
   stopsByItself:
-    "The machine powers itself off when nobody comes for its run: computing is billed no more, its disk is until it is deleted. One that runs on all the same is deleted by the provider, disk included, at the time limit set when it was made: the run's own plus 3 hours and the grace, or 7 days.",
+    "The machine powers itself off when svc no longer supervises its run: then only its disk is billed, until it is deleted. The provider deletes a machine that keeps running, disk included, at the time limit set when it was made: the run's own plus 3 hours and the grace, or 7 days.",
   gpus: ["H100", "A100", "A100-PCIe", "L4", "V100", "T4", "B200", "RTX-PRO-6000"],
   idleTimeoutMinutes: 30,
   // Its documentation, November 2026: a spot machine gets notice 30 s before.

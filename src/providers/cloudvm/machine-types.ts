@@ -107,7 +107,7 @@ export function planFor(spec: RunSpec, settings: Settings, spot = spec.spot === 
   if (override !== null && !NAME.test(override))
     throw new SvcError("credential_missing", {
       provider: PROVIDER,
-      missing: `machine_type ${JSON.stringify(override.slice(0, 80))} is no machine type; write it like g2-standard-8`,
+      missing: `machine_type ${JSON.stringify(override.slice(0, 80))} is not a machine type; write it like g2-standard-8`,
     });
   const image = imageOf(spec.image ?? settings["image"]);
   const disk = diskGbOf(spec, image);
@@ -168,7 +168,7 @@ function provisioningOf(settings: Settings): Provisioning {
 
 function typeOf(spec: RunSpec, model: string, count: number, entry: TableEntry | undefined): string {
   if (entry === undefined && !/^[A-Za-z](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/.test(model))
-    throw unsupported(spec.gpus, "is no name of a GPU here; write it like L4 or nvidia-l4");
+    throw unsupported(spec.gpus, "is not a GPU of this provider; write it like L4 or nvidia-l4");
   const types: Readonly<Partial<Record<string, string>>> = entry?.machine_types ?? N1_BY_COUNT;
   const type = types[String(count)];
   if (type !== undefined) return type;

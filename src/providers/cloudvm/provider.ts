@@ -336,7 +336,7 @@ export class CloudvmProvider implements Provider {
         ? gone
         : {
             phase: "broken",
-            why: `${endings.why ?? "it was deleted"}; that is still going on`,
+            why: `${endings.why ?? "it was deleted"}; the deletion has not finished yet`,
             ...takenBack(endings),
           };
     if (endings?.ended) return gone;
@@ -459,7 +459,7 @@ function loginOf(settings: Settings): { user: string; port: string } {
   if (endpointOf("localhost", port, user) !== null) return { user, port };
   throw new SvcError("credential_missing", {
     provider: PROVIDER,
-    missing: "ssh_user is no name of a user, or ssh_port no port; leave them out for svc and 22",
+    missing: "ssh_user is not a user name, or ssh_port is not a port; leave them out for svc and 22",
   });
 }
 
@@ -469,7 +469,7 @@ function projectOf({ account, settings }: Pick<Session, "account" | "settings">)
   if (PROJECT.test(project)) return project;
   throw new SvcError("credential_missing", {
     provider: PROVIDER,
-    missing: "project is no project id; the console shows it beside the project's name",
+    missing: "project is not a project id; the console shows it next to the project's name",
   });
 }
 

@@ -131,7 +131,7 @@ export class TokenSource {
         "credential_missing",
         {
           provider: this.#use.whose,
-          missing: `this computer is no machine of the cloud with a service account (${why})`,
+          missing: `this computer is not a cloud machine with a service account (${why})`,
         },
         { cause: error },
       );

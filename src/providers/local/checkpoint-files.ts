@@ -46,7 +46,7 @@ export async function listFiles(
       const path = below === "" ? name : `${below}/${name}`;
       if (entry.isDirectory()) {
         if (depth < DEPTH_MAX) await walk(path, depth + 1);
-        else refuse(path, `it lies more than ${DEPTH_MAX} folders deep`);
+        else refuse(path, `it is more than ${DEPTH_MAX} folders deep`);
       }
       if (!entry.isFile() && !entry.isSymbolicLink()) continue;
       if (files.length >= bounds.filesMax) {
@@ -91,7 +91,7 @@ async function linked(folder: string, path: string): Promise<RemoteFile | string
   if (stat === null) return "it is a link that leads to nothing";
   if (stat.isDirectory()) return "it is a link to a folder, whose files have their own names";
   if (stat.isSymbolicLink()) return "it is a link that leads through another link";
-  if (!stat.isFile()) return "it is a link to what is no plain file";
+  if (!stat.isFile()) return "it is a link to something other than a plain file";
   return { path, ...numbersOf(stat), leadsTo };
 }
 

@@ -18,7 +18,7 @@ export const local = {
   },
   stopsByItself:
     "The run ends with its script. A control plane that is killed hard, and does not end in order, ends no run on this " +
-    "computer: it costs nothing, and goes on.",
+    "computer: it costs nothing and keeps running.",
   gpus: [],
   idleTimeoutMinutes: 0,
   interruptionNoticeSeconds: null,

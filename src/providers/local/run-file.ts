@@ -68,11 +68,11 @@ const missing = (path: string, what: string, cause?: unknown): Error =>
 /** A symlink is not followed, and a socket cannot be opened. */
 function asOdd(path: string, cause: unknown): unknown {
   const { code } = cause as NodeJS.ErrnoException;
-  return code === "ELOOP" || code === "ENXIO" ? missing(path, "is no plain file", cause) : cause;
+  return code === "ELOOP" || code === "ENXIO" ? missing(path, "is not a plain file", cause) : cause;
 }
 
 function checkPlain(path: string, stats: Stats): void {
-  if (!stats.isFile()) throw missing(path, "is no plain file");
+  if (!stats.isFile()) throw missing(path, "is not a plain file");
 }
 
 function checkSmall(path: string, { size }: Stats): number {

@@ -27,7 +27,7 @@ export const market = {
     spot: true,
   },
   stopsByItself:
-    "The machine itself: its guard ends it by the provider's API, with a key for this machine alone, once nobody has come for " +
+    "The machine itself: its guard ends it by the provider's API, with a key for this machine alone, once svc has not supervised " +
     "the run within orphan_grace_minutes. The provider stops it when the account's credit is used up, and at the end date " +
     "that was fixed when it was rented; from then on its disk still costs money until the provider deletes it.",
   gpus: "H200 H100 A100 A100-PCIe L40S L40 A6000 A40 RTX5090 RTX4090 RTX3090 L4 A10 A4000 B300 B200 RTX-PRO-6000 RTX6000Ada RTX5000Ada RTX-PRO-4500 RTX3090Ti A5000 A30 RTX4000Ada A4500 RTX5080 RTX4080SUPER RTX4080 RTX2000Ada RTX4070Ti RTX3080Ti RTX3080 RTX3070".split(

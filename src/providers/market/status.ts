@@ -12,7 +12,7 @@ const STARTING: Readonly<Record<string, string>> = {
   created: "its container is made and not yet started",
   loading: "loading its image",
   rebooting: "rebooting",
-  recycling: "its container is being made anew",
+  recycling: "its container is being recreated",
   scheduling: "waiting to be scheduled",
 };
 /** States that often pass by themselves: see `MarketProvider.inspect`. */

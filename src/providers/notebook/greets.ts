@@ -25,7 +25,7 @@ export function greets({ host, port }: Pick<SshEndpoint, "host" | "port">): Prom
       if (/^SSH-2\.0-/m.test(said)) {
         socket.destroy();
         resolve();
-      } else if (said.length > 8_192) fail(unreachable("what answers there is no SSH server"));
+      } else if (said.length > 8_192) fail(unreachable("the program that answers there is not an SSH server"));
     });
   });
 }

@@ -63,7 +63,7 @@ export class NotebookProvider implements Provider {
   /** A poll cannot tell whether it still answers: a closed notebook and a cut tunnel look the same. */
   inspect(handle: MachineHandle): Promise<MachineStatus> {
     return attempt(() => {
-      if (this.#letGo.has(handle.name)) return { phase: "gone", why: "svc does not own it and has let go of it" };
+      if (this.#letGo.has(handle.name)) return { phase: "gone", why: "svc does not own it and has released it" };
       const way = this.#wayTo(handle);
       return { phase: "ready", address: way?.host ?? handle.address, priceMicro: 0, ...(way ? { ssh: [way] } : {}) };
     });

@@ -28,7 +28,7 @@ export const podhost = {
     spot: false,
   },
   stopsByItself:
-    "A watch on the machine ends it, with a key that opens nothing but this machine, when nobody has come for its run for orphan_grace_minutes. The provider itself only ends machines when the account's credit is used up: it accepts time limits and does not act on them.",
+    "A watch on the machine ends it, with a key that opens nothing but this machine, when svc has not supervised its run for orphan_grace_minutes. The provider itself only ends machines when the account's credit is used up: it accepts time limits and does not act on them.",
   gpus: "H200 H100 A100 L40S L40 A6000 A40 RTX4090 A10 B300 MI300X B200 RTX-PRO-6000 RTX6000Ada RTX5000Ada RTX-PRO-4500 RTX3090Ti A5000 A30 RTX4000Ada A4500 RTX5080 RTX4080SUPER RTX4080 RTX2000Ada RTX4070Ti RTX3080Ti RTX3080 RTX3070".split(
     " ",
   ),

@@ -190,7 +190,7 @@ export class GraphqlApi implements PodApi {
     const spend = amount(field(myself, "currentSpendPerHr")) ?? 0;
     const limit = amount(field(myself, "spendLimit"));
     const warnings: string[] = [];
-    if (balanceUsd !== null && balanceUsd <= 0) warnings.push("There is no credit left: nothing can be rented.");
+    if (balanceUsd !== null && balanceUsd <= 0) warnings.push("The account has no credit left: nothing can be rented.");
     else if (balanceUsd !== null && spend > 0 && balanceUsd < spend)
       warnings.push("The credit lasts for less than an hour of what runs now; at zero all machines are ended.");
     else if (field(myself, "underBalance") === true)

@@ -34,8 +34,8 @@ export function statusOf(pod: Pod): Exclude<MachineStatus, { phase: "gone" }> {
 
 function whyStopped({ status, lastChange }: Pod): string {
   if (/^terminated by/i.test(lastChange)) return "it was terminated, and the provider still lists it";
-  if (/^outbid/i.test(lastChange)) return "somebody paid more for it (outbid)";
-  if (/^exited by user/i.test(lastChange)) return "somebody stopped it";
+  if (/^outbid/i.test(lastChange)) return "another customer outbid this one";
+  if (/^exited by user/i.test(lastChange)) return "a user stopped it";
   if (/^exited by/i.test(lastChange))
     return "the provider stopped it: the credit ran out, its image could not be fetched, or its host has trouble";
   return `the provider says ${status}${lastChange === "" ? ", and does not say why" : ""}`;

@@ -22,11 +22,11 @@ export function whyRefused(file: RemoteFile): string | null {
     return "its name holds control characters or is not UTF-8";
   if (path.includes("\\") || /^[A-Za-z]:/.test(path)) return "its name is not safe on every system";
   if (names.some((name) => name === "" || name === "." || name === "..")) return "its path is not plain and relative";
-  if (names.length > DEPTH_MAX) return `it lies more than ${DEPTH_MAX} folders deep`;
+  if (names.length > DEPTH_MAX) return `it is more than ${DEPTH_MAX} folders deep`;
   if (Buffer.byteLength(path) > PATH_BYTES_MAX || names.some((n) => Buffer.byteLength(n) > NAME_BYTES_MAX))
     return "its name is too long";
   if (!Number.isSafeInteger(size) || size < 0) return "its size is not a number of bytes";
-  if (!Number.isFinite(mtimeMs) || Math.abs(mtimeMs) > 8.64e15) return "its time is not a time";
+  if (!Number.isFinite(mtimeMs) || Math.abs(mtimeMs) > 8.64e15) return "its modification time is invalid";
   return null;
 }
 

@@ -67,7 +67,10 @@ export class Resumes {
       throw new SvcError("resume_unavailable", { job: from, why: "there is no such job" });
     const found = await chooseResume(from, (job) => this.#leavings(job));
     if (found === null)
-      throw new SvcError("resume_unavailable", { job: from, why: "no complete checkpoint of it came home" });
+      throw new SvcError("resume_unavailable", {
+        job: from,
+        why: "none of its complete checkpoints is on this computer",
+      });
     return found;
   }
 

@@ -16,7 +16,7 @@ const MINUTE_MS = 60_000;
 /** A run is given up this long after its last sign of life. */
 const STUCK_MS = 10 * MINUTE_MS;
 const WORDS =
-  "The disk of the machine is full: what the script writes to files fails, and its log comes home in small portions. Make room there (`svc ssh`), or the run ends when nothing comes of it for 10 minutes.";
+  "The machine's disk is full. File writes fail and logs arrive slowly. Free space with `svc ssh`; otherwise svc ends the run after 10 minutes without output.";
 
 export const isFull = (look: RunLook | null): boolean =>
   typeof look?.disk_free === "number" && look.disk_free < FULL_BYTES;
@@ -50,10 +50,10 @@ export class FullDisk {
       // An earlier control plane may have reported it as full.
       await this.#services.ledger.note(this.#machine, full ? { kind: "disk_full", message: WORDS } : null);
       if (full) await this.#say("warning", WORDS);
-      else if (before === true) await this.#say("info", "The disk of the machine has room again.");
+      else if (before === true) await this.#say("info", "The machine's disk has free space again.");
     }
     if (!full || now - this.#movedAt < STUCK_MS) return;
-    const why = `the run waits for room, and nothing came of it for ${STUCK_MS / MINUTE_MS} minutes`;
+    const why = `the run waits for free space, and produced no output for ${STUCK_MS / MINUTE_MS} minutes`;
     throw new SvcError("machine_disk_full", { machine: this.#machine, why });
   }
 

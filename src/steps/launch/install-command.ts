@@ -98,7 +98,7 @@ function stepWords(step: InstallStep): string {
     case "project":
       return inFolder(
         step.folder,
-        `the project itself (${step.file}); where it cannot be built, it goes on Python's path, and a warning says so`,
+        `the project itself (${step.file}); if it cannot be built, its folder is added to Python's path, with a warning`,
       );
     case "uv":
       return inFolder(step.folder, `uv sync --frozen${step.all ? " --all-packages" : ""}`);

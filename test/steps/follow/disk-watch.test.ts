@@ -36,7 +36,7 @@ test("is reported once, and again when there is room", async () => {
   expect(said).toEqual(["warning"]);
   expect(note()).toEqual({
     kind: "disk_full",
-    message: expect.stringMatching(/disk of the machine is full/) as string,
+    message: expect.stringMatching(/machine's disk is full/) as string,
   });
   expect(disk.detail).toEqual({ disk: "full" });
   await disk.saw(look(5e9), true);
@@ -52,7 +52,7 @@ test("ends no run that makes progress, and a stalled one after ten minutes", asy
   await rent.h.clock.advance(10 * 60_000);
   await expect(disk.saw(look(0), false)).rejects.toMatchObject({
     code: "machine_disk_full",
-    message: expect.stringContaining("waits for room"),
+    message: expect.stringContaining("waits for free space"),
   });
 });
 
