@@ -16,6 +16,8 @@ import type {
   Timeline,
   Health as HealthSchema,
 } from "../src/schemas/job.ts";
+import type { Placements } from "../src/schemas/placement.ts";
+import type { Plan } from "../src/schemas/plan.ts";
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../src/schemas/credentials.ts";
 import type { Removed } from "../src/schemas/removal.ts";
 import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
@@ -94,6 +96,13 @@ export class Client {
   }
   timeline(id: string): Promise<Timeline> {
     return this.#json(`${job(id)}/timeline`, {});
+  }
+  placements(id: string): Promise<Placements> {
+    return this.#json(`${job(id)}/placements`, {});
+  }
+  /** May take as long as the providers do. */
+  plan(body: { label?: string | null; spec: RunSpecInput }, signal?: AbortSignal): Promise<Plan> {
+    return this.#json("/v1/plan", { method: "POST", body, deadlineMs: 60_000, signal });
   }
   metrics(id: string, query: { name?: string; since_step?: number; max_points?: number } = {}): Promise<Metrics> {
     return this.#json(`${job(id)}/metrics`, { query });

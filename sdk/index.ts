@@ -13,6 +13,8 @@ export {
   jobs,
   kill,
   listGpus,
+  placements,
+  plan,
   reconcile,
   remove,
   run,
@@ -25,4 +27,6 @@ export {
 export { hub, type PullOptions } from "./hub.ts";
 export { checkpointDir, log } from "./log.ts";
 export type { HubModel } from "../src/schemas/hub.ts";
+export type { Placement, Placements } from "../src/schemas/placement.ts";
+export type { Plan } from "../src/schemas/plan.ts";
 export type { Gpu, JobRecord, JobStatus, ReconcileReport } from "../src/schemas/job.ts";

@@ -8,6 +8,8 @@ import { GPU_CATALOGUE, listGpus as catalogue, vramFor as catalogueVram } from "
 import { resolveHome } from "../src/platform/home.ts";
 import type { Gpu, JobError, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
 import { hasEnded } from "../src/schemas/names.ts";
+import type { Placements } from "../src/schemas/placement.ts";
+import type { Plan } from "../src/schemas/plan.ts";
 import type { Removed } from "../src/schemas/removal.ts";
 import type { ProviderName, RunSpecInput } from "../src/schemas/spec.ts";
 import type { Client, JobsFilter } from "./client.ts";
@@ -39,11 +41,28 @@ const LOST_MS_MAX = 60_000;
  * before anything is rented when a parameter is wrong. A failed run does not reject: see `status` and `error`.
  */
 export async function run(parameters: RunParameters): Promise<JobRecord> {
-  if (typeof parameters !== "object" || parameters === null) throw refused("run", "takes one object of parameters");
-  const { task, label, wait: waits, idempotency_key, ...rest } = parameters;
+  const { body, wait: waits, key } = bodyOf("run", parameters);
+  const started = await call((client) => client.submit(body, key ?? `ts-${randomUUID()}`));
+  watchInterrupt(started.id);
+  return waits ? wait(started.id) : started;
+}
+
+/**
+ * What `run` with the same parameters would rent, send and cost: the offers of all candidates, why a candidate is refused, and the
+ * order in which svc would try them. Rents, starts and stores nothing.
+ */
+export function plan(parameters: RunParameters): Promise<Plan> {
+  const { body } = bodyOf("plan", parameters);
+  return call((client) => client.plan(body));
+}
+
+/** The body of a submission, with the caller's paths. */
+function bodyOf(name: "run" | "plan", parameters: RunParameters) {
+  if (typeof parameters !== "object" || parameters === null) throw refused(name, "takes one object of parameters");
+  const { task, label, wait: waits, idempotency_key: key, ...rest } = parameters;
   if (typeof task !== "object" || task === null) throw refused("task", "must be { entrypoint, args }");
-  for (const name of Object.keys(task))
-    if (name !== "entrypoint" && name !== "args") throw refused(`task.${name}`, "is not known");
+  for (const field of Object.keys(task))
+    if (field !== "entrypoint" && field !== "args") throw refused(`task.${field}`, "is not known");
   if ("entrypoint" in rest || "args" in rest)
     throw refused("entrypoint" in rest ? "entrypoint" : "args", "belongs in task");
   finite("", rest);
@@ -51,10 +70,7 @@ export async function run(parameters: RunParameters): Promise<JobRecord> {
   const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(rest.project_dir ?? ".") };
   if (typeof spec.python === "string" && spec.python.includes("/") && !spec.python.startsWith("~"))
     spec.python = resolve(spec.python);
-  const key = idempotency_key ?? `ts-${randomUUID()}`;
-  const started = await call((client) => client.submit({ ...(label === undefined ? {} : { label }), spec }, key));
-  watchInterrupt(started.id);
-  return waits ? wait(started.id) : started;
+  return { body: { ...(label === undefined ? {} : { label }), spec }, wait: waits ?? false, key };
 }
 
 /**
@@ -146,6 +162,14 @@ export async function remove(jobId: string): Promise<Removed> {
   const { removed, failed } = await asked<Answer>(home(), ["rm", "--", jobId]);
   if (failed[0]) throw new SvcError(failed[0].error);
   return only(jobId, { jobs: removed });
+}
+
+/** The machines that the job has used, one after the other, and what it waits for now. Starts no control plane. */
+export async function placements(jobId: string): Promise<Placements> {
+  if (await isThere(home())) return call((client) => client.placements(jobId));
+  await job(jobId);
+  const told = await asked<Placements>(home(), ["timeline", "--", jobId]);
+  return { placements: told.placements, waiting: told.waiting };
 }
 
 /**

@@ -61,6 +61,7 @@ __all__ = [
     "LogStream",
     "Machine",
     "Note",
+    "Placement",
     "PriceCapExceeded",
     "ProvisionError",
     "ReconcileReport",
@@ -80,6 +81,8 @@ __all__ = [
     "latest_checkpoint",
     "list_gpus",
     "log",
+    "placements",
+    "plan",
     "reconcile",
     "remove",
     "run",
@@ -89,11 +92,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "svc._client": "configure job jobs kill list_gpus reconcile remove run stream vram_for wait",
+    "svc._client": "configure job jobs kill list_gpus placements plan reconcile remove run stream vram_for wait",
     "svc._errors": "ConfigError CredentialError ExtraMissing JobNotFound PriceCapExceeded ProvisionError SvcError"
     " UnsupportedError WaitTimeout",
     "svc._gpus": "Gpu",
-    "svc._records": "Job JobError LogStream Machine Note ReconcileReport Task",
+    "svc._records": "Job JobError LogStream Machine Note Placement ReconcileReport Task",
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 _LAZY["aio"] = "svc.aio"

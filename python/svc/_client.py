@@ -33,20 +33,24 @@ from svc._gpus import list_gpus, vram_for
 from svc._http import home
 from svc._progress import progress_of
 from svc._providers import THIS_COMPUTER
-from svc._records import Job, LogStream, ReconcileReport, Task
+from svc._records import Job, LogStream, Placement, ReconcileReport, Task
 
 __all__ = [
-    "configure", "job", "jobs", "kill", "list_gpus", "reconcile", "remove", "run", "stream", "vram_for", "wait",
+    "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "run", "stream", "vram_for", "wait",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+    from svc.aio import RunParameters
 
 # generated: providers
 ProviderName = Literal["local", "podhost", "market", "cloudvm", "notebook"]
 # end: providers
 Launcher = Literal["auto", "single", "torchrun", "ray"]
 Health = Literal["quick", "off"]
+Choose = Literal["in_order", "cheapest"]
+Spot = Literal["never", "prefer", "only"]
 
 LOST_SECONDS_MAX = 60.0
 STREAM_IDLE_SECONDS = 60.0
@@ -121,6 +125,12 @@ def run(
     data: Sequence[str] | None = None,
     resume_from: str | None = None,
     sinks: Sequence[Mapping[str, Any]] | None = None,
+    candidates: Sequence[Mapping[str, Any]] | None = None,
+    choose: Choose | None = None,
+    wait_for_capacity_minutes: int | None = None,
+    retry: Mapping[str, Any] | None = None,
+    spot: Spot | None = None,
+    max_preemptions: int | None = None,
     health: Health | None = None,
     idempotency_key: str | None = None,
     wait: bool = False,
@@ -153,6 +163,13 @@ def run(
     :param data: names of data manifests.
     :param resume_from: a job whose last complete checkpoint this run starts from.
     :param sinks: object stores that also receive checkpoints and logs.
+    :param candidates: machines that the run may use, instead of ``provider`` and ``gpus``: ``[{"provider": "podhost", "gpus": "A100"},
+        {"provider": "market", "gpus": "H100", "price_cap": 2.5, "spot": "prefer"}]``. Fields that one leaves out are the run's own.
+    :param choose: ``in_order`` (default) takes the first candidate with an offer, ``cheapest`` the lowest price per hour.
+    :param wait_for_capacity_minutes: how long the run waits, at no cost, when no candidate has a machine; by default about a minute.
+    :param retry: when another machine follows a failure: ``{"max": 3, "on": ["machine_lost", "preempted", "exit:75"]}``.
+    :param spot: ``prefer`` takes a spot machine where one is offered, ``only`` nothing else; the provider may take it back at any time.
+    :param max_preemptions: after so many preemptions (default 10) ``prefer`` rents on demand, and ``only`` ends the run.
     :param health: ``quick`` (default) tests a rented machine before the script starts; ``off`` skips the tests.
     :param idempotency_key: repeating a call with the same key and parameters returns the same job.
     :param wait: block until the run has ended and its machine is gone; a terminal or notebook shows the steps while waiting
@@ -162,40 +179,79 @@ def run(
     ``CredentialError`` or ``PriceCapExceeded`` before anything is rented. A failed run does not raise: see
     ``status`` and ``error``.
     """
-    spec: dict[str, Any] = {**_task_fields(task), "provider": provider, "gpus": gpus}
-    optional: dict[str, Any] = {
-        "min_vram_gb": min_vram_gb,
-        "disk_gb": disk_gb,
-        "region": region,
-        "price_cap": price_cap,
-        "nodes": nodes,
-        "terminate_on_exit": terminate_on_exit,
-        "idle_timeout_minutes": idle_timeout_minutes,
-        "max_runtime_minutes": max_runtime_minutes,
-        "orphan_grace_minutes": orphan_grace_minutes,
-        "stop_grace_seconds": stop_grace_seconds,
-        "keep_checkpoints": None if keep_checkpoints is None else dict(keep_checkpoints),
-        "env": dict(env) if isinstance(env, Mapping) else env,
-        "install": install,
-        "python": _own_python(provider) if python is None else _python_path(python),
-        "launcher": launcher,
-        "image": image,
-        "data": list(data) if isinstance(data, tuple) else data,
-        "resume_from": resume_from,
-        "sinks": list(sinks) if isinstance(sinks, tuple) else sinks,
-        "health": health,
-    }
-    spec.update((name, value) for name, value in optional.items() if value is not None)
-    # The server's own directory is not the caller's, so the caller's is always sent.
-    try:
-        spec["project_dir"] = os.path.abspath(os.path.expanduser(os.fsdecode(project_dir or os.getcwd())))
-    except (TypeError, OSError) as error:
-        raise _bad_field("project_dir", f"cannot be used: {error}") from error
-    _check_json(spec)
+    spec: dict[str, Any] = _spec_of(
+        task,
+        {
+            "provider": provider,
+            "gpus": gpus,
+            "min_vram_gb": min_vram_gb,
+            "disk_gb": disk_gb,
+            "region": region,
+            "price_cap": price_cap,
+            "project_dir": project_dir,
+            "nodes": nodes,
+            "terminate_on_exit": terminate_on_exit,
+            "idle_timeout_minutes": idle_timeout_minutes,
+            "max_runtime_minutes": max_runtime_minutes,
+            "orphan_grace_minutes": orphan_grace_minutes,
+            "stop_grace_seconds": stop_grace_seconds,
+            "keep_checkpoints": keep_checkpoints,
+            "env": env,
+            "install": install,
+            "python": python,
+            "launcher": launcher,
+            "image": image,
+            "data": data,
+            "resume_from": resume_from,
+            "sinks": sinks,
+            "candidates": candidates,
+            "choose": choose,
+            "wait_for_capacity_minutes": wait_for_capacity_minutes,
+            "retry": retry,
+            "spot": spot,
+            "max_preemptions": max_preemptions,
+            "health": health,
+        },
+    )
     record = call("POST", "/jobs", {"label": label, "spec": spec}, {"Idempotency-Key": idempotency_key or f"py-{uuid.uuid4().hex}"})
     started = Job.from_record(record)
     STARTED.add(started.id)
     return _wait_for(started.id, None) if wait else started
+
+
+def plan(task: Task | Mapping[str, Any], **parameters: Unpack[RunParameters]) -> dict[str, Any]:
+    """What ``run`` with the same arguments would rent, send and cost. Rents, starts and stores nothing.
+
+    ``offers`` are the machines that all candidates offer now, ``candidates`` says of each why it is refused and how long its
+    runs took to start, ``order`` is the order in which svc would try them, ``refusals`` says why the run would be refused.
+    """
+    given: dict[str, Any] = dict(parameters)
+    given.pop("idempotency_key", None)
+    label = given.pop("label", None)
+    answer: dict[str, Any] = call("POST", "/v1/plan", {"label": label, "spec": _spec_of(task, given)})
+    return answer
+
+
+def _spec_of(task: Task | Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec as it is sent: without parameters that are None, with paths of the caller."""
+    spec: dict[str, Any] = {**_task_fields(task), **{name: value for name, value in parameters.items() if value is not None}}
+    for name, value in spec.items():
+        if isinstance(value, tuple):
+            spec[name] = list(value)
+        elif isinstance(value, Mapping):
+            spec[name] = dict(value)
+    python = spec.pop("python", None)
+    # Candidates are machines elsewhere, which have their own.
+    own = _own_python(spec.get("provider", THIS_COMPUTER)) if python is None and "candidates" not in spec else python
+    if own is not None:
+        spec["python"] = own if python is None else _python_path(python)
+    # The server's own directory is not the caller's, so the caller's is always sent.
+    try:
+        spec["project_dir"] = os.path.abspath(os.path.expanduser(os.fsdecode(spec.get("project_dir") or os.getcwd())))
+    except (TypeError, OSError) as error:
+        raise _bad_field("project_dir", f"cannot be used: {error}") from error
+    _check_json(spec)
+    return spec
 
 
 def _own_python(provider: object) -> str | None:
@@ -294,6 +350,19 @@ def remove(job_id: str) -> int:
         error = failed["error"]
         raise make_error(str(error["code"]), str(error["message"]), str(error["hint"]))
     return int(answer["removed"][0]["freed_bytes"])
+
+
+def placements(job_id: str) -> list[Placement]:
+    """The machines that the job has used, one after the other: where, for how long, what each cost, and why it ended.
+
+    Raises ``JobNotFound``. Starts no control plane.
+    """
+    if PLANES.is_there():
+        answer = call("GET", f"/jobs/{_quoted(job_id)}/placements")
+    else:
+        job(job_id)
+        answer = asked("timeline", "--", job_id)
+    return [Placement.from_record(record) for record in answer["placements"]]
 
 
 def reconcile(dry_run: bool = False) -> ReconcileReport:

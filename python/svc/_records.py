@@ -93,6 +93,12 @@ class Job:
     spec: Mapping[str, Any] = field(default_factory=dict, hash=False)
     note: Note | None = None
 
+    def placements(self) -> list[Placement]:
+        """The machines that the job has used so far, one after the other: see ``svc.placements``."""
+        from svc import _client
+
+        return _client.placements(self.id)
+
     @property
     def done(self) -> bool:
         """Whether the job has ended and its machines are confirmed gone."""
@@ -143,6 +149,49 @@ class Job:
             if value not in (None, "")
         )
         return f"<table>{cells}</table>"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One machine or gang that a job used or tried to get, from its order until it was confirmed gone.
+
+    ``status`` is the job's while it is open, then how it ended; ``failure`` is one word for why. ``work_lost_seconds`` and
+    ``work_lost_usd`` are what the next placement had to repeat, ``saved_usd`` what a spot machine cost less than one on demand;
+    None where that is unknown.
+    """
+
+    n: int
+    candidate: int
+    provider: str
+    gpus: str
+    status: str
+    opened_at: str
+    region: str | None = None
+    spot: str = "never"
+    started_at: str | None = None
+    closed_at: str | None = None
+    price_per_hour_usd: float | None = None
+    cost_usd: float = 0.0
+    failure: str | None = None
+    step: str | None = None
+    error: JobError | None = None
+    exit_code: int | None = None
+    checkpoint: str | None = None
+    resumed_from: Mapping[str, str] | None = field(default=None, hash=False)
+    goes_on: bool = False
+    work_lost_seconds: float | None = None
+    work_lost_usd: float | None = None
+    saved_usd: float | None = None
+    machines: tuple[str, ...] = ()
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Placement:
+        """From the JSON of a placement; members that this version does not know are ignored."""
+        values = _known(cls, record)
+        error = values.get("error")
+        values["error"] = JobError(**_known(JobError, error)) if error else None
+        values["machines"] = tuple(values.get("machines") or ())
+        return cls(**values)
 
 
 @dataclass(frozen=True)

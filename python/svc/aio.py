@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 from svc import _client
 from svc import hub as _hub
 from svc._gpus import Gpu
-from svc._records import Job, ReconcileReport, Task
+from svc._records import Job, Placement, ReconcileReport, Task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-__all__ = ["configure", "job", "jobs", "kill", "list_gpus", "reconcile", "remove", "run", "stream", "vram_for", "wait"]
+__all__ = [
+    "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "run", "stream", "vram_for", "wait",
+]  # fmt: skip
 
 _END: Any = object()
 
@@ -55,6 +57,12 @@ class RunParameters(TypedDict, total=False):
     data: Sequence[str] | None
     resume_from: str | None
     sinks: Sequence[Mapping[str, Any]] | None
+    candidates: Sequence[Mapping[str, Any]] | None
+    choose: _client.Choose | None
+    wait_for_capacity_minutes: int | None
+    retry: Mapping[str, Any] | None
+    spot: _client.Spot | None
+    max_preemptions: int | None
     health: _client.Health | None
     idempotency_key: str | None
 
@@ -72,6 +80,16 @@ async def run(task: Task | Mapping[str, Any], *, wait: bool = False, **parameter
     """See ``svc.run``; it accepts the same named arguments."""
     started = await _in_thread(_client.run, task, **parameters)
     return await _wait_for(started.id, None) if wait else started
+
+
+async def plan(task: Task | Mapping[str, Any], **parameters: Unpack[RunParameters]) -> dict[str, Any]:
+    """See ``svc.plan``."""
+    return await _in_thread(_client.plan, task, **parameters)
+
+
+async def placements(job_id: str) -> list[Placement]:
+    """See ``svc.placements``."""
+    return await _in_thread(_client.placements, job_id)
 
 
 async def wait(job_id: str, timeout: float | None = None) -> Job:

@@ -21,7 +21,7 @@ export const timeline: Command = {
       const job = reads.job(id);
       const sinks = reads.sinks(id);
       if (input.json) {
-        await printJson(io, { job_id: id, status: job?.status ?? null, ...told, sinks });
+        await printJson(io, { job_id: id, status: job?.status ?? null, ...told, ...reads.placements(id), sinks });
         return 0;
       }
       await io.out(
