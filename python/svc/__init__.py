@@ -33,7 +33,7 @@ from svc._script import log
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc import aio, hub
-    from svc._client import configure, job, jobs, kill, list_gpus, reconcile, remove, run, stream, vram_for, wait
+    from svc._client import configure, job, jobs, kill, list_gpus, placements, plan, reconcile, remove, run, stream, vram_for, wait
     from svc._errors import (
         ConfigError,
         CredentialError,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from svc._gpus import Gpu
-    from svc._records import Job, JobError, LogStream, Machine, Note, ReconcileReport, Task
+    from svc._records import Job, JobError, LogStream, Machine, Note, Placement, ReconcileReport, Task
 
 __version__ = "0.1.0"
 

@@ -12,19 +12,22 @@ export interface CandidateChecks extends Omit<SpecChecks, "provider"> {
   providers: ReadonlyMap<string, Provider>;
 }
 
-/** Throws the first refusal, which names its field. Calls no provider. */
-export function checkCandidates({ providers, ...checks }: CandidateChecks, spec: RunSpec): void {
-  checkFurtherMachines(providers, spec);
-  for (let index = 0; index < candidateCount(spec); index++) {
-    const placed = candidateSpec(spec, index);
-    const candidate = spec.candidates?.[index];
-    const provider = providers.get(placed.provider);
-    try {
-      checkSpec(placed, { ...checks, provider });
-      if (candidate !== undefined) checkCap(provider, candidate);
-    } catch (e) {
-      throw candidate === undefined ? e : ofCandidate(e, index, candidate);
-    }
+/** Throws the first refusal, naming its field. Asks no provider. */
+export function checkCandidates(checks: CandidateChecks, spec: RunSpec): void {
+  checkFurtherMachines(checks.providers, spec);
+  for (let index = 0; index < candidateCount(spec); index++) checkCandidate(checks, spec, index);
+}
+
+/** The same for one candidate, by itself. */
+export function checkCandidate({ providers, ...checks }: CandidateChecks, spec: RunSpec, index: number): void {
+  const placed = candidateSpec(spec, index);
+  const candidate = spec.candidates?.[index];
+  const provider = providers.get(placed.provider);
+  try {
+    checkSpec(placed, { ...checks, provider });
+    if (candidate !== undefined) checkCap(provider, candidate);
+  } catch (e) {
+    throw candidate === undefined ? e : ofCandidate(e, index, candidate);
   }
 }
 
@@ -34,7 +37,7 @@ const refusal = (field: string, what: string, why: string): SvcError => {
 };
 
 /** Refuses rules for further machines if one of the providers rents no machines. */
-function checkFurtherMachines(providers: ReadonlyMap<string, Provider>, spec: RunSpec): void {
+export function checkFurtherMachines(providers: ReadonlyMap<string, Provider>, spec: RunSpec): void {
   const names = spec.candidates?.map(({ provider }) => provider) ?? [spec.provider];
   const fixed = names.findIndex((name) => providers.get(name)?.info.capabilities.bills === false);
   if (fixed < 0) return;

@@ -2,19 +2,22 @@
 // submission, and gathers every refusal instead of throwing the first.
 
 import { DESCRIPTORS, runsHere } from "../providers/descriptors.ts";
-import type { SvcError } from "../errors/index.ts";
 import { asSvcError } from "../errors/index.ts";
-import type { Account, Offer, Provider } from "../providers/provider.ts";
+import { assert } from "../errors/assert.ts";
+import type { Account, Provider } from "../providers/provider.ts";
 import type { LeftOut } from "../schemas/job.ts";
-import type { Plan, PlanOffer } from "../schemas/plan.ts";
+import type { Plan } from "../schemas/plan.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { affordable, withinCap } from "../steps/provision.ts";
+import {
+  askCandidates,
+  candidateOrder,
+  refusalsOf,
+  type AskedCandidate,
+  type CandidateParts,
+} from "./plan-candidates.ts";
 import { stopGraceSeconds } from "../steps/launch/launcher-argv.ts";
 import { idleWindowMs } from "../steps/launch/runner-spec.ts";
-import { usdOf, usdOrNull } from "../domain/money.ts";
 
-const ASK_MS = 20_000;
-const OFFERS_SHOWN = 12;
 const LARGEST_SHOWN = 5;
 /** Larger trees take long enough to send that a person should know. */
 const MUCH_BYTES = 500_000_000;
@@ -27,71 +30,67 @@ export interface ProjectMeasure {
   missed: number;
 }
 
-export interface PlanParts {
+export interface PlanParts extends CandidateParts {
   /** The checks of the submission, in order; each throws its refusal. */
   checks: readonly (() => void | Promise<void>)[];
-  /** Undefined if the provider cannot be used here. */
-  provider: Provider | undefined;
-  connected: boolean;
   projectDir: string;
-  history: Plan["history"];
   /** Throws `project_dir_refused`. */
   measure: () => Promise<ProjectMeasure>;
   /** Throws a submission's refusals about installation and start. */
   preview: (files: ProjectMeasure["files"]) => Promise<Pick<Plan, "install" | "start">>;
 }
 
-/** Waits for providers for at most `ASK_MS`; every problem becomes a refusal or a warning. */
+/** Every problem becomes a refusal or a warning. */
 export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
   const refusals: Plan["refusals"] = [];
+  const add = (...all: Plan["refusals"]): void => {
+    for (const refusal of all) if (!refusals.some((other) => isSame(other, refusal))) refusals.push(refusal);
+  };
   const refuse = (thrown: unknown): null => {
-    for (const refusal of refusalsOf(asSvcError(thrown)))
-      if (!refusals.some((other) => isSame(other, refusal))) refusals.push(refusal);
+    add(...refusalsOf(asSvcError(thrown)));
     return null;
   };
   for (const check of parts.checks) await Promise.resolve().then(check).catch(refuse);
-  const { provider } = parts;
-  const signal = AbortSignal.timeout(ASK_MS);
-  const askable = provider !== undefined && parts.connected && refusals.every(({ field }) => !ABOUT_MACHINE.has(field));
-  const [offers, account, project] = await Promise.all([
-    askable ? provider.listOffers(spec, signal).catch(refuse) : null,
-    askable ? (provider.account?.(signal) ?? null)?.catch(() => null) : null,
-    parts.measure().catch(refuse),
-  ]);
+  const askable = refusals.every(({ field }) => !ABOUT_MACHINE.has(field));
+  const [asked, project] = await Promise.all([askCandidates(spec, parts, askable), parts.measure().catch(refuse)]);
   const told = project === null ? null : await parts.preview(project.files).catch(refuse);
-  let affordableOffers: Offer[] = [];
-  if (provider && offers) {
-    try {
-      affordableOffers = affordable(provider, spec, offers);
-    } catch (e) {
-      refuse(e);
-    }
-  }
-  const price = priceOf(affordableOffers[0], spec);
+  const order = candidateOrder(asked, spec.choose);
+  const waits = (spec.wait_for_capacity_minutes ?? 0) > 0;
+  for (const each of asked) add(...each.refusals.filter((refusal) => isFinal(refusal, order.length > 0 || waits)));
+  // A spec has at least one candidate.
+  const first = order[0] ?? asked[0];
+  assert(first, "a run has no candidate");
+  const { provider, account } = first;
+  const price = first.candidate.price_per_hour_usd;
   const graceHours = stopGraceSeconds(spec) / 3_600;
   const runtimeHours = spec.max_runtime_minutes ? spec.max_runtime_minutes / 60 + graceHours : null;
   return {
-    provider: spec.provider,
-    gpus: spec.gpus,
+    provider: first.spec.provider,
+    gpus: first.spec.gpus,
     nodes: spec.nodes,
     project_dir: parts.projectDir,
-    offers: (offers ?? []).slice(0, OFFERS_SHOWN).map((offer) => offerOf(offer, spec)),
-    offers_total: offers?.length ?? 0,
+    offers: asked.flatMap((each) => each.offers),
+    offers_total: asked.reduce((sum, each) => sum + each.candidate.offers_total, 0),
+    candidates: asked.map((each) => each.candidate),
+    order: order.map((each) => each.candidate.candidate),
     price_per_hour_usd: price,
     cost_max_usd: price === null ? null : price === 0 ? 0 : runtimeHours === null ? null : price * runtimeHours,
-    history: parts.history,
+    history: first.candidate.history,
     code: project && {
       files: project.files.length,
       bytes: project.bytes,
-      sent: !runsHere(spec.provider),
+      sent: !runsHere(first.spec.provider),
       largest: largestOf(project.files),
       left_out: project.leftOut,
     },
     install: told?.install ?? null,
     start: told?.start ?? null,
     account: account ? { name: account.name, balance_usd: account.balanceUsd } : null,
-    stops: stopsOf(spec, provider),
-    warnings: warningsOf(spec, { provider, account: account ?? null, project, price }),
+    stops: stopsOf(first.spec, provider),
+    warnings: [
+      ...warningsOf(first.spec, { provider, account, project, price }),
+      ...searchWarnings(spec, asked, order.length),
+    ],
     refusals,
   };
 }
@@ -116,22 +115,26 @@ const ABOUT_MACHINE = new Set<string | null>(["spec.provider", "spec.gpus", "spe
 const isSame = (one: Plan["refusals"][number], other: Plan["refusals"][number]): boolean =>
   one.code === other.code && (one.field === other.field || one.message === other.message);
 
-function refusalsOf(error: SvcError): Plan["refusals"] {
-  const { code, message, hint } = error;
-  if (!error.errors || error.errors.length === 0) return [{ code, message, hint, field: null }];
-  return error.errors.map((each) => ({ code, message: each.message, hint, field: each.field }));
+/** The answers of a provider that may be others later, or at another candidate. */
+const OF_NOW: ReadonlySet<string> = new Set([
+  "no_offer",
+  "price_cap_exceeded",
+  "price_unknown",
+  "provider_error",
+  "provider_unreachable",
+  "no_funds",
+  "no_quota",
+]);
+
+/** Whether it refuses the run, and not only a candidate of it for now. */
+const isFinal = ({ code }: Plan["refusals"][number], mayStart: boolean): boolean => !mayStart || !OF_NOW.has(code);
+
+/** Only a run with other candidates, or with time to wait, goes on without these. */
+function searchWarnings(spec: RunSpec, asked: readonly AskedCandidate[], able: number): string[] {
+  const { wait_for_capacity_minutes: wait = 0 } = spec;
+  if (able > 0 || asked.every(({ candidate }) => candidate.refusal === null)) return [];
+  return wait > 0 ? [`No candidate has a machine now. The run would wait for up to ${minutes(wait)}, at no cost.`] : [];
 }
-
-const offerOf = (offer: Offer, spec: RunSpec): PlanOffer => ({
-  id: offer.id,
-  price_per_hour_usd: usdOrNull(offer.priceMicro),
-  facts: offer.facts ?? {},
-  within_cap: withinCap(spec, offer.priceMicro),
-  avoided: offer.avoided ?? null,
-});
-
-const priceOf = (offer: Offer | undefined, spec: RunSpec): number | null =>
-  offer === undefined || offer.priceMicro === null ? null : usdOf(offer.priceMicro * spec.nodes);
 
 const minutes = (n: number): string => (n === 1 ? "1 minute" : n % 60 === 0 && n > 0 ? hours(n / 60) : `${n} minutes`);
 const hours = (n: number): string => (n === 1 ? "1 hour" : `${n} hours`);

@@ -25,7 +25,7 @@ import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import { untilOver } from "./graceful-shutdown.ts";
 import { namingField } from "./naming-field.ts";
 import { Removals } from "./removals.ts";
-import { checkCandidates } from "./check-candidates.ts";
+import { checkCandidate, checkCandidates, checkFurtherMachines } from "./check-candidates.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 import { specOf, storedSpec } from "../schemas/stored-spec.ts";
 
@@ -313,21 +313,25 @@ export class Service implements ControlPlane {
   async plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan> {
     const spec = placed(body, options.defaultProjectDir, this.#o.defaults());
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
-    const info = this.#o.describeProviders().find((each) => each.name === spec.provider);
+    const connected = new Set(this.#o.describeProviders().flatMap((each) => (each.connected ? [each.name] : [])));
     const secrets = this.#o.secrets(spec);
+    const stats = this.reads.hostStats();
     const plan = await planRun(spec, {
       checks: [
         () => refuseMasked(body),
-        () => checkCandidates(this.#o, spec),
+        () => checkFurtherMachines(this.#o.providers, spec),
         () => this.#checkProject(spec, projectDir),
         () => this.#o.checkSecrets(spec),
         () => this.#checkResume(spec),
         () => this.#o.checkData(spec.data),
       ],
-      provider: this.#o.providers.get(spec.provider),
-      connected: info?.connected ?? false,
+      clock: this.#o.engine.clock,
+      checkCandidate: (index) => checkCandidate(this.#o, spec, index),
+      providerOf: (name) => this.#o.providers.get(name),
+      isConnected: (name) => connected.has(name),
+      startTimes: (provider, gpus) => this.reads.startTimes(provider, gpus),
       projectDir,
-      history: historyOf(this.reads.hostStats(), spec),
+      history: (provider, gpus) => historyOf(stats, { provider, gpus }),
       measure: () => this.#o.measureProject(projectDir, runsHere(spec.provider)),
       preview: (files) =>
         this.#o.preview(projectDir, spec, files).catch((e: unknown) => {

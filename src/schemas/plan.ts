@@ -4,12 +4,16 @@ import { z } from "zod";
 import { HostHistory } from "./hosts.ts";
 import { InstallPlan, StartPlan } from "./install.ts";
 import { JobStatus, LeftOut } from "./job.ts";
+import { SPOT_CHOICES } from "./names.ts";
 import { ProviderName } from "./spec.ts";
 
 export const PlanOffer = z
   .object({
     /** The provider's own name for the offered machine. */
     id: z.string(),
+    candidate: z.int().meta({ description: "Index in the spec's `candidates`; 0 for a spec without them." }),
+    provider: ProviderName,
+    spot: z.boolean().meta({ description: "Whether the provider may take the machine back." }),
     price_per_hour_usd: z.number().nullable(),
     /** The provider's description for a person: GPU, memory, place. */
     facts: z.record(z.string(), z.string()),
@@ -17,9 +21,45 @@ export const PlanOffer = z
     within_cap: z.boolean(),
     /** Why it is tried last: its host was bad within 7 days. Null for the others. */
     avoided: z.string().nullable(),
+    age_seconds: z.number().meta({ description: "Since the provider listed it." }),
   })
   .meta({ id: "PlanOffer" });
 export type PlanOffer = z.infer<typeof PlanOffer>;
+
+const Refusal = z.object({ code: z.string(), message: z.string(), hint: z.string(), field: z.string().nullable() });
+
+export const StartTimes = z
+  .object({
+    /** From the order until the script began, in seconds. */
+    seconds: z.number(),
+    /** From the order until SSH answered. */
+    ssh_seconds: z.number(),
+    /** How many placements these medians rest on. */
+    runs: z.int(),
+  })
+  .meta({ id: "StartTimes", description: "Medians of this home's own placements with the same provider and GPUs." });
+export type StartTimes = z.infer<typeof StartTimes>;
+
+export const PlanCandidate = z
+  .object({
+    candidate: z.int(),
+    provider: ProviderName,
+    gpus: z.string(),
+    region: z.string().nullable(),
+    spot: z.enum(SPOT_CHOICES),
+    price_cap: z.number().nullable(),
+    offers_total: z.int(),
+    /** All nodes together, at its cheapest offer within the cap; null without one, or if the provider reports no price. */
+    price_per_hour_usd: z.number().nullable(),
+    /** Why it cannot be rented now; null if it can. */
+    refusal: Refusal.nullable(),
+    /** How long its provider took to answer; null if it was not asked. */
+    answer_seconds: z.number().nullable(),
+    expected_start: StartTimes.nullable(),
+    history: HostHistory.nullable().meta({ description: "How such machines of this home turned out; null without any." }),
+  })
+  .meta({ id: "PlanCandidate" });
+export type PlanCandidate = z.infer<typeof PlanCandidate>;
 
 export const Plan = z
   .object({
@@ -28,11 +68,16 @@ export const Plan = z
     nodes: z.int(),
     /** The directory whose code the run uses, absolute, even if the request omitted it. */
     project_dir: z.string(),
-    /** Cheapest first, the first few of `offers_total`. */
+    /** The first few of each candidate, in the order of the candidates; of one candidate the cheapest first. */
     offers: z.array(PlanOffer),
     offers_total: z.int(),
+    /** One for each machine that the spec allows. */
+    candidates: z.array(PlanCandidate),
+    /** The candidates that have a machine now, in the order in which svc would try them. */
+    order: z.array(z.int()),
     /**
-     * All nodes together, at the cheapest offer within the cap; null if there is no such offer or no price is reported.
+     * All nodes together, at the cheapest offer within the cap of the candidate that is tried first; null if there is no such offer or
+     * no price is reported.
      */
     price_per_hour_usd: z.number().nullable(),
     /** The maximum cost of the run, if it has a time limit and a price. */
@@ -59,9 +104,7 @@ export const Plan = z
     stops: z.array(z.string()),
     warnings: z.array(z.string()),
     /** Why the run would be refused; empty if it would be started. */
-    refusals: z.array(
-      z.object({ code: z.string(), message: z.string(), hint: z.string(), field: z.string().nullable() }),
-    ),
+    refusals: z.array(Refusal),
   })
   .meta({
     id: "Plan",

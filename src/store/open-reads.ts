@@ -25,6 +25,7 @@ import type {
   Timeline,
 } from "../schemas/job.ts";
 import type { Placements } from "../schemas/placement.ts";
+import type { StartTimes } from "../schemas/plan.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { HostStats } from "../schemas/hosts.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
@@ -35,7 +36,7 @@ import { removedAt, removedLike } from "./removal-reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMAS } from "./schemas.ts";
 import { activeNote } from "./note-reads.ts";
-import { belongsTo, countPlacements, placementsBySeq, readPlacements } from "./placement-reads.ts";
+import { belongsTo, countPlacements, placementsBySeq, readPlacements, readStartTimes } from "./placement-reads.ts";
 import { readHostStats } from "./host-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
@@ -236,6 +237,10 @@ export class StoreReads implements Reads {
     return row
       ? readPlacements(this.#select, row, this.#machinesOf(id), this.#now())
       : { placements: [], waiting: null };
+  }
+
+  startTimes(provider: string, gpus: string): StartTimes | null {
+    return readStartTimes(this.#select, provider, gpus);
   }
 
   metrics(id: string, query: MetricsQuery): Metrics {

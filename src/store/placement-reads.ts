@@ -2,6 +2,7 @@
 
 import type { JobError, Note } from "../schemas/job.ts";
 import type { Placement, Placements, TriedCandidate, Waiting } from "../schemas/placement.ts";
+import type { StartTimes } from "../schemas/plan.ts";
 import { costOver, costUsd, microOf, usdOf } from "../domain/money.ts";
 import { errorOf, iso, isoOrNull } from "./records.ts";
 import type { All, EffectRow, JobRow, JournalRow, MachineRow, PlacementRow } from "./tables.ts";
@@ -234,3 +235,26 @@ export function placementNote(all: All, { id, state }: Pick<JobRow, "id" | "stat
 export const belongsTo = (effect: Pick<EffectRow, "step" | "seq">, placementAt: PlacementAt): number | null =>
   // A search precedes its placement.
   effect.step === "place" ? null : placementAt(effect.seq);
+
+/** The newest placements that a median rests on. */
+const STARTS_MAX = 25;
+
+/** Medians of the newest placements that reached their script. */
+export function readStartTimes(all: All, provider: string, gpus: string): StartTimes | null {
+  if (!havePlacements(all)) return null;
+  const rows = all<{ ssh: number | null; script: number | null }>(
+    `SELECT min(CASE WHEN j.type = 'await_ssh.done' THEN j.at END) - p.opened_at AS ssh, min(CASE WHEN j.type = 'launch.done' THEN j.at END) - p.opened_at AS script
+     FROM (SELECT * FROM placement WHERE provider = ? AND gpus = ? ORDER BY job_id DESC, n DESC LIMIT 100) p JOIN journal j ON j.job_id = p.job_id AND j.seq > p.seq AND j.type IN ('await_ssh.done', 'launch.done')
+     WHERE NOT EXISTS (SELECT 1 FROM placement q WHERE q.job_id = p.job_id AND q.n > p.n AND q.seq <= j.seq)
+     GROUP BY p.job_id, p.n HAVING script IS NOT NULL AND ssh IS NOT NULL ORDER BY p.job_id DESC, p.n DESC LIMIT ?`,
+    provider,
+    gpus,
+    STARTS_MAX,
+  );
+  if (rows.length === 0) return null;
+  const middle = (of: (row: (typeof rows)[number]) => number | null): number => {
+    const sorted = rows.map((row) => of(row) ?? 0).toSorted((a, b) => a - b);
+    return (sorted[Math.floor((sorted.length - 1) / 2)] ?? 0) / 1_000;
+  };
+  return { seconds: middle(({ script }) => script), ssh_seconds: middle(({ ssh }) => ssh), runs: rows.length };
+}

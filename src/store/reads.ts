@@ -14,6 +14,7 @@ import type {
   Timeline,
 } from "../schemas/job.ts";
 import type { Placements } from "../schemas/placement.ts";
+import type { StartTimes } from "../schemas/plan.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { HostStats } from "../schemas/hosts.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
@@ -30,6 +31,8 @@ export interface Reads {
   timeline(id: string): Timeline;
   /** The machines or gangs that the job has used, one after the other, and what it waits for now. */
   placements(id: string): Placements;
+  /** Medians of earlier placements with this provider and these GPUs; null without any. */
+  startTimes(provider: string, gpus: string): StartTimes | null;
   metrics(id: string, query: MetricsQuery): Metrics;
   /** Names of the job's metrics, and how many points each has. */
   seriesList(id: string): SeriesList["series"];

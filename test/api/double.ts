@@ -159,6 +159,7 @@ export class PlaneDouble implements ControlPlane {
       transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt, placement: 1 }],
     }),
     placements: () => ({ placements: [], waiting: null }),
+    startTimes: () => null,
     metrics: (): Metrics => ({ series: { loss: [{ step: 1, time: 1, value: "NaN", rank: 0 }] } }),
     seriesList: () => [{ id: 7, name: "loss", points: 1 }],
     seriesPoints: (_id, places) =>
@@ -276,6 +277,8 @@ export class PlaneDouble implements ControlPlane {
       project_dir: "/project",
       offers: [],
       offers_total: 0,
+      candidates: [],
+      order: [],
       price_per_hour_usd: null,
       cost_max_usd: null,
       history: null,

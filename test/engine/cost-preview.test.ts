@@ -1,7 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { planRun, type PlanParts } from "../../src/engine/cost-preview.ts";
 import { SvcError } from "../../src/errors/index.ts";
+import type { Offer } from "../../src/providers/provider.ts";
+import { Plan } from "../../src/schemas/plan.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
+import { TestClock } from "./harness.ts";
 import { SmallCloud } from "./small-cloud.ts";
 
 const spec = (rest: Partial<RunSpecInput> = {}) =>
@@ -19,8 +22,20 @@ function parts(rest: Partial<PlanParts> = {}): PlanParts & { cloud: SmallCloud }
   ];
   const measure = () => Promise.resolve({ files, bytes: 5_900, leftOut: null, missed: 0 });
   const preview = () => Promise.resolve({ install: null, start: null });
-  const fixed = { checks: [], connected: true, projectDir: "/project", history: null };
-  return { cloud, provider: cloud, ...fixed, measure, preview, ...rest };
+  return {
+    cloud,
+    checks: [],
+    clock: new TestClock(),
+    providerOf: () => cloud,
+    isConnected: () => true,
+    checkCandidate: () => {},
+    startTimes: () => null,
+    history: () => null,
+    projectDir: "/project",
+    measure,
+    preview,
+    ...rest,
+  };
 }
 
 describe("the plan of a run", () => {
@@ -110,7 +125,7 @@ describe("the plan of a run", () => {
 
   it("asks no provider that is not connected, or that cannot serve the spec", async () => {
     for (const rest of [
-      { connected: false },
+      { isConnected: () => false },
       {
         checks: [
           () => {
@@ -145,5 +160,97 @@ describe("the plan of a run", () => {
     const { warnings } = await planRun(spec({ args }), parts());
     const told = warnings.filter((warning) => warning.includes("argument"));
     expect(told).toEqual(words === null ? [] : [expect.stringMatching(words)]);
+  });
+});
+
+describe("the plan of a run with several candidates", () => {
+  const CANDIDATES: RunSpecInput["candidates"] = [
+    { provider: "podhost", gpus: "A100" },
+    { provider: "market", gpus: "H100:2", spot: "prefer" },
+    { provider: "cloudvm", gpus: "L4", region: "europe-west4" },
+  ];
+  /** One provider for each candidate, by its name. */
+  function clouds(rest: Partial<PlanParts> = {}) {
+    const of = (...offers: Offer[]): SmallCloud => Object.assign(new SmallCloud(), { offers });
+    const each: Record<string, SmallCloud> = {
+      podhost: of({ id: "p1", priceMicro: 3_000_000 }),
+      market: of({ id: "m1", priceMicro: 2_000_000, spot: true }, { id: "m2", priceMicro: 5_000_000 }),
+      cloudvm: of({ id: "c1", priceMicro: null }),
+    };
+    // Its machines are rented although it reports no price.
+    const { info } = each["cloudvm"] as SmallCloud;
+    Object.assign(info, { capabilities: { ...info.capabilities, reports_price: false } });
+    return { each, ...parts({ providerOf: (name) => each[name], ...rest }) };
+  }
+  const many = (rest: Partial<RunSpecInput> = {}) => spec({ candidates: CANDIDATES, price_cap: 4, ...rest });
+
+  it("lists the offers of all of them with candidate, price, spot and cap, and the order in which they are tried", async () => {
+    const startTimes = (provider: string) => (provider === "market" ? { seconds: 90, ssh_seconds: 60, runs: 7 } : null);
+    const plan = Plan.parse(await planRun(many(), clouds({ startTimes })));
+    expect(plan.offers.map((o) => [o.candidate, o.provider, o.id, o.price_per_hour_usd, o.spot, o.within_cap])).toEqual(
+      [
+        [0, "podhost", "p1", 3, false, true],
+        [1, "market", "m1", 2, true, true],
+        [1, "market", "m2", 5, false, false],
+        [2, "cloudvm", "c1", null, false, true],
+      ],
+    );
+    expect([plan.order, plan.price_per_hour_usd, plan.provider]).toEqual([[0, 1, 2], 3, "podhost"]);
+    expect(plan.candidates[1]).toMatchObject({
+      spot: "prefer",
+      expected_start: { seconds: 90, runs: 7 },
+      refusal: null,
+    });
+    expect(plan.refusals).toEqual([]);
+    // The cheapest first; a price that is not reported comes last.
+    const cheapest = await planRun(many({ choose: "cheapest" }), clouds());
+    expect([cheapest.order, cheapest.price_per_hour_usd, cheapest.provider]).toEqual([[1, 0, 2], 2, "market"]);
+  });
+
+  it("says of each candidate why it has no machine, and refuses the run only if none has one", async () => {
+    const some = clouds();
+    some.each["podhost"]!.offers = [];
+    const plan = await planRun(many(), some);
+    expect([plan.order, plan.refusals]).toEqual([[1, 2], []]);
+    expect(plan.candidates.map(({ refusal }) => refusal?.code ?? null)).toEqual(["no_offer", null, null]);
+    const none = clouds();
+    for (const cloud of Object.values(none.each)) cloud.offers = [];
+    expect((await planRun(many(), none)).refusals.map(({ code }) => code)).toEqual([
+      "no_offer",
+      "no_offer",
+      "no_offer",
+    ]);
+    const waits = await planRun(many({ wait_for_capacity_minutes: 120 }), none);
+    expect([waits.refusals, waits.order]).toEqual([[], []]);
+    expect(waits.warnings.join()).toContain("wait for up to 2 hours, at no cost");
+  });
+
+  it("refuses a candidate that contradicts the run with its field, and asks the others", async () => {
+    const checkCandidate = (index: number) => {
+      if (index !== 1) return;
+      const error = new SvcError("gpus_unsupported", { provider: "market", gpus: "H100:2" });
+      throw new SvcError(error.code, error.data, { errors: [{ field: "spec.candidates.1.gpus", message: "no" }] });
+    };
+    const given = clouds({ checkCandidate });
+    const plan = await planRun(many(), given);
+    expect(plan.refusals).toMatchObject([{ code: "gpus_unsupported", field: "spec.candidates.1.gpus" }]);
+    expect(plan.order).toEqual([0, 2]);
+    expect(given.each["market"]!.calls).toEqual([]);
+  });
+
+  it("asks all of them at once, and waits no longer than for the slowest", async () => {
+    const given = clouds();
+    const asked: string[] = [];
+    const all = Promise.withResolvers<void>();
+    for (const [name, cloud] of Object.entries(given.each))
+      cloud.before = async (call) => {
+        if (!call.startsWith("list") && !call.includes("offers")) return;
+        asked.push(name);
+        if (asked.length === 3) all.resolve();
+        // Each answers only when the others have been asked too.
+        await all.promise;
+      };
+    expect((await planRun(many(), given)).order).toEqual([0, 1, 2]);
+    expect(asked.toSorted()).toEqual(["cloudvm", "market", "podhost"]);
   });
 });

@@ -93,6 +93,38 @@ class Calls(WithHome):
             svc.run(svc.Task("train.py"), **given)
             self.assertEqual(self.server.requests[-1][2]["spec"].get("python"), sent)
 
+    def test_candidates_and_rules_are_sent_and_a_plan_sends_the_same_spec_without_a_run(self):
+        rules = {
+            "candidates": ({"provider": "podhost", "gpus": "A100"}, {"provider": "market", "gpus": "H100", "spot": "prefer"}),
+            "choose": "cheapest",
+            "wait_for_capacity_minutes": 60,
+            "retry": {"max": 3, "on": ["machine_lost", "exit:75"]},
+            "spot": "never",
+            "max_preemptions": 2,
+        }
+        svc.run(svc.Task("train.py"), **rules)
+        sent = next(r for r in self.server.requests if r[:2] == ("POST", "/jobs"))[2]["spec"]
+        for name, value in rules.items():
+            self.assertEqual(sent[name], list(value) if isinstance(value, tuple) else value)
+        # The interpreter of the caller is of no use on the machines of candidates.
+        self.assertNotIn("python", sent)
+        self.server.answers["POST", "/v1/plan"] = (200, {"order": [1], "refusals": []})
+        given = {"label": "l", "idempotency_key": "k", **rules}
+        self.assertEqual(svc.plan(svc.Task("train.py"), **given)["order"], [1])
+        asked = next(r for r in self.server.requests if r[:2] == ("POST", "/v1/plan"))[2]
+        self.assertEqual(asked["label"], "l")
+        sent.pop("provider"), sent.pop("gpus")
+        self.assertEqual(asked["spec"], sent)
+
+    def test_placements_of_a_job_have_their_errors_as_values(self):
+        self.server.put("j1")
+        first = {"n": 1, "candidate": 0, "provider": "market", "gpus": "H100", "status": "failed", "opened_at": "t", "failure": "preempted",
+                 "error": {"code": "machine_preempted", "message": "m", "hint": "h"}, "work_lost_seconds": 3, "machines": ["m1"], "new": 1}  # fmt: skip
+        self.server.answers["GET", "/jobs/j1/placements"] = (200, {"placements": [first], "waiting": None})
+        for found in (svc.placements("j1"), svc.job("j1").placements(), asyncio.run(svc.aio.placements("j1"))):
+            self.assertEqual([(p.n, p.failure, p.work_lost_seconds, p.machines) for p in found], [(1, "preempted", 3, ("m1",))])
+            self.assertEqual(found[0].error.code, "machine_preempted")
+
     def test_the_registry_is_sent_once_before_the_next_call(self):
         plane = self.server
         plane.answers["PUT", "/v1/registry"] = (200, {"use": ["c"], "kept": [], "warnings": []})

@@ -229,3 +229,11 @@ it("A store from a version without placements is read without them", async () =>
   expect(h.reads.placements("job1")).toEqual({ placements: [], waiting: null });
   expect(h.reads.timeline("job1").transitions[0]?.placement).toBeNull();
 });
+
+it("The time to start is the median of the placements that reached their script, by provider and GPUs", async () => {
+  const h = await recovered("step_7");
+  await next(h, "step_7");
+  expect(h.reads.startTimes("podhost", "A100")).toEqual({ seconds: 120, ssh_seconds: 120, runs: 1 });
+  expect(h.reads.startTimes("market", "H100:2")).toEqual({ seconds: 0, ssh_seconds: 0, runs: 1 });
+  expect(h.reads.startTimes("market", "A100")).toBeNull();
+});

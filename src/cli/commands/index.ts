@@ -11,6 +11,7 @@ import { gpus } from "./gpus.ts";
 import { jobs } from "./jobs.ts";
 import { kill } from "./kill.ts";
 import { logs } from "./logs.ts";
+import { plan } from "./plan.ts";
 import { prune } from "./prune.ts";
 import { reconcile } from "./reconcile.ts";
 import { rm } from "./rm.ts";
@@ -30,6 +31,7 @@ export const COMMANDS: Command[] = [
   prune,
   reconcile,
   run,
+  plan,
   gpus,
   credentials,
   code,

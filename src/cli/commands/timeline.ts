@@ -4,6 +4,7 @@ import type { TimelineStep } from "../../schemas/job.ts";
 import type { SinkStatus } from "../../schemas/sink-status.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
+import { haveLanes, lanesOf, placementTable, waitingTable, waitingWords } from "../placement-lanes.ts";
 import { withJob } from "../store.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { duration, hintFor, instant, printJson, statusPaint, table } from "../text.ts";
@@ -11,7 +12,7 @@ import { duration, hintFor, instant, printJson, statusPaint, table } from "../te
 export const timeline: Command = {
   name: "timeline",
   args: "<job>",
-  summary: "Show the steps of a run, with attempts and durations",
+  summary: "Show the machines and steps of a run, with attempts and durations",
   options: [],
   exits: [["3", "no such job"]],
   examples: ["svc timeline 4k2m", "svc timeline 4k2m --json"],
@@ -20,43 +21,59 @@ export const timeline: Command = {
       const told = reads.timeline(id);
       const job = reads.job(id);
       const sinks = reads.sinks(id);
+      const placed = reads.placements(id);
       if (input.json) {
-        await printJson(io, { job_id: id, status: job?.status ?? null, ...told, ...reads.placements(id), sinks });
+        await printJson(io, { job_id: id, status: job?.status ?? null, ...told, ...placed, sinks });
         return 0;
       }
-      await io.out(
-        table(
-          io,
-          [
-            { title: "STEP" },
-            { title: "NODE", right: true },
-            { title: "TRY", right: true },
-            { title: "STATUS", paint: statusPaint },
-            { title: "STARTED", leaves: 1 },
-            { title: "TOOK", right: true },
-            { title: "WHAT", shrinks: true },
-          ],
-          told.steps.map((s) => [
-            s.step,
-            String(s.node),
-            String(s.attempt),
-            s.status,
-            instant(io, s.started_at),
-            took(s, io.tty),
-            what(s),
-          ]),
-        ),
-      );
+      const lanes = haveLanes(placed);
+      // A pipe gets the rows of steps first, as ever.
+      if (lanes && io.tty) {
+        await io.out(`${placementTable(io, placed.placements)}\n`);
+        for (const lane of lanesOf(told.steps)) {
+          const what = lane.placement === null ? "Search for a machine" : `Placement ${lane.placement}`;
+          await io.out(`${what}\n${stepTable(io, lane.steps)}\n`);
+        }
+        if (placed.waiting !== null && placed.waiting.tried.length > 0) await io.out(waitingTable(io, placed.waiting));
+      } else {
+        await io.out(stepTable(io, told.steps));
+        if (lanes) await io.out(placementTable(io, placed.placements));
+        if (placed.waiting !== null) await io.out(waitingTable(io, placed.waiting));
+      }
       if (sinks.length > 0) await io.out(sinkTable(io, sinks));
       if (io.tty && job) {
         io.err(
           `${id}: ${job.status}${job.exit_code === null ? "" : `, exit code ${job.exit_code}`}${job.note ? ` (${safeField(job.note.message)})` : ""}`,
         );
+        if (placed.waiting !== null) io.err(waitingWords(io, placed.waiting));
         if (job.error) io.err(`${safeField(job.error.message)}\n${hintFor(id, job.error.hint)}`);
       }
       return 0;
     }),
 };
+
+const stepTable = (io: Io, steps: readonly TimelineStep[]): string =>
+  table(
+    io,
+    [
+      { title: "STEP" },
+      { title: "NODE", right: true },
+      { title: "TRY", right: true },
+      { title: "STATUS", paint: statusPaint },
+      { title: "STARTED", leaves: 1 },
+      { title: "TOOK", right: true },
+      { title: "WHAT", shrinks: true },
+    ],
+    steps.map((s) => [
+      s.step,
+      String(s.node),
+      String(s.attempt),
+      s.status,
+      instant(io, s.started_at),
+      took(s, io.tty),
+      what(s),
+    ]),
+  );
 
 function sinkTable(io: Io, sinks: readonly SinkStatus[]): string {
   const rows = sinks.map((s) => [
@@ -98,6 +115,9 @@ function took(s: TimelineStep, tty: boolean): string {
 function what(s: TimelineStep): string {
   if (s.error) return `${s.error.message}${s.next_attempt_at ? ` Again at ${s.next_attempt_at}.` : ""}`;
   if (!s.detail) return "";
+  // The reasons of a search are in `waiting_for`, in words.
+  const { waiting_for: waiting } = s.detail;
+  if (s.step === "place" && typeof waiting === "string") return waiting;
   return Object.entries(s.detail)
     .map(([k, v]) => `${k}=${typeof v === "string" ? v : ((k === "gate" ? gateWords(v) : null) ?? JSON.stringify(v))}`)
     .join(" ");

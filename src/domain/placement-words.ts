@@ -1,0 +1,53 @@
+// What a placement is and how it ended, in words, for the command line and the dashboard. Loads no zod.
+
+import { dollars, hourly } from "../errors/dollars.ts";
+import type { Placement } from "../schemas/placement.ts";
+import { longDuration } from "./long-duration.ts";
+
+/** Why a placement ended, by its `failure`. */
+const WHY: Readonly<Record<string, string>> = {
+  no_machine: "no machine",
+  machine_unfit: "machine unfit",
+  boot_failed: "boot failed",
+  machine_lost: "machine lost",
+  preempted: "preempted",
+  install_failed: "install failed",
+  oom: "out of memory",
+};
+
+/** `preempted`, `exit code 3`, `succeeded`; the status of one that is open. */
+export function endWords({ failure, status, exit_code }: Pick<Placement, "failure" | "status" | "exit_code">): string {
+  if (failure === null || failure === "other")
+    return exit_code !== null && exit_code !== 0 ? `exit code ${exit_code}` : status.replaceAll("_", " ");
+  return WHY[failure] ?? failure.replace(/^exit:/, "exit code ");
+}
+
+/** `market H100:2, EU, spot`. */
+export const placeWords = ({
+  provider,
+  gpus,
+  region,
+  spot,
+}: Pick<Placement, "provider" | "gpus" | "region" | "spot">): string =>
+  [`${provider} ${gpus}`, ...(region === null ? [] : [region]), ...(spot === "never" ? [] : [spotWords(spot)])].join(
+    ", ",
+  );
+
+const spotWords = (spot: Placement["spot"]): string => (spot === "only" ? "spot" : "spot preferred");
+
+const seconds = (s: number): string => longDuration(Math.max(0, Math.round(s)));
+
+/** What it continued from, what a later one repeated, and what spot saved: a part for each, none where nothing is known. */
+export function accountWords(placement: Placement): string[] {
+  const { resumed_from: from, work_lost_seconds: lost, work_lost_usd: lostUsd, saved_usd: saved } = placement;
+  return [
+    ...(from === null ? [] : [`continued from ${from.checkpoint}`]),
+    ...(lost === null || lost === 0
+      ? []
+      : [`lost ${seconds(lost)} of work${lostUsd === null ? "" : ` (${dollars(lostUsd)})`}`]),
+    ...(saved === null || saved === 0 ? [] : [`saved ${dollars(saved)} by spot`]),
+  ];
+}
+
+export const rateWords = ({ price_per_hour_usd: price }: Pick<Placement, "price_per_hour_usd">): string | null =>
+  price === null ? null : hourly(price);
