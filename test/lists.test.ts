@@ -61,11 +61,7 @@ describe("the fields of RunSpec, with which a run is started, are also parameter
     expect(parameters).toEqual([...fields, ...CALL, "task", "wait"].toSorted());
   });
   test("the request that Python's run() makes", () => {
-    const sent = names(
-      "python/svc/_client.py",
-      /^ {4}spec: (.*?)^ {4}\)\n/ms,
-      /^ {12}"(\w+)": /gm,
-    );
+    const sent = names("python/svc/_client.py", /^ {4}spec: (.*?)^ {4}\)\n/ms, /^ {12}"(\w+)": /gm);
     expect(sent).toEqual(fields.toSorted());
   });
   test("run() of svc.aio", () => {

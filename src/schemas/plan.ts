@@ -56,7 +56,9 @@ export const PlanCandidate = z
     /** How long its provider took to answer; null if it was not asked. */
     answer_seconds: z.number().nullable(),
     expected_start: StartTimes.nullable(),
-    history: HostHistory.nullable().meta({ description: "How such machines of this home turned out; null without any." }),
+    history: HostHistory.nullable().meta({
+      description: "How such machines of this home turned out; null without any.",
+    }),
   })
   .meta({ id: "PlanCandidate" });
 export type PlanCandidate = z.infer<typeof PlanCandidate>;

@@ -63,7 +63,7 @@ describe("the plan of a run", () => {
 
   it("tells how machines of this kind have turned out, and which offer is tried last", async () => {
     const history = { good: 41, of: 43, seconds_to_ssh_p50: 74 };
-    const given = parts({ history });
+    const given = parts({ history: () => history });
     given.cloud.offers = [
       { id: "cheap", priceMicro: 1_000_000, host: "h1", avoided: "its host was unfit 2 days ago: no GPU" },
       { id: "dear", priceMicro: 1_200_000, host: "h2" },

@@ -125,7 +125,7 @@ async function tell(told: Plan, io: Io): Promise<void> {
         { title: "AGE", right: true, leaves: 2 },
         { title: "NOTE", shrinks: true },
       ],
-      [...told.candidates.flatMap((candidate) => candidateRows(io, told, candidate))],
+      told.candidates.flatMap((candidate) => candidateRows(io, told, candidate)),
     ),
   );
   if (!io.tty) return;
