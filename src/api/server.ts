@@ -10,7 +10,7 @@ import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
 import { maskedJson } from "../domain/masked-json.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
-import { asSvcError, SvcError } from "../errors/index.ts";
+import { asSvcError, SvcError, systemCode, messageOf } from "../errors/index.ts";
 import { checked, checkedQuery, invalid } from "./field-errors.ts";
 import { Gate, isLoopback, requestPath } from "./gate.ts";
 import { Holds } from "./holds.ts";
@@ -133,8 +133,8 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
     await app.listen({ host, port: options.port });
   } catch (cause) {
     await app.close();
-    if ((cause as NodeJS.ErrnoException).code === "EADDRINUSE") throw await portTaken(host, options.port, cause);
-    throw new SvcError("address_unusable", { host, port: options.port, why: (cause as Error).message }, { cause });
+    if (systemCode(cause) === "EADDRINUSE") throw await portTaken(host, options.port, cause);
+    throw new SvcError("address_unusable", { host, port: options.port, why: messageOf(cause) }, { cause });
   }
   guardUpgrades(app.server, gate);
   metrics.load();

@@ -1,7 +1,7 @@
 // Parses a request body as strict JSON. Input that JSON.parse accepts but a caller cannot have meant is refused: a
 // repeated key (the last would win), unbounded nesting, bytes that are not UTF-8, and `__proto__`.
 
-import { SvcError } from "../errors/index.ts";
+import { SvcError, messageOf } from "../errors/index.ts";
 
 const DEPTH_MAX = 32;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
@@ -18,7 +18,7 @@ export function parseStrictJson(body: Buffer): unknown {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new SvcError("invalid_json", { reason: unquoted((cause as Error).message) }, { cause });
+    throw new SvcError("invalid_json", { reason: unquoted(messageOf(cause)) }, { cause });
   }
   const fault = faultOf(text);
   if (fault !== null) throw new SvcError("invalid_json", { reason: fault });

@@ -15,7 +15,6 @@ import { pinnedData } from "../files/data/pin.ts";
 import type { ManifestSeal } from "../files/code/code-snapshot.ts";
 import { checkEntrypoint } from "../files/entrypoint.ts";
 import type { KnownSecrets } from "../secrets/known.ts";
-import type { StoredLeftOut } from "../schemas/job.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
 import type { SinkSet } from "../sinks/sinks.ts";
 import { TunnelOutages } from "../steps/rental/tunnel-outage.ts";
@@ -28,6 +27,7 @@ import type { KeepRules } from "../steps/checkpoints/retention.ts";
 import type { RunServices } from "../steps/run-services.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import { homeLayout } from "../platform/home-layout.ts";
+import { storedLeftOut } from "../store/stored-json.ts";
 
 export interface RunParts extends PlaceParts {
   /** The installation's. */
@@ -95,7 +95,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
     leftOut: (jobId) => {
       const told = engine.store.job(jobId)?.left_out;
       // svc wrote it in this form when the job was submitted.
-      return told ? (JSON.parse(told) as StoredLeftOut) : null;
+      return told ? storedLeftOut(told) : null;
     },
     guard: (jobId, handle) => guardOf(facts(jobId).spec, providers.get(handle.provider), handle),
     installCommand: (jobId, inPlace) => {

@@ -2,7 +2,7 @@
 
 import { accessSync, constants, existsSync, statSync, type Stats } from "node:fs";
 import type { Redactor } from "../domain/redaction.ts";
-import { SvcError } from "../errors/index.ts";
+import { SvcError, systemCode } from "../errors/index.ts";
 import type { JobRecord, JobsQuery } from "../schemas/job.ts";
 import type { Reads } from "../store/reads.ts";
 import type { Io } from "./io.ts";
@@ -51,10 +51,9 @@ function lookAt(home: string): Stats | undefined {
   try {
     return statSync(home);
   } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code;
+    const code = systemCode(cause);
     if (code === "ENOENT") return undefined;
-    const why =
-      code === "ENOTDIR" ? "has a file as one of its parent folders" : `cannot be read (${code ?? String(cause)})`;
+    const why = code === "ENOTDIR" ? "has a file as one of its parent folders" : `cannot be read (${code})`;
     throw new SvcError("home_unusable", { home, why }, { cause });
   }
 }

@@ -1,3 +1,4 @@
+import { abortReason } from "./abort-reason.ts";
 // Time as the parts of the control plane receive it; tests put a virtual clock in its place.
 
 /** A timer that has not fired. */
@@ -22,7 +23,7 @@ export interface Clock {
 /** Resolves after `ms`; rejects with the signal's reason if the signal aborts first. */
 export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason as Error);
+    if (signal?.aborted) return reject(abortReason(signal));
     const leave = (): void => {
       timer.cancel();
       reject(signal?.reason as Error);

@@ -18,7 +18,7 @@ export function textOfName(bytes: Buffer): string {
   let text = "";
   for (let at = 0; at < bytes.length;) {
     const length = characterAt(bytes, at);
-    text += length === 0 ? String.fromCharCode(0xdc00 + bytes[at]!) : bytes.toString("utf8", at, at + length);
+    text += length === 0 ? String.fromCharCode(0xdc00 + bytes.readUInt8(at)) : bytes.toString("utf8", at, at + length);
     at += length || 1;
   }
   return text;

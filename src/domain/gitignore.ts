@@ -179,7 +179,7 @@ class Glob {
     this.#enter(0, 1, places);
     for (let i = 0; i < text.length && places.length > 0; i++) {
       const next: number[] = [];
-      for (const place of places) this.#step(place, text[i]!, i + 2, next);
+      for (const place of places) this.#step(place, text.charAt(i), i + 2, next);
       places = next;
     }
     return places.includes(this.#tokens.length);
@@ -222,7 +222,7 @@ function tokensOf(glob: string): Token[] | null {
   // leading directly after a literal beginning (`a**` reaches below the folder `ab`; seen with git 2.39).
   const literalLength = glob.search(/[*?[\\]/);
   for (let i = 0; i < glob.length;) {
-    const c = glob[i]!;
+    const c = glob.charAt(i);
     if (c === "*") {
       let end = i;
       while (glob[end] === "*") end++;
@@ -245,7 +245,7 @@ function tokensOf(glob: string): Token[] | null {
     } else {
       if (c === "\\") i++;
       if (i >= glob.length) return null;
-      tokens.push(glob[i++]!);
+      tokens.push(glob.charAt(i++));
     }
   }
   return tokens;
@@ -300,7 +300,7 @@ function setOf(glob: string, from: number): { source: string; next: number } | n
 
   function one(): string | null {
     if (glob[i] === "\\") i++;
-    return i < glob.length ? glob[i++]! : null;
+    return i < glob.length ? glob.charAt(i++) : null;
   }
 }
 

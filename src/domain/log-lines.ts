@@ -61,7 +61,7 @@ function startWithin(chunk: Buffer, offset: number): number {
   const afterReturn = chunk.indexOf(RETURN) + 1;
   if (afterReturn > 0 && afterReturn < chunk.length) return offset + afterReturn;
   let at = 0;
-  while (at < 3 && at < chunk.length && (chunk[at]! & 0xc0) === 0x80) at++;
+  while (at < 3 && at < chunk.length && (chunk.readUInt8(at) & 0xc0) === 0x80) at++;
   return offset + at;
 }
 

@@ -76,7 +76,8 @@ export interface ParseOptions {
 export function parseLog(bytes: Buffer, opts: ParseOptions): { text: Buffer; records: LogRecord[]; consumed: number } {
   const { pieces, records, decided } = separate(bytes, opts);
   const { redactor, final, cut = false } = opts;
-  const joined = pieces.length === 1 ? pieces[0]!.bytes : Buffer.concat(pieces.map((piece) => piece.bytes));
+  const [first] = pieces;
+  const joined = first && pieces.length === 1 ? first.bytes : Buffer.concat(pieces.map((piece) => piece.bytes));
   if (!opts.wholeLines || final)
     return redacted({ pieces, records, decided, text: joined }, redactor, cut ? "cut" : final);
   // A secret usually holds back only the end of one line. A secret of several lines may hold back more; then the loop

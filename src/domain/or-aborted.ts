@@ -1,3 +1,4 @@
+import { abortReason } from "./abort-reason.ts";
 /**
  * Settles like the given promise, or rejects early with the signal's reason when the signal aborts. The promise may be
  * shared: it keeps running, and a rejection after every caller has left counts as handled.
@@ -5,7 +6,7 @@
 export function orAborted<T>(promised: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promised;
   return new Promise<T>((resolve, reject) => {
-    const abort = (): void => reject(signal.reason as Error);
+    const abort = (): void => reject(abortReason(signal));
     if (signal.aborted) abort();
     signal.addEventListener("abort", abort, { once: true });
     promised.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));

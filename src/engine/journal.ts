@@ -4,12 +4,12 @@ import { describeError } from "../errors/index.ts";
 import { jobMachine } from "../machines/job-machine.ts";
 import type { JobEvent, JobInput, TimerName } from "../machines/job-context.ts";
 import type { StoredSnapshot } from "../machines/versions.ts";
-import type { JobError } from "../schemas/job.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 import type { JournalRow } from "../store/tables.ts";
 import type { EventBody } from "./engine-options.ts";
 import { hash as digest } from "node:crypto";
 import { firstFold, fold, type Snapshot } from "./fold.ts";
+import { storedError } from "../store/stored-json.ts";
 
 /** Maximum length of a quoted message from a provider or SSH in the error of a deadline. */
 const WORDS_MAX = 600;
@@ -45,7 +45,7 @@ function lastSeen(store: EngineStore, jobId: string): string | null {
   // Newest attempt first: one that has just begun has no details yet.
   for (const { detail, error } of store.openAttempts(jobId)) {
     const waited = detail === null ? undefined : (JSON.parse(detail) as { waiting_for?: string }).waiting_for;
-    const failed = error === null ? undefined : (JSON.parse(error) as JobError).message;
+    const failed = error === null ? undefined : storedError(error).message;
     const words = waited ?? failed;
     if (words) return `${words.slice(0, WORDS_MAX).replace(/[.\s]+$/, "")}.`;
   }

@@ -23,7 +23,7 @@ export async function checkEntrypoint(projectDir: string, entrypoint: string): P
     new SvcError("entrypoint_not_runnable", { entrypoint, why }, { cause });
   const outside = () => new SvcError("entrypoint_outside_project", { entrypoint, project_dir: projectDir });
   const module = MODULE.exec(entrypoint);
-  if (module) return { kind: "module", path: module[1]! };
+  if (module) return { kind: "module", path: module[1] ?? "" };
   if (/^-m([ \t]|$)/.test(entrypoint)) throw notRunnable("does not name a module as `-m package.module` does");
 
   const root = await realOrSame(projectDir);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { hashFileSync, type HashResult } from "./hash-file.ts";
 import type { FromWorker } from "./hash-worker.ts";
+import { abortReason } from "../domain/abort-reason.ts";
 
 const IN_PLACE_FILES = 64;
 const IN_PLACE_BYTES = 16 * 1024 * 1024;
@@ -69,7 +70,7 @@ export async function hashFiles(files: readonly ToHash[], { signal, progress }: 
   );
   let abort = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal.reason as Error);
+    abort = () => reject(abortReason(signal));
     signal.addEventListener("abort", abort, { once: true });
   });
   try {

@@ -5,6 +5,7 @@ import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { createHash, hash } from "node:crypto";
 import { join } from "node:path";
+import { systemCode } from "../errors/index.ts";
 
 const BLOCK = 512;
 /** Files up to this size are read at once, several in parallel; larger ones in pieces of this size. */
@@ -144,7 +145,7 @@ async function openPlain(from: string, file: TarFile): Promise<FileHandle> {
     const links = file.followLinks ? 0 : constants.O_NOFOLLOW;
     handle = await open(join(from, file.path), constants.O_RDONLY | links | constants.O_NONBLOCK);
   } catch (e) {
-    throw new FileChanged(file.path, `cannot be read (${(e as NodeJS.ErrnoException).code})`);
+    throw new FileChanged(file.path, `cannot be read (${systemCode(e)})`);
   }
   const stats = await handle.stat();
   if (stats.isFile() && stats.size === file.size) return handle;

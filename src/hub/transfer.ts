@@ -9,6 +9,7 @@ import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } fr
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { throughProxy } from "../domain/proxy-env.ts";
 import { SvcError } from "../errors/index.ts";
+import { abortReason } from "../domain/abort-reason.ts";
 
 const REDIRECTS_MAX = 8;
 
@@ -123,7 +124,7 @@ export class Transfer {
       url.protocol === "https:" ? [tlsRequest, this.#agents.tls] : [plainRequest, this.#agents.plain];
     return new Promise<IncomingMessage>((resolve, reject) => {
       const outgoing = send(url, { method: options.head ? "HEAD" : "GET", headers, agent });
-      const abort = (): void => void outgoing.destroy(signal.reason as Error);
+      const abort = (): void => void outgoing.destroy(abortReason(signal));
       const stalled = setTimeout(() => outgoing.destroy(new Error(stalledFor(stallMs))), stallMs);
       const over = (): void => {
         clearTimeout(stalled);
@@ -136,7 +137,7 @@ export class Transfer {
       });
       outgoing.on("error", (error: NodeJS.ErrnoException) => {
         over();
-        reject(signal.aborted ? (signal.reason as Error) : unreachable(url.host, error));
+        reject(signal.aborted ? abortReason(signal) : unreachable(url.host, error));
       });
       outgoing.end();
     });
@@ -163,7 +164,7 @@ async function* reading(
   stallMs: number,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
-  const abort = (): void => void response.destroy(signal.reason as Error);
+  const abort = (): void => void response.destroy(abortReason(signal));
   const stalled = setTimeout(() => response.destroy(new Error(stalledFor(stallMs))), stallMs);
   signal.addEventListener("abort", abort, { once: true });
   try {
@@ -174,7 +175,7 @@ async function* reading(
     }
     if (!response.complete) throw unreachable(host, { code: "ECONNRESET" } as NodeJS.ErrnoException);
   } catch (e) {
-    if (signal.aborted) throw signal.reason as Error;
+    if (signal.aborted) throw abortReason(signal);
     throw e instanceof Transient ? e : unreachable(host, e as NodeJS.ErrnoException);
   } finally {
     clearTimeout(stalled);

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, type Stats } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, resolve } from "node:path";
+import { systemCode } from "../errors/index.ts";
 
 /** The home: `SVC_HOME`, or `~/.svc`. */
 export function resolveHome(env: Readonly<Record<string, string | undefined>>): string {
@@ -30,7 +31,7 @@ export function makeHome(home: string): void {
     try {
       mkdirSync(folder, { mode: 0o700 });
     } catch (e) {
-      if ((e as NodeJS.ErrnoException).code !== "EEXIST") throw e;
+      if (systemCode(e) !== "EEXIST") throw e;
     }
   }
 }

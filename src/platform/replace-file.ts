@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { systemCode } from "../errors/index.ts";
 
 /**
  * Replaces a file atomically: a reader finds the old content or the new one at any moment and after any crash. The file
@@ -26,7 +27,7 @@ function syncFolder(folder: string): void {
     fsyncSync(fd);
   } catch (e) {
     // Some file systems cannot sync a folder; the rename is done anyway.
-    if (!["EINVAL", "EPERM", "ENOTSUP", "EBADF"].includes((e as NodeJS.ErrnoException).code ?? "")) throw e;
+    if (!["EINVAL", "EPERM", "ENOTSUP", "EBADF"].includes(systemCode(e))) throw e;
   } finally {
     closeSync(fd);
   }

@@ -5,7 +5,7 @@
 // C3. Errors name the file and never quote its content.
 
 import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
-import { isMissing } from "../errors/index.ts";
+import { isMissing, systemCode } from "../errors/index.ts";
 import { tightened } from "../domain/tightened.ts";
 import { replaceFile } from "../platform/replace-file.ts";
 import { isService, type CredentialName } from "../schemas/credential-blocks.ts";
@@ -52,9 +52,9 @@ export function readPlainFile(file: string, rules: { bytesMax: number; ownersAlo
     fd = openSync(file, flags);
   } catch (e) {
     if (isMissing(e)) return null;
-    const { code } = e as NodeJS.ErrnoException;
+    const code = systemCode(e);
     if (code === "ELOOP") throw new UnusableFile(`${file} is a link, not a plain file`);
-    throw new UnusableFile(`${file} cannot be opened (${code ?? "unknown"})`);
+    throw new UnusableFile(`${file} cannot be opened (${code})`);
   }
   try {
     const facts = fstatSync(fd);
@@ -90,7 +90,7 @@ function readAll(file: string, fd: number, size: number, bytesMax: number): stri
     try {
       read = readSync(fd, buffer, length, buffer.length - length, null);
     } catch (e) {
-      throw new UnusableFile(`${file} cannot be read (${(e as NodeJS.ErrnoException).code ?? "unknown"})`);
+      throw new UnusableFile(`${file} cannot be read (${systemCode(e)})`);
     }
     if (read === 0) break;
     length += read;

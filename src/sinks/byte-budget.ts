@@ -1,3 +1,4 @@
+import { abortReason } from "../domain/abort-reason.ts";
 /**
  * A memory budget that parts in flight share, first come, first served; a part larger than the whole budget runs alone.
  */
@@ -33,7 +34,7 @@ export class ByteBudget {
       };
       const leave = (): void => {
         this.#queue.splice(this.#queue.indexOf(entry), 1);
-        reject(signal.reason as Error);
+        reject(abortReason(signal));
         this.#serve();
       };
       signal.addEventListener("abort", leave, { once: true });

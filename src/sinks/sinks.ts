@@ -166,7 +166,7 @@ export class SinkSet {
   async settle(deadlineMs: number): Promise<void> {
     const end = this.#o.clock.monotonic() + deadlineMs;
     const busy = (): boolean =>
-      [...this.#runners].some(([name, r]) => !r.failing && this.#o.job(name.split(" ")[0]!)?.over === true);
+      [...this.#runners].some(([name, r]) => !r.failing && this.#o.job(name.split(" ")[0] ?? "")?.over === true);
     while (busy() && this.#o.clock.monotonic() < end)
       await new Promise<void>((resolve) => {
         const done = (): void => {

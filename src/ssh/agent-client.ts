@@ -6,6 +6,7 @@ import type { Duplex, Readable } from "node:stream";
 import { z } from "zod";
 import { SvcError } from "../errors/index.ts";
 import { oneLine } from "../domain/terminal-text.ts";
+import { abortReason } from "../domain/abort-reason.ts";
 
 /**
  * The channel of an exec on a machine: its standard streams. Emits `exit` with the code if the command ended by itself.
@@ -132,7 +133,7 @@ export class AgentClient {
     try {
       await new Promise<void>((resolve, reject) => {
         client.#ready = { resolve, reject };
-        onAbort = () => reject(signal.reason as Error);
+        onAbort = () => reject(abortReason(signal));
         if (signal.aborted) return onAbort();
         signal.addEventListener("abort", onAbort, { once: true });
         timer = setTimeout(() => client.#fail("the agent did not start in time"), options.timeoutMs ?? TIMEOUT_MS);
@@ -186,7 +187,7 @@ export class AgentClient {
         entry = { op, maxBytes, sentAt: now, heardAt: now, timeoutMs, timer: undefined, resolve, reject };
         this.#pending.set(id, entry);
         this.#watch(entry, timeoutMs);
-        onAbort = () => reject(signal.reason as Error);
+        onAbort = () => reject(abortReason(signal));
         signal.addEventListener("abort", onAbort, { once: true });
         this.#channel.write(`${line}\n`);
         if (body) this.#channel.write(body);

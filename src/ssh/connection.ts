@@ -19,6 +19,7 @@ import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { SlotGate } from "./slot-gate.ts";
 import { shortLine } from "./words.ts";
+import { abortReason } from "../domain/abort-reason.ts";
 
 /** For this long, a failure is reported again to new callers instead of a new attempt. */
 const FAILURE_KEPT_MS = 50;
@@ -268,7 +269,7 @@ export class SshConnection {
         link.onLost.delete(lost);
         settle();
       };
-      const abort = (): void => answer(() => reject(signal.reason as Error));
+      const abort = (): void => answer(() => reject(abortReason(signal)));
       const lost = (why: SvcError): void => answer(() => reject(why));
       if (signal.aborted) return abort();
       signal.addEventListener("abort", abort, { once: true });
@@ -296,7 +297,7 @@ export class SshConnection {
       };
       const abort = (): void => {
         over();
-        reject(signal.reason as Error);
+        reject(abortReason(signal));
         giveUp(channel);
       };
       const lost = (why: SvcError): void => {

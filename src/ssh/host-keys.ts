@@ -6,6 +6,7 @@ import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { dirname, join } from "node:path";
 import { assert } from "../errors/assert.ts";
 import { homeLayout } from "../platform/home-layout.ts";
+import { systemCode } from "../errors/index.ts";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const LINE = /^\S+ ([a-z0-9@.-]+) ([A-Za-z0-9+/]+={0,2})$/;
@@ -51,7 +52,7 @@ export class HostKeyPins {
     try {
       linkSync(temporary, file);
     } catch (e) {
-      if ((e as NodeJS.ErrnoException).code !== "EEXIST") throw e;
+      if (systemCode(e) !== "EEXIST") throw e;
     } finally {
       rmSync(temporary, { force: true });
     }
@@ -67,7 +68,7 @@ export class HostKeyPins {
     try {
       text = readFileSync(this.file(name), "utf8");
     } catch (e) {
-      if ((e as NodeJS.ErrnoException).code === "ENOENT") return null;
+      if (systemCode(e) === "ENOENT") return null;
       throw e;
     }
     return text.split("\n").flatMap((line) => {

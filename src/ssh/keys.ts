@@ -77,7 +77,7 @@ async function readPrivate(path: string): Promise<string | null> {
     handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (e) {
     if (isMissing(e)) return null;
-    const { code } = e as NodeJS.ErrnoException;
+    const code = systemCode(e);
     throw unusable(path, code === "EACCES" ? "it may not be read" : `it cannot be opened (${code})`, e);
   }
   try {
@@ -192,7 +192,7 @@ async function generate(path: string): Promise<SshKey> {
     try {
       await link(temporary, path);
     } catch (e) {
-      if ((e as NodeJS.ErrnoException).code !== "EEXIST") throw e;
+      if (systemCode(e) !== "EEXIST") throw e;
     } finally {
       await rm(temporary, { force: true });
     }

@@ -1,3 +1,4 @@
+import { abortReason } from "../domain/abort-reason.ts";
 /** Admits a limited number of callers at once; the others wait in order of arrival. */
 export class SlotGate {
   #free: number;
@@ -19,7 +20,7 @@ export class SlotGate {
         };
         const leave = (): void => {
           this.#waiting.splice(this.#waiting.indexOf(enter), 1);
-          reject(signal.reason as Error);
+          reject(abortReason(signal));
         };
         this.#waiting.push(enter);
         signal.addEventListener("abort", leave, { once: true });

@@ -8,7 +8,7 @@ import { z } from "zod";
 import { AgentRefusal } from "./agent-client.ts";
 import { askAgent, type AskedMachine } from "./ask-agent.ts";
 import { shortLine } from "./words.ts";
-import { SvcError } from "../errors/index.ts";
+import { SvcError, systemCode } from "../errors/index.ts";
 import type { TreePush, TreePushed } from "../providers/host.ts";
 
 /** Files from this size on are sent in pieces; smaller ones are sent together. */
@@ -77,7 +77,7 @@ async function putInPieces(
   const links = tree.followLinks ? 0 : constants.O_NOFOLLOW;
   const from = join(tree.from, file.path);
   const source = await open(from, constants.O_RDONLY | constants.O_NONBLOCK | links).catch((cause: unknown) => {
-    throw failed(`${shortLine(file.path)} cannot be read (${(cause as NodeJS.ErrnoException).code})`, cause);
+    throw failed(`${shortLine(file.path)} cannot be read (${systemCode(cause)})`, cause);
   });
   try {
     const stats = await source.stat();

@@ -29,7 +29,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { homeObjection, makeHome } from "../platform/home.ts";
 import { replaceFile } from "../platform/replace-file.ts";
-import { isDiskFull, messageOf, SvcError } from "../errors/index.ts";
+import { isDiskFull, messageOf, SvcError, systemCode } from "../errors/index.ts";
 import { migrations } from "./migrations.ts";
 import { homeFolders, homeLayout } from "../platform/home-layout.ts";
 
@@ -59,7 +59,7 @@ export function prepareHome(home: string): void {
     for (const folder of homeFolders(home)) mkdirSync(folder, { recursive: true, mode: 0o700 });
   } catch (e) {
     if (e instanceof SvcError) throw e;
-    const code = (e as NodeJS.ErrnoException).code;
+    const code = systemCode(e);
     if (isDiskFull(e)) throw new SvcError("disk_full", { path: home }, { cause: e });
     const why =
       code === "EEXIST" || code === "ENOTDIR"

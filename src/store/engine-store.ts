@@ -7,11 +7,11 @@
 
 import { sql, type Insertable } from "kysely";
 import { SvcError } from "../errors/index.ts";
-import type { StoredLeftOut } from "../schemas/job.ts";
 import type { OpenedStore, Sqlite } from "./database.ts";
 import { asStoreError } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
 import type { AttemptRow, EffectRow, JobRow, JournalRow, PlacementRow, Tables, TimerRow } from "./tables.ts";
+import { storedLeftOut } from "./stored-json.ts";
 
 type JobChange = Pick<
   JobRow,
@@ -352,7 +352,7 @@ export class EngineStore {
   /** Ids of the code snapshots and of the lists of excluded files that jobs name (`collectGarbage`). */
   codeInUse(): string[] {
     return this.#s.codeInUse.all({}).flatMap(({ code_snapshot, left_out }) => {
-      const list = left_out === null ? null : (JSON.parse(left_out) as StoredLeftOut).list;
+      const list = left_out === null ? null : storedLeftOut(left_out).list;
       return [code_snapshot, list].filter((id) => id !== null);
     });
   }

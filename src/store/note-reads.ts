@@ -1,8 +1,9 @@
 // Reads the reason of an active run's present state, for its one-line note. Loads neither a query builder nor zod, as `open-reads.ts`.
 
-import type { JobError, Note } from "../schemas/job.ts";
+import type { Note } from "../schemas/job.ts";
 import { placementNote, waitingNote } from "./placement-reads.ts";
 import type { All, AttemptRow, EffectRow, JobRow } from "./tables.ts";
+import { storedError } from "./stored-json.ts";
 
 /** Shorter waits are not reported: machines take that long to boot. */
 const WAITS_LONG_MS = 60_000;
@@ -24,7 +25,7 @@ function triedAgain(all: All, id: string): Note | null {
     id,
   );
   if (!last?.error) return null;
-  const { message } = JSON.parse(last.error) as JobError;
+  const { message } = storedError(last.error);
   return {
     kind: "step_retrying",
     message: `${last.step} is tried again; attempt ${last.attempt} ended with: ${message}`,

@@ -21,7 +21,6 @@ import type {
   MetricPoint,
   Metrics,
   MetricsQuery,
-  StoredLeftOut,
   Timeline,
 } from "../schemas/job.ts";
 import type { Placements } from "../schemas/placement.ts";
@@ -41,6 +40,7 @@ import { readHostStats } from "./host-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import { homeLayout, snapshotFile } from "../platform/home-layout.ts";
+import { storedLeftOut } from "./stored-json.ts";
 
 type Sqlite = Database.Database;
 
@@ -104,7 +104,7 @@ export class StoreReads implements Reads {
     if (row.state === "terminal" && record.note === null) {
       // A failure that missing files may explain is more important than pending copies.
       if (row.status === "failed" && !runsHere(row.provider) && row.left_out)
-        record.note = leftOutNote(JSON.parse(row.left_out) as StoredLeftOut);
+        record.note = leftOutNote(storedLeftOut(row.left_out));
       record.note ??= sinkNote(this.#sinksOf(row));
     }
     if (row.state !== "terminal") record.note ??= activeNote(this.#select, row, record.placements, now);
@@ -392,7 +392,7 @@ export class StoreReads implements Reads {
 
   leftOutList(id: string): string | null {
     const row = this.#get<JobRow>("SELECT * FROM job WHERE id = ?", id);
-    return row?.left_out ? (JSON.parse(row.left_out) as StoredLeftOut).list : null;
+    return row?.left_out ? storedLeftOut(row.left_out).list : null;
   }
 
   heldHandle(jobId: string, node: number): string | null {

@@ -1,11 +1,12 @@
 // Reads the placements of a job, and what it waits for between two of them. Loads neither a query builder nor zod, as `open-reads.ts`.
 
-import type { JobError, Note } from "../schemas/job.ts";
+import type { Note } from "../schemas/job.ts";
 import type { Placement, Placements, TriedCandidate, Waiting } from "../schemas/placement.ts";
 import type { StartTimes } from "../schemas/plan.ts";
 import { costOver, costUsd, microOf, usdOf } from "../domain/money.ts";
 import { errorOf, iso, isoOrNull } from "./records.ts";
 import type { All, EffectRow, JobRow, JournalRow, MachineRow, PlacementRow } from "./tables.ts";
+import { storedError } from "./stored-json.ts";
 
 /** Maximum number of reasons that the note of a waiting run quotes, and the maximum length of each in characters. */
 const REASONS_MAX = 3;
@@ -66,7 +67,7 @@ export function readPlacements(all: All, job: JobRow, machines: readonly Machine
     const done = work.get(row.n) ?? { startedAt: null, endedAt: null };
     const price = priceOf(own, row.closed_at === null);
     const lost = workLost(all, row, done, rows[index + 1], work.get(row.n + 1));
-    const error = row.error === null ? null : errorOf(row.provider, JSON.parse(row.error) as JobError);
+    const error = row.error === null ? null : errorOf(row.provider, storedError(row.error));
     return {
       n: row.n,
       candidate: row.candidate,
@@ -217,7 +218,7 @@ function continuingNote(all: All, jobId: string, n: number): Note | null {
     n - 1,
   );
   if (before === undefined) return null;
-  const error = before.error === null ? null : errorOf(before.provider, JSON.parse(before.error) as JobError);
+  const error = before.error === null ? null : errorOf(before.provider, storedError(before.error));
   const why = error === null ? "" : `: ${shortened(error.message)}`;
   return {
     kind: "continuing",

@@ -17,6 +17,7 @@ import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
 import { costUsd, microOf, usdOf, usdOrNull } from "../domain/money.ts";
 import { noteOfMachine } from "./stored-note.ts";
 import { specOf } from "../schemas/stored-spec.ts";
+import { storedError, storedLeftOut } from "./stored-json.ts";
 
 export const iso = (ms: number): string => new Date(ms).toISOString();
 export const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
@@ -108,7 +109,7 @@ export function createdEvent(status: string, row: Pick<JobRow, "label" | "provid
 export function leftOutOfRow({ left_out }: Pick<JobRow, "left_out">): JobRecord["left_out"] {
   // Undefined in a home from an older version that no newer one has opened yet.
   if (!left_out) return null;
-  const { count, names, ignored } = JSON.parse(left_out) as StoredLeftOut;
+  const { count, names, ignored } = storedLeftOut(left_out);
   return { count, names, ignored };
 }
 
@@ -161,7 +162,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, pl
     price_per_hour_usd: known.length === 0 ? null : usdOf(known.reduce((a, b) => a + b, 0)),
     machines: machines.map(jobMachineOf),
     placements: placements ?? (row.state === "waiting" ? 0 : 1),
-    error: row.error === null ? null : errorOf(row.provider, JSON.parse(row.error) as JobError),
+    error: row.error === null ? null : errorOf(row.provider, storedError(row.error)),
     code_snapshot: row.code_snapshot,
     left_out: leftOutOfRow(row),
     // Undefined in a home from an older version that no newer one has opened yet.
@@ -186,7 +187,7 @@ export function timelineStepOf(effect: EffectRow, attempt: AttemptRow, placement
     status,
     started_at: iso(attempt.started_at),
     ended_at: isoOrNull(attempt.ended_at),
-    error: attempt.error === null ? null : (JSON.parse(attempt.error) as JobError),
+    error: attempt.error === null ? null : storedError(attempt.error),
     detail: attempt.detail === null ? null : (JSON.parse(attempt.detail) as Record<string, unknown>),
     next_attempt_at: last && effect.state === "retrying" ? isoOrNull(effect.next_at) : null,
     placement,

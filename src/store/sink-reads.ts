@@ -2,11 +2,12 @@
 // difference between the local files and the recorded copies.
 
 import { bytes } from "../domain/bytes.ts";
-import type { JobError, Note } from "../schemas/job.ts";
+import type { Note } from "../schemas/job.ts";
 import type { Sink } from "../schemas/sink.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import { isoOrNull } from "./records.ts";
 import type { All, SinkRow } from "./tables.ts";
+import { storedError } from "./stored-json.ts";
 
 /** Below the job's own folder in the store. */
 export const CHECKPOINTS = "checkpoints/";
@@ -66,7 +67,7 @@ function statusOf(all: All, row: SinkRow, { kind, url, what }: Sink): SinkStatus
       ...at,
     ),
     last_copied_at: isoOrNull(row.copied_at),
-    error: row.error === null || row.state === "done" ? null : (JSON.parse(row.error) as JobError),
+    error: row.error === null || row.state === "done" ? null : storedError(row.error),
     next_attempt_at: row.state === "open" && row.failures > 0 ? isoOrNull(row.next_at) : null,
   };
 }

@@ -10,7 +10,7 @@ import { constants } from "node:fs";
 import { open, realpath, stat, type FileHandle } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { quotedName } from "../../domain/quoted-name.ts";
-import { SvcError } from "../../errors/index.ts";
+import { SvcError, systemCode } from "../../errors/index.ts";
 import { jobOf, NO_JOB, route, type Call } from "../route.ts";
 import { sendFile } from "../send-file.ts";
 
@@ -68,7 +68,7 @@ async function openPlain(home: string, path: string): Promise<FileHandle | null>
     return null;
   } catch (error) {
     await file?.close().catch(() => undefined);
-    const { code } = error as NodeJS.ErrnoException;
+    const code = systemCode(error);
     if (code === "ENOENT" || code === "ELOOP" || code === "ENOTDIR" || code === "ENXIO" || code === "EACCES")
       return null;
     throw error;

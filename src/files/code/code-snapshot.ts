@@ -30,7 +30,7 @@ import { chmod, copyFile, mkdir, open, readFile, rename, rm, stat, writeFile } f
 import { dirname, join } from "node:path";
 import { withoutSecrets } from "../../domain/secret-names.ts";
 import { started } from "../../platform/started.ts";
-import { isMissing, nullIfMissing, orDiskFull, SvcError } from "../../errors/index.ts";
+import { isMissing, nullIfMissing, orDiskFull, SvcError, systemCode } from "../../errors/index.ts";
 import { CodeSnapshot, type CodeFile, type StoredLeftOut } from "../../schemas/job.ts";
 import { blobPath, damaged, hashFile, isKept as isKeptFile, type KeptFile } from "./contents.ts";
 import { holdCode, type CodeHold } from "./collect-garbage.ts";
@@ -223,7 +223,7 @@ async function keep(
     if (await isKept(into, sha256, size)) return { path: file.path, size, sha256, mode };
     return { path: file.path, mode, ...(await keepCopy(into, source)) };
   } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code;
+    const code = systemCode(cause);
     if (isMissing(cause) && (await stat(source).catch(nullIfMissing)) === null) return null;
     if (code !== "EACCES" && code !== "EPERM") throw cause;
     leftOut.push({ path: file.path, why: WHY.unreadable, missed: true });
@@ -332,7 +332,7 @@ function secondName(file: CodeFile, blob: string, path: string): void {
     try {
       return linkSync(blob, path);
     } catch (cause) {
-      if (!NO_SECOND_NAME.has((cause as NodeJS.ErrnoException).code ?? "")) throw cause;
+      if (!NO_SECOND_NAME.has(systemCode(cause))) throw cause;
     }
   }
   copyFileSync(blob, path, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);

@@ -127,7 +127,7 @@ async function readBeginning(path: string, bytesMax: number): Promise<Buffer> {
   try {
     file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return Buffer.alloc(0);
+    if (systemCode(cause) === "ENOENT") return Buffer.alloc(0);
     throw cause;
   }
   try {

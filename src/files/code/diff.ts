@@ -56,7 +56,7 @@ function pairs(from: readonly CodeFile[], to: readonly CodeFile[]): Pair[] {
     found.push([before, after]);
   }
   for (const before of gone) if (!renamed.has(before)) found.push([before, null]);
-  const path = ([before, after]: Pair): string => (after ?? before)!.path;
+  const path = ([before, after]: Pair): string => (after ?? before)?.path ?? "";
   return found.sort((a, b) => (path(a) < path(b) ? -1 : 1));
 }
 
@@ -75,7 +75,7 @@ async function changeOf(
 ): Promise<CodeChange> {
   const same = before !== null && after !== null && isSame(before, after);
   const change: CodeChange = {
-    path: (after ?? before)!.path,
+    path: (after ?? before)?.path ?? "",
     old_path: before?.path ?? null,
     status: !before ? "added" : !after ? "removed" : before.path !== after.path ? "renamed" : same ? "mode" : "changed",
     old_mode: before?.mode ?? null,

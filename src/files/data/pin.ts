@@ -4,7 +4,7 @@
 import { copyFileSync, linkSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { quotedName } from "../../domain/quoted-name.ts";
-import { asSvcError, isMissing, SvcError } from "../../errors/index.ts";
+import { asSvcError, isMissing, SvcError, systemCode } from "../../errors/index.ts";
 import type { DataManifest } from "../../schemas/data.ts";
 import { readManifest, readManifestFile } from "./store.ts";
 import { doubts } from "./verify.ts";
@@ -47,7 +47,7 @@ export function pinData(home: string, jobId: string, names: readonly string[]): 
     try {
       linkSync(homeLayout.dataManifest(home, name), pin);
     } catch (cause) {
-      const { code } = cause as NodeJS.ErrnoException;
+      const code = systemCode(cause);
       if (code === "EEXIST") continue;
       if (isMissing(cause))
         throw new SvcError("data_unavailable", { name, why: "it was forgotten meanwhile" }, { cause });

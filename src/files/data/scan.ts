@@ -12,7 +12,7 @@ import { readdirSync, realpathSync, statSync, type Dirent, type Stats } from "no
 import { homedir } from "node:os";
 import { join, resolve, sep } from "node:path";
 import type { DataLeftOut } from "../../schemas/data.ts";
-import { isMissing, SvcError } from "../../errors/index.ts";
+import { isMissing, SvcError, systemCode } from "../../errors/index.ts";
 import { systemWords } from "../hash-file.ts";
 import { NEVER } from "../listing/protections.ts";
 
@@ -115,7 +115,7 @@ class Walk implements Scan {
       real = realpathSync(at);
       stats = statSync(real);
     } catch (cause) {
-      const code = (cause as NodeJS.ErrnoException).code;
+      const code = systemCode(cause);
       if (code === "ENOENT" || code === "ELOOP") this.leftOut.push({ path, why: "the symlink leads nowhere" });
       else this.problems.push({ path, why: whyNot(cause) });
       return;

@@ -29,7 +29,7 @@ export function namesOf(home: string): string[] {
   try {
     entries = readdirSync(homeLayout.data(home));
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return [];
+    if (systemCode(cause) === "ENOENT") return [];
     throw cause;
   }
   const names = entries.filter((entry) => entry.endsWith(ENDING)).map((entry) => entry.slice(0, -ENDING.length));

@@ -12,7 +12,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { withoutSecrets } from "../../domain/secret-names.ts";
 import { started } from "../../platform/started.ts";
-import { SvcError } from "../../errors/index.ts";
+import { SvcError, systemCode } from "../../errors/index.ts";
 
 /** Far more than git needs for any project within the bounds. */
 const GIT_LIST_MS = 60_000;
@@ -198,7 +198,7 @@ async function git(
     );
   } catch (cause) {
     signal.throwIfAborted();
-    const { code } = cause as NodeJS.ErrnoException;
+    const code = systemCode(cause);
     if (code === "ENOENT" || code === "EACCES") throw new GitRefused({ kind: "no-git" });
     throw cause;
   }

@@ -5,7 +5,7 @@ import { closeSync, existsSync, fstatSync, lstatSync, openSync, readdirSync, rea
 import { constants } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import { IgnoreRules } from "../../domain/gitignore.ts";
-import { isMissing, messageOf } from "../../errors/index.ts";
+import { isMissing, messageOf, systemCode } from "../../errors/index.ts";
 import type { Tracked } from "./ask-git.ts";
 import { ignoreSettings } from "./git-config.ts";
 import { IndexUnreadable, readIndex } from "./git-index.ts";
@@ -211,7 +211,7 @@ export function readRules(path: string, ignoreCase = false, inTree = false, mayL
     if (stats.size > IGNORE_FILE_BYTES_MAX) throw new RulesUnreadable(`${path} has more than 100 MB`);
     return new IgnoreRules(readFileSync(fd, "utf8"), ignoreCase);
   } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
+    const code = systemCode(cause);
     if ((mayLack && isMissing(cause)) || (inTree && code === "ELOOP")) return new IgnoreRules("");
     if (isMissing(cause)) return new IgnoreRules("");
     if (cause instanceof RulesUnreadable) throw cause;
@@ -223,6 +223,6 @@ export function readRules(path: string, ignoreCase = false, inTree = false, mayL
 
 /** As text that follows the name of the unreadable file. */
 function whyUnreadable(cause: unknown): string {
-  const { code } = cause as NodeJS.ErrnoException;
+  const code = systemCode(cause);
   return code === "EACCES" || code === "EPERM" ? "permission denied" : messageOf(cause);
 }

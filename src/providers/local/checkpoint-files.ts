@@ -8,7 +8,7 @@ import { dirname, isAbsolute, join, normalize, relative } from "node:path";
 import { copyWithHoles } from "../../platform/copy-with-holes.ts";
 import { systemPath, textOfName } from "../../domain/file-names.ts";
 import { hashOf } from "../../platform/hash-of.ts";
-import { isMissing, SvcError, UnreadableFile } from "../../errors/index.ts";
+import { isMissing, SvcError, UnreadableFile, systemCode } from "../../errors/index.ts";
 import type { Piece, PieceRequest, RemoteFile } from "../host.ts";
 
 const FILES_MAX = 100_000;
@@ -128,8 +128,8 @@ async function openListed(folder: string, file: RemoteFile): Promise<FileHandle>
     return await open(systemPath(source), flags);
   } catch (cause) {
     if (cause instanceof SvcError) throw cause;
-    const { code } = cause as NodeJS.ErrnoException;
-    const why = UNREADABLE[code ?? ""];
+    const code = systemCode(cause);
+    const why = UNREADABLE[code];
     if (why !== undefined) throw new UnreadableFile("runner_failed", { why: `${file.path}: ${why}` }, { cause });
     throw isMissing(cause) || code === "ELOOP" || code === "ENXIO" ? gone(cause) : cause;
   }
@@ -231,7 +231,7 @@ async function mayRead(path: string | Buffer, stat: Stats): Promise<boolean> {
 
 /** Null for a failure that does not concern this one name. */
 function whyUnreadable(thrown: unknown): string | null {
-  const { code } = thrown as NodeJS.ErrnoException;
+  const code = systemCode(thrown);
   if (code === "EACCES" || code === "EPERM") return "it cannot be read: permission denied";
   if (code === "ENAMETOOLONG") return "its path is too long";
   return code === "ELOOP" ? "its path leads through a link" : null;

@@ -15,6 +15,7 @@ import { bootId, isAlive } from "./process-table.ts";
 import { openRunFile, readRunFile } from "./run-file.ts";
 import { callRunner, NoAnswer, type RunnerProgram } from "./runner-process.ts";
 import { readSome, SpoolReader } from "./spool-reader.ts";
+import { abortReason } from "../../domain/abort-reason.ts";
 
 export interface LocalHostOptions extends RunnerProgram {
   /** Absolute path; created when the run starts. */
@@ -177,7 +178,7 @@ export class LocalHost implements RunHost {
         const both =
           listen(this.#spool.folder, () => news() && resolve()) &&
           listen(this.runDir, (name) => (name === null || name === "status.json") && look());
-        onAbort = () => reject(signal.reason as Error);
+        onAbort = () => reject(abortReason(signal));
         signal.addEventListener("abort", onAbort, { once: true });
         timer = setTimeout(resolve, maxMs);
         tick = setInterval(look, both ? TICK_MS : TICK_UNWATCHED_MS);

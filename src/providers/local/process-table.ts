@@ -2,6 +2,7 @@
 // number alone is never trusted, because numbers are reused.
 
 import { readdirSync, readFileSync } from "node:fs";
+import { systemCode } from "../../errors/index.ts";
 
 /** Identity of a process: `start` is field 22 of /proc/PID/stat, or 0 without /proc. */
 export interface ProcessIdentity {
@@ -35,7 +36,7 @@ export function isAlive(recorded: ProcessIdentity & { boot_id: string }): boolea
     process.kill(recorded.pid, 0);
     return true;
   } catch (thrown) {
-    return (thrown as NodeJS.ErrnoException).code === "EPERM";
+    return systemCode(thrown) === "EPERM";
   }
 }
 
@@ -62,7 +63,7 @@ function read(path: string): string | null {
     return readFileSync(path, "utf8");
   } catch (e) {
     // A lack of descriptors or memory says nothing about a process.
-    if (SAYS_NOTHING_THERE.has((e as NodeJS.ErrnoException).code ?? "")) return null;
+    if (SAYS_NOTHING_THERE.has(systemCode(e))) return null;
     throw e;
   }
 }

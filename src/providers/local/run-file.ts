@@ -4,6 +4,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
+import { systemCode } from "../../errors/index.ts";
 
 const TEXT_BYTES_MAX = 16 * 1024 * 1024;
 const flagsOf = (access: number): number => access | constants.O_NONBLOCK | constants.O_NOFOLLOW;
@@ -67,7 +68,7 @@ const missing = (path: string, what: string, cause?: unknown): Error =>
 
 /** A symlink is not followed, and a socket cannot be opened. */
 function asOdd(path: string, cause: unknown): unknown {
-  const { code } = cause as NodeJS.ErrnoException;
+  const code = systemCode(cause);
   return code === "ELOOP" || code === "ENXIO" ? missing(path, "is not a plain file", cause) : cause;
 }
 

@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { basename, dirname } from "node:path";
 import { started } from "../../platform/started.ts";
 import { isMissing, SvcError } from "../../errors/index.ts";
+import { abortReason } from "../../domain/abort-reason.ts";
 
 export interface RunnerProgram {
   /** The runner's file, `svc_runner.py`. */
@@ -59,7 +60,7 @@ export async function callRunner(
       signal.removeEventListener("abort", onAbort);
       act();
     };
-    const onAbort = (): void => done(() => reject(signal.reason as Error));
+    const onAbort = (): void => done(() => reject(abortReason(signal)));
     const timer = setTimeout(() => {
       done(() => reject(new NoAnswer(args[0] ?? "", timeoutMs / 1000)));
     }, timeoutMs);

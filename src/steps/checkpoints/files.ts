@@ -56,7 +56,7 @@ export function batches(files: RemoteFile[]): RemoteFile[][] {
       cut.push([]);
       bytes = 0;
     }
-    cut.at(-1)!.push(file);
+    cut.at(-1)?.push(file);
     bytes += storedBytes(file);
   }
   return cut;

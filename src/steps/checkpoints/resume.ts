@@ -96,11 +96,11 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
     if (whole) byName.set(path, whole);
     else byName.delete(path);
   }
-  const newest = new Map<string, number>();
   const later = (at: number, file: Member): number => Math.max(at, file.mtime_ms);
-  for (const [name, members] of byName) newest.set(name, members.reduce(later, -Infinity));
-  for (const name of [...byName.keys()].toSorted((a, b) => newest.get(b)! - newest.get(a)! || (a < b ? 1 : -1))) {
-    const members = byName.get(name)!;
+  const newestFirst = [...byName]
+    .map(([name, members]) => ({ name, members, newest: members.reduce(later, -Infinity) }))
+    .toSorted((a, b) => b.newest - a.newest || (a.name < b.name ? 1 : -1));
+  for (const { name, members } of newestFirst) {
     const direct = members.filter((f) => isDirect(f.path, name));
     if (!(await areWhole(direct)) || !(await haveShards(direct)) || isUnwrittenOrbax(name, members)) continue;
     if (!(await hasTensorFlowFiles(direct))) continue;
@@ -265,8 +265,8 @@ function candidates(files: CheckpointFile[], announced: ReadonlySet<string>, tra
     const names = path.split("/");
     for (let i = 0; i < names.length; i++) {
       const folder = names.slice(0, i).join("/");
-      if (!folders.has(folder)) folders.set(folder, new Set());
-      folders.get(folder)!.add(names[i]!);
+      const inside = folders.get(folder) ?? new Set<string>();
+      folders.set(folder, inside.add(names[i]!));
     }
   }
   const has = (folder: string, name: string): boolean => folders.get(folder)?.has(name) === true;
@@ -299,7 +299,7 @@ function candidates(files: CheckpointFile[], announced: ReadonlySet<string>, tra
 /** The folders above the path, the top (`""`) first, which has none. */
 const parentsOf = (path: string): string[] => (path === "" ? [] : foldersOf(path));
 
-const lastName = (path: string): string => path.split("/").at(-1)!;
+const lastName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 const isDirect = (path: string, name: string): boolean => path === name || !path.slice(name.length + 1).includes("/");
 
 /** Orbax renames each item of a checkpoint into its place: before the first item there is only the mark. */

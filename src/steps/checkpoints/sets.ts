@@ -187,8 +187,8 @@ function setsIn(
   for (const { path, refused } of listing) {
     const folder = foldersOf(path).at(-1) ?? "";
     if (refused !== undefined) continue;
-    if (!names.has(folder)) names.set(folder, new Set());
-    names.get(folder)!.add(path.slice(path.lastIndexOf("/") + 1));
+    const inside = names.get(folder) ?? new Set<string>();
+    names.set(folder, inside.add(path.slice(path.lastIndexOf("/") + 1)));
   }
   const marked = new Set(tracked);
   for (const [folder, inside] of names) if (marksIn(inside).length > 0) marked.add(folder);

@@ -109,6 +109,6 @@ export const startedAlone = (tail: string): boolean =>
 
 /** The program that the launcher could not find. */
 export function missingLauncher(tail: string): { launcher: string; why: string } | null {
-  const said = [...tail.matchAll(/^svc: launcher_missing: (torchrun|ray): (.{1,300})$/gm)].at(-1);
-  return said ? { launcher: said[1]!, why: said[2]!.trim() } : null;
+  const [, launcher, why] = [...tail.matchAll(/^svc: launcher_missing: (torchrun|ray): (.{1,300})$/gm)].at(-1) ?? [];
+  return launcher !== undefined && why !== undefined ? { launcher, why: why.trim() } : null;
 }

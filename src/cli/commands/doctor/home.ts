@@ -6,6 +6,7 @@ import { dirname, sep } from "node:path";
 import { bytes } from "../../../domain/bytes.ts";
 import { homeLayout } from "../../../platform/home-layout.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
+import { systemCode, messageOf } from "../../../errors/index.ts";
 
 /** The SSH key for machines of providers without their own key setting. */
 export function machineKey(home: string): Check {
@@ -38,7 +39,7 @@ export async function homeFolder(home: string): Promise<Check> {
       );
     return ok("home", home);
   } catch (e) {
-    if ((e as NodeJS.ErrnoException).code !== "ENOENT") return fail("home", `${home}: ${(e as Error).message}`, remedy);
+    if (systemCode(e) !== "ENOENT") return fail("home", `${home}: ${messageOf(e)}`, remedy);
   }
   try {
     accessSync(nearestFolder(home), constants.W_OK | constants.X_OK);

@@ -1,0 +1,6 @@
+// Columns that hold JSON which svc itself wrote, read as what was written.
+
+import type { JobError, StoredLeftOut } from "../schemas/job.ts";
+
+export const storedError = (json: string): JobError => JSON.parse(json) as JobError;
+export const storedLeftOut = (json: string): StoredLeftOut => JSON.parse(json) as StoredLeftOut;
