@@ -168,14 +168,14 @@ def knock(outlet: Outlet) -> None:
                 trusted().wrap_socket(connection, server_hostname=host).close()
         return
     except ssl.SSLCertVerificationError as error:
-        why = "its certificate is not trusted here ({})".format(error.verify_message)
+        why = f"its certificate is not trusted here ({error.verify_message})"
     except socket.gaierror:
         why = "its name cannot be resolved"
     except (ConnectionRefusedError, socket.timeout):
-        why = "nothing answers at {}:{}".format(host, port)
+        why = f"nothing answers at {host}:{port}"
     except (OSError, ValueError) as error:
         why = plain(error)
-    outlet.say("the tracker cannot be reached: {}. Its library keeps trying; svc has all metrics".format(why))
+    outlet.say(f"the tracker cannot be reached: {why}. Its library keeps trying; svc has all metrics")
 
 
 def trusted() -> ssl.SSLContext:

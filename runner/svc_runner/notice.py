@@ -26,7 +26,7 @@ class Notice:
         self.grace = float(order["grace_seconds"])
         lines = ["GET %s HTTP/1.1" % order["path"], "Host: %s:%d" % self.address, "Connection: close"]
         lines += ["%s: %s" % header for header in order["headers"].items()]
-        self.request = "\r\n".join(lines + ["", ""]).encode()
+        self.request = "\r\n".join([*lines, "", ""]).encode()
         self.due = 0.0
         self.complained = False
 
