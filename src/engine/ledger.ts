@@ -68,7 +68,7 @@ export class DurableLedger implements Ledger {
         ordinal: order.ordinal,
         horizon_at: order.horizonAt,
         account: order.account ?? null,
-        placement: this.#engine.placement(order.jobId).n,
+        placement: Math.max(1, this.#engine.placement(order.jobId).n),
         spot: order.spot === true ? 1 : 0,
       });
       this.#tell(tx, order.name);

@@ -91,7 +91,7 @@ export const MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/engine/ledger.ts",
-        find: "placement: this.#engine.placement(order.jobId).n,",
+        find: "placement: Math.max(1, this.#engine.placement(order.jobId).n),",
         replace: "placement: Math.max(1, this.#engine.placement(order.jobId).n - 1),",
       },
     ],
