@@ -88,23 +88,27 @@ export function placeStep(ports: StepPorts): StepDefinition {
       const asked = search.candidates.filter(({ index }) => now - (refused.get(index)?.at ?? -Infinity) >= REFUSED_MS);
       const looks = await lookAll(ports, shared, asked, search.choose, context.signal);
       const best = chosen(looks, search.choose);
+      const tried = search.candidates.flatMap(({ index, spec }): Tried[] => {
+        const look = looks.find(({ candidate }) => candidate.index === index);
+        if (look !== undefined && look.offer !== null) return [];
+        const why = look?.why ?? refused.get(index)?.message ?? LATE;
+        return [{ candidate: index, provider: spec.provider, gpus: spec.gpus, why: why.slice(0, WHY_MAX) }];
+      });
       if (best !== null) {
         const { index, spec } = best.candidate;
         const price = best.offer?.priceMicro ?? null;
+        // In order, the candidates after this one did not matter, and may not even have answered.
+        const passed = tried.filter(({ candidate }) => search.choose !== "in_order" || candidate < index);
         return {
           done: { candidate: index },
           detail: {
             provider: spec.provider,
             gpus: spec.gpus,
             ...(price === null ? {} : { price: hourly(usdOf(price)) }),
+            ...(passed.length === 0 ? {} : { passed_over: whyOf(passed) }),
           },
         };
       }
-      const tried = search.candidates.map(({ index, spec }): Tried => {
-        const look = looks.find(({ candidate }) => candidate.index === index);
-        const why = look?.why ?? refused.get(index)?.message ?? LATE;
-        return { candidate: index, provider: spec.provider, gpus: spec.gpus, why: why.slice(0, WHY_MAX) };
-      });
       if (ports.now() >= until) throw timeIsUp(tried, until - search.since);
       const afterMs = Math.min(waitMs(ports.now() - search.since), Math.max(0, until - ports.now()));
       return { later: { afterMs, why: whyOf(tried), detail: { tried, until: new Date(until).toISOString() } } };

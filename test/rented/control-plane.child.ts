@@ -50,6 +50,7 @@ try {
     records: records(),
     logs: ids.map((id) => cp.reads.readLog(id, 0, cp.reads.logBytes(id)).toString("utf8")),
     checkpoints: ids.map((id) => cp.reads.checkpoints(id).map(({ path }) => path)),
+    placements: ids.map((id) => cp.reads.placements(id).placements),
   });
 } catch (error) {
   tell({ is: "refused", why: error instanceof Error ? error.message : String(error) });

@@ -4,6 +4,7 @@
 // @module-tag needs/rsync
 
 import { describe, expect, it } from "vitest";
+import { partsOf, wrongEnd, wrongLog, wrongMachines } from "./placed.ts";
 import { FACTOR, World, type Ending, type WorldOptions } from "./world.ts";
 
 /** Continues to count from its checkpoint. Each line is one step; every tenth step is saved and announced. */
@@ -38,36 +39,13 @@ async function within<T>(options: WorldOptions, act: (world: World) => Promise<T
 }
 
 /** Checks of every job with placements: no machine remains, never two at once, and every step once after the last resume. */
-function wrongOf(world: World, { records, logs, checkpoints }: Ending): string[] {
-  const wrong: string[] = [];
-  const [record, log = "", paths = []] = [records[0], logs[0], checkpoints[0]];
-  for (const { name } of world.ledger.alive()) wrong.push(`the machine ${name} is left`);
-  const lines = world.ledger.all().filter((line) => !line.foreign);
-  for (const one of lines) {
-    if (world.ledger.mostAtOnce(one.name) > 1) wrong.push(`two machines at once for ${one.name}`);
-    for (const other of lines)
-      if (
-        one.id < other.id &&
-        one.madeAtMs < (other.endedAtMs ?? Infinity) &&
-        other.madeAtMs < (one.endedAtMs ?? Infinity)
-      )
-        wrong.push(`${one.name} and ${other.name} existed at the same time`);
-  }
-  if (record?.status !== "succeeded") wrong.push(`came to ${record?.status}: ${record?.error?.message}`);
-  // Each part begins at a complete checkpoint, and the last one reaches the end.
-  const parts = log.split(/^begin (?=\d+ of placement)/m).slice(1);
-  for (const part of parts) {
-    const begin = Number(/^\d+/.exec(part)?.[0]);
-    const numbers = [...part.matchAll(/^line (\d+)$/gm)].map((match) => Number(match[1]));
-    const at = numbers.findIndex((number, index) => number !== begin + index + 1);
-    if (at >= 0) wrong.push(`the part from ${begin}: line ${at} reads ${numbers[at]}`);
-    if (begin % 10 !== 0) wrong.push(`a part begins at ${begin}, where no checkpoint was`);
-  }
-  if (!(parts.at(-1) ?? "").includes(`line ${world.lines}\n`)) wrong.push("the last part does not reach the end");
+function wrongOf(world: World, ending: Ending): string[] {
+  const [log = "", paths = []] = [ending.logs[0], ending.checkpoints[0]];
+  const wrong = [...wrongMachines(world), ...wrongEnd(ending), ...wrongLog(log, { every: 10, last: world.lines })];
   if (!paths.some((path) => path.endsWith(`step_${world.lines}`))) wrong.push("the last checkpoint is not at home");
   return wrong;
 }
-const begins = (log: string): number[] => [...log.matchAll(/^begin (\d+) of/gm)].map((match) => Number(match[1]));
+const begins = (log: string): number[] => partsOf(log).map(({ begin }) => begin);
 
 /** The machine vanishes once a checkpoint is at home. */
 const vanishesOnce = (world: World): void => world.once("checkpoint.saved", () => world.faults.set("vanishes", 500));

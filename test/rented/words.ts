@@ -2,6 +2,7 @@
 
 import { OUTCOMES } from "../../src/schemas/names.ts";
 import type { JobRecord, ReconcileReport } from "../../src/schemas/job.ts";
+import type { Placement } from "../../src/schemas/placement.ts";
 
 export const ENDED: ReadonlySet<string> = new Set(OUTCOMES);
 
@@ -17,7 +18,7 @@ export interface WorldOrder {
 
 export type Told =
   | { is: "event"; name: string; data: Record<string, unknown> }
-  | { is: "over"; records: JobRecord[]; logs: string[]; checkpoints: string[][] }
+  | { is: "over"; records: JobRecord[]; logs: string[]; checkpoints: string[][]; placements: Placement[][] }
   | { is: "refused"; why: string }
   | { is: "reconciled"; report: ReconcileReport };
 

@@ -2,10 +2,11 @@
 // process, both with the same faster clock. The control plane can be killed at a boundary and started again.
 
 import { fork, type ChildProcess } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { JobRecord, ReconcileReport } from "../../src/schemas/job.ts";
+import type { Placement } from "../../src/schemas/placement.ts";
 import { loadSshKey } from "../../src/ssh/keys.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { ssh } from "../sim/harness-parts.ts";
@@ -63,6 +64,8 @@ export interface WorldOptions {
   others?: readonly ProviderCase[];
   /** The text of `train.py`, which replaces SCRIPT. */
   script?: string;
+  /** A folder that becomes the project, instead of one with only `train.py`. */
+  project?: string;
   jobs?: number;
   /** Instead of FACTOR. */
   factor?: number;
@@ -73,6 +76,7 @@ export interface Ending {
   records: JobRecord[];
   logs: string[];
   checkpoints: string[][];
+  placements: Placement[][];
 }
 
 export class World {
@@ -93,7 +97,7 @@ export class World {
   readonly lines: number;
   readonly #order: Omit<WorldOrder, "kill">;
   readonly #env: NodeJS.ProcessEnv;
-  readonly #watchers = new Set<(name: string) => void>();
+  readonly #watchers = new Set<(name: string, data: Record<string, unknown>) => void>();
   #child: ChildProcess | null = null;
   #exited: Promise<void> = Promise.resolve();
   #ending: Ending | null = null;
@@ -136,7 +140,8 @@ export class World {
     const dir = mkdtempSync(join(tmpdir(), "svc-rented-"));
     const home = join(dir, "home");
     for (const folder of [home, join(dir, "project"), join(dir, "fleet")]) mkdirSync(folder, { mode: 0o700 });
-    writeFileSync(join(dir, "project", "train.py"), options.script ?? SCRIPT);
+    if (options.project === undefined) writeFileSync(join(dir, "project", "train.py"), options.script ?? SCRIPT);
+    else cpSync(options.project, join(dir, "project"), { recursive: true });
     const startMs = Date.now();
     const faults = makeFaults();
     let listener: LedgerListener = () => undefined;
@@ -156,6 +161,18 @@ export class World {
     const world = new World(options, { dir, home, faults, ledger, fleet, sim, others, startMs });
     listener = (event) => world.#saw(`sim.${event}`);
     return world;
+  }
+
+  /** The faults of one of its providers. */
+  faultsOf(provider: ProviderCase): Faults {
+    const faults = provider === this.provider ? this.faults : this.others.get(provider)?.faults;
+    if (!faults) throw new Error(`this world has no ${provider}`);
+    return faults;
+  }
+
+  /** Calls `act` each time a boundary is passed. */
+  watch(act: (name: string, data: Record<string, unknown>) => void): void {
+    this.#watchers.add(act);
   }
 
   #sims(): ProviderSim[] {
@@ -184,7 +201,7 @@ export class World {
       this.#kill = null;
       this.#child?.kill("SIGKILL");
     }
-    for (const watcher of this.#watchers) watcher(name);
+    for (const watcher of this.#watchers) watcher(name, data);
   }
 
   /** Starts another control plane; it kills itself at `kill`. */

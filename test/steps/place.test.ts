@@ -47,7 +47,12 @@ describe("place", () => {
     has("podhost", []);
     has("market", priced(5));
     has("cloudvm", priced(1));
-    expect(await placed()).toMatchObject({ done: { candidate: 1 } });
+    const answer = await placed();
+    // The reason of the candidate before it, and nothing about the one after it.
+    expect(answer).toMatchObject({
+      done: { candidate: 1 },
+      detail: { passed_over: expect.stringMatching(/^podhost A100: [^;]+$/) as string },
+    });
   });
 
   it("takes the cheapest offer if the spec says so, and one without a price last", async () => {
