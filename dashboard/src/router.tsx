@@ -1,4 +1,5 @@
-// Routing: every view has a URL. Links are real links: a modified click, copying and the back button work as elsewhere.
+// Links and addresses: every view has a URL. Links are real links: a modified click, copying and the back button work as elsewhere. The table
+// of pages is `PAGES` in app.tsx.
 
 import { useSyncExternalStore, type AnchorHTMLAttributes, type MouseEvent } from "react";
 

@@ -1,4 +1,4 @@
-// The interface of an object store to a sink, for every protocol.
+// The interface of an object store to a sink. Each protocol has one file that implements it, and `src/app/sinks.ts` chooses by the kind of the sink.
 
 import { Redactor } from "../domain/redaction.ts";
 import { oneLine } from "../domain/terminal-text.ts";

@@ -1,4 +1,4 @@
-// Every version of the schema, in order. The migrations run them, and the reads build an empty store from them: those must not load the
+// Every version of the SQL schema, in order: a new table or column is a new file and one line here. The migrations run them, and the reads build an empty store from them: those must not load the
 // migrator.
 
 import { SCHEMA_0001 } from "./schema-0001.ts";

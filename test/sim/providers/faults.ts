@@ -1,4 +1,4 @@
-// The active faults, and the meaning of their numbers.
+// The active faults, and the meaning of their numbers. Their names are `FAULTS` in parts.ts; each simulator strikes those that can happen at its provider.
 
 import { FAULTS, type FaultName, type Faults, type SimClock } from "./parts.ts";
 
