@@ -28,7 +28,8 @@ export function nextPlacement(context: JobContext, checkpoint: string | null): D
   if (!recovers && !rules.retry_on.includes(failure.kind)) return null;
   const preempted = failure.kind === "preempted";
   const left = preempted
-    ? context.preemptions < rules.max_preemptions || rules.falls_back
+    ? // A provider that takes back machines on demand too must not be rented from without end.
+      context.preemptions < rules.max_preemptions || (rules.falls_back && !context.on_demand)
     : context.retries < rules.retry_max;
   if (!left) return null;
   const key = seenKey(failure);

@@ -131,6 +131,7 @@ describe("a plain job", () => {
     expect(lostWhileRunning(second, "preempted", "b@2").value).toBe("terminal");
     const falling = lostWhileRunning(begin({ ...rules, falls_back: true }), "preempted", "a@1");
     expect(falling.context).toMatchObject({ placement: 2, on_demand: true });
+    expect(lostWhileRunning(falling, "preempted", "b@2").value).toBe("terminal");
   });
 
   it("counts its time limit over all placements", () => {
