@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { guardOf, runPlaceOf, type PlaceParts } from "../steps/launch/run-paths.ts";
 import { RunSecrets } from "../steps/launch/run-secrets.ts";
 import { assert } from "../errors/assert.ts";
-import { candidateCount, candidateSpec } from "../domain/candidates.ts";
+import { candidateSpec, candidateSpecs } from "../domain/candidates.ts";
 import { pause } from "../domain/clock.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -176,10 +176,7 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
       const spec = specOfJob(jobId);
       const { searching_since, refusals, on_demand } = engine.placement(jobId);
       return {
-        candidates: Array.from({ length: candidateCount(spec) }, (_, index) => ({
-          index,
-          spec: candidateSpec(spec, index, on_demand),
-        })),
+        candidates: candidateSpecs(spec, on_demand),
         choose: spec.choose ?? "in_order",
         since: searching_since ?? engine.clock.now(),
         waitMs: (spec.wait_for_capacity_minutes ?? 0) * 60_000,

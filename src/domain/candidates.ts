@@ -18,6 +18,12 @@ export function candidateSpec(spec: RunSpec, index: number, onDemand = false): R
   return onDemand ? { ...placed, spot: "never" } : placed;
 }
 
+/** The candidates that may be rented, each with its spec. With `onDemand`, one that wants only spot machines is left out. */
+export const candidateSpecs = (spec: RunSpec, onDemand: boolean): { index: number; spec: RunSpec }[] =>
+  Array.from({ length: candidateCount(spec) }, (_, index) => index)
+    .filter((index) => !onDemand || candidateSpec(spec, index).spot !== "only")
+    .map((index) => ({ index, spec: candidateSpec(spec, index, onDemand) }));
+
 /** The spec as it is stored: `provider` and `gpus` are those of the first candidate, if there are candidates. */
 export function withFirstCandidate<T extends RunSpec>(spec: T): T {
   const [first] = spec.candidates ?? [];

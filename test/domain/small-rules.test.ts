@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../../src/domain/clock.ts";
+import { candidateSpecs } from "../../src/domain/candidates.ts";
+import { RunSpec } from "../../src/schemas/spec.ts";
 import { bytes } from "../../src/domain/bytes.ts";
 import { downsample } from "../../src/domain/downsample.ts";
 import { GPU_CATALOGUE, listGpus, vramFor } from "../../src/domain/gpus.ts";
@@ -54,6 +56,17 @@ describe("downsample", () => {
     expect(kept.length).toBeLessThanOrEqual(100);
     expect(kept.filter((p) => p.value === "NaN").length).toBeGreaterThan(40);
     expect(kept.filter((p) => p.value !== "NaN").length).toBeGreaterThan(40);
+  });
+});
+
+describe("candidates", () => {
+  it("leaves out a candidate that wants only spot once the run rents on demand", () => {
+    const of = (spot: "never" | "prefer" | "only") => ({ provider: "market" as const, spot });
+    const candidates = [of("only"), of("prefer"), of("never")];
+    const spec = RunSpec.parse({ entrypoint: "train.py", candidates });
+    const told = (onDemand: boolean) => candidateSpecs(spec, onDemand).map((one) => `${one.index} ${one.spec.spot}`);
+    expect(told(false)).toEqual(["0 only", "1 prefer", "2 never"]);
+    expect(told(true)).toEqual(["1 never", "2 never"]);
   });
 });
 
