@@ -2,11 +2,13 @@
 //
 // W1. Every look asks all candidates at once. A slow answer does not delay the others: after SLOW_MS a candidate with an offer is
 //     taken, in the order of `choose`.
-// W2. A candidate whose order was refused a moment ago is passed over for REFUSED_MS: its offers are what they were.
-// W3. If the search runs out of time, the error names every candidate with its last reason.
+// W2. A candidate whose order was refused a moment ago is passed over for REFUSED_MS: its offers are what they were. Unless the offer
+//     had been taken, that time grows: each refused order can cost a created machine or a part of a gang some billed seconds.
+// W3. If the search runs out of time, the error names every candidate with its last reason. From then on only a candidate without a
+//     refusal in this search may still be chosen: slow orders that are refused in turn must not prolong it.
 // W4. Jobs that wait for the same offers share one request to the provider.
 
-import { hourly, SvcError } from "../errors/index.ts";
+import { asSvcError, hourly, SvcError } from "../errors/index.ts";
 import { longDuration } from "../domain/long-duration.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
@@ -24,6 +26,9 @@ export const SEARCH_MS_MIN = 60_000;
 const LOOK_MS_MIN = 5_000;
 const LOOK_MS_MAX = 60_000;
 const REFUSED_MS = 30_000;
+const REFUSED_MS_MAX = 15 * 60_000;
+/** Refusals that another user's order causes or ends at any time. */
+const OF_STOCK: ReadonlySet<string> = new Set(["no_offer", "offer_taken"]);
 /** Jobs that request the same offers within this time receive the same answer. */
 const SHARED_MS = 5_000;
 /** Maximum length of each candidate's reason in the timeline, in characters. */
@@ -59,7 +64,7 @@ class SharedOffers {
 
   of(provider: Provider, spec: RunSpec): Promise<Offers> {
     const at = this.#now();
-    for (const [key, { at: then }] of this.#asked) if (at - then > SHARED_MS) this.#asked.delete(key);
+    for (const [key, { at: then }] of this.#asked) if (!isWithin(SHARED_MS, then, at)) this.#asked.delete(key);
     const { gpus, region, min_vram_gb, disk_gb, nodes, image, spot, price_cap } = spec;
     const key = JSON.stringify([spec.provider, gpus, region, min_vram_gb, disk_gb, nodes, image, spot, price_cap]);
     let asked = this.#asked.get(key);
@@ -85,7 +90,10 @@ export function placeStep(ports: StepPorts): StepDefinition {
       const now = ports.now();
       const until = search.since + Math.max(search.waitMs, SEARCH_MS_MIN);
       const refused = new Map(search.refusals.map((refusal) => [refusal.candidate, refusal]));
-      const asked = search.candidates.filter(({ index }) => now - (refused.get(index)?.at ?? -Infinity) >= REFUSED_MS);
+      const asked = search.candidates.filter(({ index }) => {
+        const refusal = refused.get(index);
+        return refusal === undefined || (now < until && !isWithin(passedOverMs(refusal, search.since), refusal.at, now));
+      });
       const looks = await lookAll(ports, shared, asked, search.choose, context.signal);
       const best = chosen(looks, search.choose);
       const tried = search.candidates.flatMap(({ index, spec }): Tried[] => {
@@ -118,6 +126,13 @@ export function placeStep(ports: StepPorts): StepDefinition {
 
 /** The delay before the next look: a tenth of the search's time so far, within limits. */
 const waitMs = (lastedMs: number): number => Math.round(Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, lastedMs / 10)));
+
+/** False if `then` is in the future: the clock was set back. */
+const isWithin = (ms: number, then: number, now: number): boolean => now >= then && now - then < ms;
+
+/** How long a refused candidate is passed over: longer, the longer the search had lasted. */
+const passedOverMs = ({ at, code }: Search["refusals"][number], since: number): number =>
+  OF_STOCK.has(code) ? REFUSED_MS : Math.min(REFUSED_MS_MAX, Math.max(REFUSED_MS, (at - since) / 10));
 
 const whyOf = (tried: readonly Tried[]): string =>
   tried.map(({ provider, gpus, why }) => `${provider} ${gpus}: ${why.replace(/[.\s]+$/, "")}`).join("; ");
@@ -170,9 +185,9 @@ async function lookAt(ports: StepPorts, shared: SharedOffers, candidate: PlacedC
     const [best] = affordable(provider, spec, await shared.of(provider, spec));
     return { candidate, offer: best === undefined ? null : { priceMicro: best.priceMicro }, why: null };
   } catch (e) {
+    // Whatever fails at one provider, the others are still asked, and the search still ends in time.
     const isLate = e instanceof DOMException && e.name === "TimeoutError";
-    if (!(e instanceof SvcError) && !isLate) throw e;
-    return { candidate, offer: null, why: isLate ? LATE : e.message };
+    return { candidate, offer: null, why: isLate ? LATE : asSvcError(e).message };
   }
 }
 

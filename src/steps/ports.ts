@@ -32,7 +32,7 @@ export interface Search {
   /** How long the user wants to wait. */
   waitMs: number;
   /** Orders that were refused in this search, the last one of each candidate. */
-  refusals: readonly { candidate: number; at: number; message: string }[];
+  refusals: readonly { candidate: number; at: number; code: string; message: string }[];
 }
 
 /** One order of a machine, from the intent to the proof that it is gone. */

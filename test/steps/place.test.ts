@@ -70,11 +70,55 @@ describe("place", () => {
   });
 
   it("skips a candidate that has just refused, and takes it again later", async () => {
-    const refused = { candidate: 0, at: rent.h.clock.now(), message: "sold out" };
+    const refused = { candidate: 0, at: rent.h.clock.now(), code: "no_offer", message: "sold out" };
     rent.search = { ...rent.search, refusals: [refused] };
     expect(await placed()).toMatchObject({ done: { candidate: 1 } });
     await rent.h.clock.advance(30_000);
     expect(await placed()).toMatchObject({ done: { candidate: 0 } });
+  });
+
+  const refusedAt = (candidate: number, at: number, code: string) => ({ candidate, at, code, message: "refused" });
+
+  it("ends although every candidate has offers, if all of them refused and the time is over", async () => {
+    const since = rent.h.clock.now();
+    await rent.h.clock.advance(40 * 60_000);
+    const refusals = [0, 1, 2].map((candidate) => refusedAt(candidate, since + candidate * 60_000, "step_timed_out"));
+    rent.search = { ...rent.search, refusals };
+    await expect(placed()).rejects.toMatchObject({ code: "no_offer" });
+    rent.search = { ...rent.search, refusals: refusals.slice(0, 2) };
+    expect(await placed()).toMatchObject({ done: { candidate: 2 } });
+  });
+
+  it("passes a candidate over for longer if its orders cost money or can never succeed", async () => {
+    const since = rent.h.clock.now();
+    await rent.h.clock.advance(10 * 3_600_000);
+    const at = rent.h.clock.now();
+    rent.search = { ...rent.search, waitMs: 7 * 86_400_000 };
+    const after = async (ms: number, code: string) => {
+      rent.search = { ...rent.search, since, refusals: [refusedAt(0, at, code)] };
+      await rent.h.clock.advance(ms);
+      return placed();
+    };
+    expect(await after(30_000, "offer_taken")).toMatchObject({ done: { candidate: 0 } });
+    expect(await after(30_000, "price_cap_exceeded")).toMatchObject({ done: { candidate: 1 } });
+    expect(await after(15 * 60_000, "price_cap_exceeded")).toMatchObject({ done: { candidate: 0 } });
+  });
+
+  it("asks a refused candidate again at once after the clock was set back", async () => {
+    rent.search = { ...rent.search, refusals: [refusedAt(0, rent.h.clock.now() + 3_600_000, "no_offer")] };
+    expect(await placed()).toMatchObject({ done: { candidate: 0 } });
+  });
+
+  it("ends in time although one provider fails in an unknown way", async () => {
+    for (const name of Object.keys(clouds)) has(name, []);
+    clouds["market"]!.before = () => {
+      throw new TypeError("undefined is not iterable");
+    };
+    expect(await placed()).toMatchObject({ later: {} });
+    await rent.h.clock.advance(60_000);
+    await expect(placed()).rejects.toMatchObject({ code: "no_offer" });
+    clouds["cloudvm"]!.offers = priced(1);
+    expect(await placed()).toMatchObject({ done: { candidate: 2 } });
   });
 
   it("waits, and gives the reason of each candidate", async () => {
