@@ -67,6 +67,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
         keep,
         announced: () => resumes.announced(jobId),
         points: (metric) => parts.points(jobId, metric),
+        isEarlier: (paths) => sink.isEarlier(jobId, paths),
         node,
         nodes,
         checkpoints: homeLayout.checkpoints(home, jobId),

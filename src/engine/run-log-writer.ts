@@ -236,6 +236,13 @@ export class DurableStorySink implements RunLogWriter {
     });
   }
 
+  /** Whether the recorded ones of these files were all downloaded before the job's present placement opened. */
+  isEarlier(jobId: string, paths: readonly string[]): boolean {
+    const openedAt = this.#o.engine.store.lastPlacement(jobId)?.opened_at ?? 0;
+    const recorded = paths.map((path) => this.#rows.savedAt(jobId, path)).filter((at) => at !== null);
+    return recorded.length > 0 && recorded.every((at) => at < openedAt);
+  }
+
   async notice(jobId: string, level: "info" | "warning", message: string): Promise<void> {
     await this.#o.engine.commit((tx) => tx.feed(jobId, "notice", { level, message }));
   }

@@ -92,7 +92,9 @@ export function placeStep(ports: StepPorts): StepDefinition {
       const refused = new Map(search.refusals.map((refusal) => [refusal.candidate, refusal]));
       const asked = search.candidates.filter(({ index }) => {
         const refusal = refused.get(index);
-        return refusal === undefined || (now < until && !isWithin(passedOverMs(refusal, search.since), refusal.at, now));
+        return (
+          refusal === undefined || (now < until && !isWithin(passedOverMs(refusal, search.since), refusal.at, now))
+        );
       });
       const looks = await lookAll(ports, shared, asked, search.choose, context.signal);
       const best = chosen(looks, search.choose);

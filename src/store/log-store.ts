@@ -72,11 +72,11 @@ export class LogStore {
           .where("type", "=", lit("tracker.linked"))
           .limit(1),
       ),
-      checkpointAt: prepare<{ size: number; modified_at: number; in_progress: number }>(
+      checkpointAt: prepare<{ size: number; modified_at: number; saved_at: number; in_progress: number }>(
         db,
         q
           .selectFrom("checkpoint")
-          .select(["size", "modified_at", "in_progress"])
+          .select(["size", "modified_at", "saved_at", "in_progress"])
           .where("job_id", "=", p("job_id"))
           .where("path", "=", p("path")),
       ),
@@ -138,6 +138,10 @@ export class LogStore {
     if (isSame && before.in_progress === row.in_progress) return "nothing";
     this.#s.checkpoint.run({ ...row });
     return before !== undefined && row.in_progress === 1 ? "grown" : "saved";
+  }
+  /** When this computer had the whole file; null if it is unknown. */
+  savedAt(jobId: string, path: string): number | null {
+    return this.#s.checkpointAt.get({ job_id: jobId, path })?.saved_at ?? null;
   }
   /** Records that the file is no longer on this computer. */
   dropCheckpoint(jobId: string, path: string): void {

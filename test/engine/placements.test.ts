@@ -1,6 +1,7 @@
 // Placements in the real engine over a real store: rows, restarts, and the job's record in between.
 
 import { afterAll, expect, it } from "vitest";
+import { DurableStorySink } from "../../src/engine/run-log-writer.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { PlacementRow } from "../../src/store/tables.ts";
 import { Harness, KILL, removeHomes } from "./harness.ts";
@@ -111,4 +112,30 @@ it("The provider of a parked job's last placement releases the job's machines", 
   await h.kill();
   expect(h.engine.placement("job1")).toMatchObject({ n: 1, candidate: 1 });
   expect(h.row().state).toBe("terminating");
+});
+
+it("A checkpoint counts as an earlier machine's if it was downloaded before the present placement opened", async () => {
+  const h = await begin();
+  const sink = new DurableStorySink({ engine: h.engine, home: h.home, hint: () => {} });
+  const saved = (path: string) =>
+    sink.checkpoints("job1", [{ path, size: 1, modified_at: new Date(0).toISOString(), in_progress: false }]);
+  await h.attempt("place").done({ candidate: 1 });
+  await h.upTo("stream");
+  await h.clock.advance(1_000);
+  await saved("step_10/a");
+  expect(sink.isEarlier("job1", ["step_10/a"])).toBe(false);
+  await h.clock.advance(1_000);
+  await h.attempt("stream").fail(lost());
+  await h.attempt("collect").done({ exit_code: null });
+  await h.attempt("terminate").done({ checkpoint: "step_10@1" });
+  await h.attempt("place").done({ candidate: 1 });
+  await h.upTo("stream");
+  await h.clock.advance(1_000);
+  await saved("step_20/a");
+  const isEarlier = (...paths: string[]) => sink.isEarlier("job1", paths);
+  expect([isEarlier("step_10/a"), isEarlier("step_10/a", "shard-of-node-1"), isEarlier("step_20/a")]).toEqual([
+    true,
+    true,
+    false,
+  ]);
 });

@@ -6,6 +6,7 @@
 //      version that is saved under the same name later counts as a new one.
 // KC5. On several nodes, node 0 chooses, and the others remove what it has removed: a checkpoint is of use only with the shards of all. One
 //      that another node still has to download counts as incomplete, so an earlier one stays until then.
+// KC6. `rotation: follow` never removes what an earlier machine of the run saved and this one never had: its script removed nothing.
 // KC4. Another run that resumes from a checkpoint has hard links of its own to it.
 
 import { lstat, readFile, rm, rmdir } from "node:fs/promises";
@@ -27,6 +28,8 @@ export interface KeepRules {
   announced: () => Promise<Announced>;
   /** Points of a metric, in the order in which they were logged. */
   points: (metric: string) => readonly { step: number; value: number }[];
+  /** Whether all of these files were downloaded from an earlier machine of the run. */
+  isEarlier: (paths: readonly string[]) => boolean;
   node: number;
   nodes: number;
   /** The folder of node 0 on this computer. */
@@ -48,6 +51,8 @@ export class Retention {
   #dropped = new Map<string, Dropped[number]>();
   /** The names that node 0 has removed; only used by node 0 of several. */
   #removed: readonly string[] = [];
+  /** KC6. The checkpoints that this machine had in a listing of this process. */
+  readonly #seen = new Set<string>();
 
   constructor(targetDir: string, rules: KeepRules, sets: CheckpointSets) {
     this.#targetDir = targetDir;
@@ -181,7 +186,10 @@ export class Retention {
     }
     if (rotation === "follow" && isWhole(listing)) {
       const there = new Set(listing.flatMap(({ path }) => [...foldersOf(path), path]));
-      stays = new Set([...stays].filter(({ name }) => there.has(name)));
+      for (const { name } of all) if (there.has(name)) this.#seen.add(name);
+      const isRemoved = ({ name, files }: Resume): boolean =>
+        !there.has(name) && (this.#seen.has(name) || !this.#rules.isEarlier(files.map(({ path }) => path)));
+      stays = new Set([...stays].filter((one) => !isRemoved(one)));
     }
     const [newest] = all;
     if (newest) stays.add(newest);

@@ -63,6 +63,7 @@ class World {
           nodes: this.#nodes,
           announced: () => Promise.resolve({ times: this.#times, steps: this.#steps }),
           points: () => this.points,
+          isEarlier: () => false,
         },
       });
     });

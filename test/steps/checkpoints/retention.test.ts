@@ -28,6 +28,7 @@ let fetched: string[];
 let recorded: Set<string>;
 let steps: Map<string, number>;
 let times: Map<string, number>;
+let earlier: Set<string>;
 let points: { step: number; value: number }[];
 let made: CheckpointCollector;
 
@@ -37,6 +38,7 @@ beforeEach(() => {
   targetDir = join(top, "home");
   mkdirSync(source);
   [now, fetched, recorded, steps, times, points] = [1_000, [], new Set(), new Map(), new Map(), []];
+  earlier = new Set();
 });
 afterEach(() => rmSync(top, { recursive: true, force: true }));
 
@@ -56,6 +58,7 @@ const collect = (keep?: KeepCheckpoints) =>
       keep,
       announced: () => Promise.resolve({ times, steps }),
       points: () => points,
+      isEarlier: (paths) => paths.every((path) => earlier.has(path)),
       node: 0,
       nodes: 1,
       checkpoints: targetDir,
@@ -157,6 +160,27 @@ it("`rotation: follow` removes what the script has removed, but never the last c
   expect(home()).toEqual(["checkpoint-4"]);
   expect(await resumes()).toBe("checkpoint-4");
   expect([...recorded].toSorted()).toEqual(["checkpoint-4/model.safetensors.bin", "checkpoint-4/trainer_state.json"]);
+});
+
+it("`rotation: follow` keeps what an earlier machine saved, and follows the script of the present one", async () => {
+  await run(3, { rotation: "follow" }, false);
+  expect(home()).toEqual(["checkpoint-1", "checkpoint-2", "checkpoint-3"]);
+  // The next machine has only the checkpoint from which it resumed.
+  earlier = new Set(recorded);
+  rotate(1);
+  rotate(2);
+  collect({ rotation: "follow" });
+  await scan();
+  save(4);
+  await scan();
+  await scan();
+  expect(home()).toEqual(["checkpoint-1", "checkpoint-2", "checkpoint-3", "checkpoint-4"]);
+  rotate(3);
+  save(5);
+  rotate(4);
+  await scan();
+  await scan();
+  expect(home()).toEqual(["checkpoint-1", "checkpoint-2", "checkpoint-5"]);
 });
 
 it("Files that belong to no checkpoint stay, whatever the rule", async () => {
