@@ -14,6 +14,7 @@ import type {
   ReconcileReport,
   Timeline,
 } from "../../src/schemas/job.ts";
+import type { Placements } from "../../src/schemas/placement.ts";
 
 import type { CredentialCheck, Credentials, SavedCredential } from "../../src/schemas/credentials.ts";
 import type { DataFile, DataReport, DataSummary } from "../../src/schemas/data.ts";
@@ -120,6 +121,7 @@ export const api = {
   remove: async (id: string) => void (await call(job(id), { method: "DELETE" })),
   submit: (body: unknown, key: string) => post<JobRecord>("/jobs", body, { "idempotency-key": key }),
   timeline: (id: string) => get<Timeline>(`${job(id)}/timeline`),
+  placements: (id: string) => get<Placements>(`${job(id)}/placements`),
   metrics: (id: string, q: { since_step?: number; max_points?: number }) =>
     get<Metrics>(`${job(id)}/metrics${query(q)}`),
   checkpoints: (id: string) => get<Checkpoints>(`${job(id)}/checkpoints`),

@@ -78,6 +78,7 @@ export function moment(at: string): string {
 }
 
 const STEPS: Readonly<Record<string, string>> = {
+  place: "Find machine",
   provision: "Get machine",
   await_ssh: "Connect",
   sync: "Copy code",

@@ -3,6 +3,7 @@
 import { createStore } from "@xstate/store";
 import { useSelector } from "@xstate/store-react";
 import type { CheckpointFile, JobRecord, JobsPage, LedgerMachine, Problem, Timeline } from "../../src/schemas/job.ts";
+import type { Placements } from "../../src/schemas/placement.ts";
 import type { Summary } from "../../src/schemas/plan.ts";
 import type { FeedState } from "./feed.ts";
 import { belongs, EVERYTHING, listPath, type RunFilter } from "./run-filter.ts";
@@ -25,6 +26,7 @@ export interface Data {
   returning: Record<string, number>;
   summary: Summary | null;
   timelines: Record<string, Timeline>;
+  placements: Record<string, Placements>;
   checkpoints: Record<string, CheckpointFile[]>;
   /** Why a single run cannot be shown. */
   problems: Record<string, Problem>;
@@ -39,6 +41,7 @@ const initial: Data = {
   returning: {},
   summary: null,
   timelines: {},
+  placements: {},
   checkpoints: {},
   problems: {},
   connection: { state: "connecting", sinceMs: Date.now() },
@@ -140,6 +143,10 @@ export const store = createStore({
     timelineLoaded: (data, { id, timeline }: { id: string; timeline: Timeline }) => ({
       ...data,
       timelines: { ...data.timelines, [id]: timeline },
+    }),
+    placementsLoaded: (data, { id, placements }: { id: string; placements: Placements }) => ({
+      ...data,
+      placements: { ...data.placements, [id]: placements },
     }),
     checkpointsLoaded: (data, { id, files }: { id: string; files: CheckpointFile[] }) => ({
       ...data,

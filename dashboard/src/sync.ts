@@ -113,8 +113,12 @@ const summary = coalesced(1_000, async () => {
 const timeline = coalesced(EVERY_MS, async () => {
   const id = shown;
   if (id === null) return;
-  const answer = await api.timeline(id).catch(() => null);
+  const [answer, placements] = await Promise.all([
+    api.timeline(id).catch(() => null),
+    api.placements(id).catch(() => null),
+  ]);
   if (answer) store.trigger.timelineLoaded({ id, timeline: answer });
+  if (placements) store.trigger.placementsLoaded({ id, placements });
 });
 const checkpoints = coalesced(1_000, async () => {
   const id = shown;

@@ -2,21 +2,9 @@
 
 import { costText } from "../domain/money.ts";
 import { accountWords, endWords, placeWords, rateWords } from "../domain/placement-words.ts";
-import type { Timeline, TimelineStep } from "../schemas/job.ts";
 import type { Placement, Placements, Waiting } from "../schemas/placement.ts";
 import type { Io } from "./io.ts";
 import { duration, instant, statusPaint, table } from "./text.ts";
-
-/** Consecutive steps of one placement; null are the searches for one. */
-export function lanesOf(steps: Timeline["steps"]): { placement: number | null; steps: TimelineStep[] }[] {
-  const lanes: { placement: number | null; steps: TimelineStep[] }[] = [];
-  for (const step of steps) {
-    const last = lanes.at(-1);
-    if (last?.placement === step.placement) last.steps.push(step);
-    else lanes.push({ placement: step.placement, steps: [step] });
-  }
-  return lanes;
-}
 
 /** Whether there is more to tell than the steps do. */
 export const haveLanes = ({ placements, waiting }: Placements): boolean => placements.length > 1 || waiting !== null;

@@ -1,6 +1,7 @@
 // What a placement is and how it ended, in words, for the command line and the dashboard. Loads no zod.
 
 import { dollars, hourly } from "../errors/dollars.ts";
+import type { Timeline, TimelineStep } from "../schemas/job.ts";
 import type { Placement } from "../schemas/placement.ts";
 import { longDuration } from "./long-duration.ts";
 
@@ -51,3 +52,14 @@ export function accountWords(placement: Placement): string[] {
 
 export const rateWords = ({ price_per_hour_usd: price }: Pick<Placement, "price_per_hour_usd">): string | null =>
   price === null ? null : hourly(price);
+
+/** Consecutive steps of one placement; null are the searches for one. */
+export function lanesOf(steps: Timeline["steps"]): { placement: number | null; steps: TimelineStep[] }[] {
+  const lanes: { placement: number | null; steps: TimelineStep[] }[] = [];
+  for (const step of steps) {
+    const last = lanes.at(-1);
+    if (last?.placement === step.placement) last.steps.push(step);
+    else lanes.push({ placement: step.placement, steps: [step] });
+  }
+  return lanes;
+}

@@ -1,8 +1,9 @@
 // How placements read on a terminal and in a pipe.
 
 import { expect, it } from "vitest";
+import { lanesOf } from "../../src/domain/placement-words.ts";
 import type { Io } from "../../src/cli/io.ts";
-import { haveLanes, lanesOf, placementTable, waitingTable, waitingWords } from "../../src/cli/placement-lanes.ts";
+import { haveLanes, placementTable, waitingTable, waitingWords } from "../../src/cli/placement-lanes.ts";
 import type { TimelineStep } from "../../src/schemas/job.ts";
 import type { Placement, Waiting } from "../../src/schemas/placement.ts";
 

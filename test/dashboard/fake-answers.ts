@@ -73,7 +73,14 @@ export function fakeAnswers(): Record<string, unknown> {
       missing: ["gone.csv"],
     },
     "notebook/bootstrap": { cell: `print("${HOSTILE}")` },
-    plan: (body: { spec: { provider?: string; gpus?: string; price_cap?: number } }) => {
+    plan: (body: {
+      spec: {
+        provider?: string;
+        gpus?: string;
+        price_cap?: number;
+        candidates?: { provider: string; gpus?: string }[];
+      };
+    }) => {
       const { provider = "local", gpus = "cpu", price_cap: cap } = body.spec;
       const local = provider === "local";
       const within = cap === undefined || cap >= 1.5;
@@ -87,6 +94,10 @@ export function fakeAnswers(): Record<string, unknown> {
           : [
               {
                 id: "1",
+                candidate: 0,
+                provider,
+                spot: false,
+                age_seconds: 0,
                 price_per_hour_usd: 1.5,
                 facts: { gpu: "1 × A100", place: HOSTILE },
                 within_cap: within,
@@ -94,6 +105,10 @@ export function fakeAnswers(): Record<string, unknown> {
               },
               {
                 id: "2",
+                candidate: body.spec.candidates === undefined ? 0 : 1,
+                provider,
+                spot: true,
+                age_seconds: 2,
                 price_per_hour_usd: 9,
                 facts: {},
                 within_cap: cap === undefined || cap >= 9,
@@ -102,6 +117,9 @@ export function fakeAnswers(): Record<string, unknown> {
             ],
         offers_total: local ? 0 : 2,
         price_per_hour_usd: local ? 0 : within ? 1.5 : null,
+        candidates: (body.spec.candidates ?? [{ provider, gpus }]).map((each, i) => candidateOf(each, i, within)),
+        // The first of several has no machine.
+        order: body.spec.candidates === undefined ? [0] : body.spec.candidates.map((_, i) => i).slice(1),
         cost_max_usd: null,
         history: local ? null : { good: 41, of: 43, seconds_to_ssh_p50: 74.2 },
         code: { files: 3, bytes: 2_500_000, sent: !local, largest: [{ path: HOSTILE, size: 2_400_000 }] },
@@ -165,5 +183,28 @@ export function fakeAnswers(): Record<string, unknown> {
       unreachable_providers: ["market"],
       foreign: [{ provider: "podhost", id: "77", name: HOSTILE }],
     },
+  };
+}
+
+/** Of several candidates the first has no machine; where there is one, the price cap decides. */
+function candidateOf(
+  { provider, gpus = "cpu" }: { provider: string; gpus?: string },
+  candidate: number,
+  within: boolean,
+) {
+  const message = `${provider} has no machine with ${gpus} right now (${HOSTILE}).`;
+  return {
+    candidate,
+    provider,
+    gpus,
+    region: null,
+    spot: "never",
+    price_cap: null,
+    offers_total: 1,
+    price_per_hour_usd: within ? 1.5 : null,
+    refusal: candidate === 0 ? { code: "no_offer", message, hint: "Wait for one.", field: null } : null,
+    answer_seconds: 0.4,
+    expected_start: { seconds: 94, ssh_seconds: 70, runs: 7 },
+    history: { good: 41, of: 43, seconds_to_ssh_p50: 74 },
   };
 }

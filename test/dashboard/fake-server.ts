@@ -17,6 +17,7 @@ import type {
   ProviderInfo,
   Timeline,
 } from "../../src/schemas/job.ts";
+import type { Placements } from "../../src/schemas/placement.ts";
 import type { Summary } from "../../src/schemas/plan.ts";
 import { HOSTILE, runPart } from "./fake-run-parts.ts";
 
@@ -34,6 +35,7 @@ const TYPES: Record<string, string> = {
 export interface FakeRun {
   record: JobRecord;
   timeline: Timeline;
+  placements?: Placements;
   log: Buffer;
   metrics: Record<string, MetricPoint[]>;
   checkpoints: CheckpointFile[];
@@ -193,6 +195,7 @@ export class FakeServer {
     const answer = await runPart(run, [part, ...rest].join("/"), url);
     if (answer !== undefined) return json(response, 200, answer);
     if (part === "timeline") return json(response, 200, run.timeline);
+    if (part === "placements") return json(response, 200, run.placements ?? { placements: [], waiting: null });
     if (part === "metrics") return this.#metrics(run, url, response);
     if (part === "code" && rest[0] === "files")
       return void response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end(`print("${HOSTILE}")\n`);

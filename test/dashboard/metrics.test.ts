@@ -64,7 +64,7 @@ describe("the drawn points", () => {
 });
 
 describe("lines of a chart", () => {
-  it("separate attempts where a rank's step falls back, and ranks from each other", () => {
+  it("continue over a rank's attempts, without what a later attempt repeats, and keep ranks apart", () => {
     const points = columns([
       [1, 10],
       [1, 20, 1],
@@ -76,9 +76,26 @@ describe("lines of a chart", () => {
     ]);
     const found = curvesOf(points, "step", 0);
     expect(found.map(({ rank, attempt, attempts, x, y }) => [rank, attempt, attempts, x, y])).toEqual([
-      [0, 1, 2, [1, 2, 3], [10, 11, 12]],
-      [0, 2, 2, [2, 3], [13, 14]],
+      [0, 1, 2, [2, 3], [11, 12]],
+      [0, 2, 2, [1, 2, 3], [10, 13, 14]],
       [1, 1, 1, [1, 2], [20, 21]],
+    ]);
+  });
+  it("show of three attempts only what none repeats", () => {
+    const points = columns([
+      [1, 1],
+      [2, 2],
+      [3, 3],
+      [2, 20],
+      [3, 30],
+      [4, 40],
+      [3, 300],
+      [5, 500],
+    ]);
+    expect(curvesOf(points, "step", 0).map(({ attempt, x, y }) => [attempt, x, y])).toEqual([
+      [1, [2, 3], [2, 3]],
+      [2, [3, 4], [30, 40]],
+      [3, [1, 2, 3, 5], [1, 20, 300, 500]],
     ]);
   });
   it("treat steps that fall back over and over as several processes of one rank, and not as attempts", () => {

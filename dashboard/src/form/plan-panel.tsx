@@ -2,8 +2,9 @@ import { runsHere } from "../../../src/providers/descriptors.ts";
 import { LeftOutList } from "../parts/left-out-list.tsx";
 import { historyWords } from "../../../src/domain/host-history.ts";
 import { bytes } from "../../../src/domain/bytes.ts";
+import { longDuration } from "../../../src/domain/long-duration.ts";
 import type { InstallPlan } from "../../../src/schemas/install.ts";
-import type { Plan, PlanOffer } from "../../../src/schemas/plan.ts";
+import type { Plan, PlanCandidate, PlanOffer } from "../../../src/schemas/plan.ts";
 import { plural, usd, usdPerHour } from "../format.ts";
 import { Banner } from "../parts/banner.tsx";
 import { withCode } from "../parts/with-code.tsx";
@@ -92,7 +93,11 @@ function Told({ plan }: { plan: Plan }) {
         </p>
       ))}
       {plan.install && <Installed install={plan.install} />}
-      {plan.offers.length > 0 && !runsHere(plan.provider) && <Offers plan={plan} />}
+      {plan.candidates.length > 1 ? (
+        <Candidates plan={plan} />
+      ) : (
+        plan.offers.length > 0 && !runsHere(plan.provider) && <Offers plan={plan} />
+      )}
       {plan.code && plan.code.largest.length > 0 && plan.code.bytes > 1_000_000 && (
         <details className="more-fields">
           <summary>Largest files</summary>
@@ -169,6 +174,60 @@ function Offers({ plan }: { plan: Plan }) {
         </tbody>
       </table>
     </div>
+  );
+}
+
+/** Each candidate with its turn, its cheapest offer, and why it is refused now. */
+function Candidates({ plan }: { plan: Plan }) {
+  return (
+    <div className="scroll-x" tabIndex={0} role="region" aria-label="Table of candidates">
+      <table className="small-table offers candidates-plan">
+        <caption className="quiet small-text">
+          {plural(plan.offers_total, "offer")} now;{" "}
+          {plan.order.length > 0 ? "tried in this order" : "no candidate has a machine"}
+        </caption>
+        <tbody>
+          {[...plan.candidates]
+            .sort((a, b) => turnOf(plan, a) - turnOf(plan, b))
+            .map((candidate) => (
+              <CandidateRow key={candidate.candidate} plan={plan} candidate={candidate} />
+            ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const turnOf = ({ order }: Plan, { candidate }: PlanCandidate): number =>
+  order.includes(candidate) ? order.indexOf(candidate) : order.length + candidate;
+
+function CandidateRow({ plan, candidate }: { plan: Plan; candidate: PlanCandidate }) {
+  const turn = plan.order.indexOf(candidate.candidate);
+  const offers = plan.offers.filter((offer) => offer.candidate === candidate.candidate);
+  const best = offers.find((offer) => offer.within_cap) ?? offers[0];
+  const start = candidate.expected_start;
+  const facts = [
+    ...(best?.spot ? ["spot"] : []),
+    ...(best ? [`${plural(candidate.offers_total, "offer")}, ${Math.round(best.age_seconds)} s old`] : []),
+    ...(start ? [`starts in about ${longDuration(Math.round(start.seconds))} (${plural(start.runs, "run")})`] : []),
+    ...(candidate.history ? [historyWords(candidate.history)] : []),
+  ];
+  return (
+    <tr className={turn < 0 ? "quiet" : undefined}>
+      <td className="num">{turn < 0 ? "–" : turn + 1}</td>
+      <td className="wrap">
+        {candidate.provider} <bdi>{candidate.gpus}</bdi>
+        {candidate.region !== null && <bdi>, {candidate.region}</bdi>}
+        <span className="candidate-why">
+          {candidate.refusal ? (
+            <bdi className="bad">{withCode(candidate.refusal.message)}</bdi>
+          ) : (
+            <span className="quiet">{facts.join(" · ")}</span>
+          )}
+        </span>
+      </td>
+      <td className="right num">{usdPerHour(best?.price_per_hour_usd ?? null)}</td>
+    </tr>
   );
 }
 

@@ -54,7 +54,7 @@ export function unreadable(values: Values): Record<string, string> {
 
 // A paid machine's cap says nothing about this computer, where the field is not shown.
 const isSent = (each: Field, values: Values): boolean =>
-  each.name !== "price_cap" || !runsHere(values["provider"] ?? "");
+  each.name !== "price_cap" || !runsHere(values["provider"] ?? "") || (values["candidates"] ?? "") !== "";
 
 /** Names of variables whose values are masked in a record: they cannot be read back. */
 export function maskedOf(job: JobRecord): string[] {

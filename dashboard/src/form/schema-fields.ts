@@ -29,8 +29,8 @@ export interface Field {
   unit: string;
   required: boolean;
   choices: string[];
-  /** For pairs with known names: all names, and those whose values are numbers. */
-  names?: { all: string[]; numbers: string[] };
+  /** For pairs with known names: all names, those whose values are numbers, and those whose values are lists. */
+  names?: { all: string[]; numbers: string[]; lists: string[] };
   /** The initial text of the field. */
   initial: string;
 }
@@ -89,10 +89,14 @@ export function fieldsOf(submit: JsonSchema): Field[] {
   });
 }
 
-function namesOf(properties: Record<string, JsonSchema>): { all: string[]; numbers: string[] } {
+function namesOf(properties: Record<string, JsonSchema>): NonNullable<Field["names"]> {
   const isNumeric = ({ type }: JsonSchema): boolean => type === "integer" || type === "number";
   const all = Object.entries(properties);
-  return { all: all.map(([name]) => name), numbers: all.flatMap(([name, each]) => (isNumeric(each) ? [name] : [])) };
+  return {
+    all: all.map(([name]) => name),
+    numbers: all.flatMap(([name, each]) => (isNumeric(each) ? [name] : [])),
+    lists: all.flatMap(([name, { type }]) => (type === "array" ? [name] : [])),
+  };
 }
 
 /** Whether it is a number, or still empty. */
@@ -120,6 +124,7 @@ export function fromText(field: Field, text: string): unknown {
           const cut = row.indexOf("=");
           if (cut < 0) return [row.trim(), ""];
           const [name, text] = [row.slice(0, cut).trim(), row.slice(cut + 1)];
+          if (field.names?.lists.includes(name)) return [name, text.split(/[\s,]+/).filter((each) => each !== "")];
           return [name, field.names?.numbers.includes(name) && text.trim() && isNumber(text) ? Number(text) : text];
         }),
       );

@@ -25,14 +25,15 @@ interface Told {
 
 function sameOrder(one: string, other: string): boolean {
   const [a, b] = [one, other].map((text) => (JSON.parse(text) as SubmitBodyLike).spec);
-  return a?.["provider"] === b?.["provider"] && a?.["gpus"] === b?.["gpus"] && a?.["nodes"] === b?.["nodes"];
+  const same = (name: string): boolean => JSON.stringify(a?.[name]) === JSON.stringify(b?.[name]);
+  return ["provider", "gpus", "nodes", "candidates"].every(same);
 }
 
 /** The plan for the form's values, requested again when they change and then rest. */
 export function usePlan(body: SubmitBodyLike): PlanState {
   const text = JSON.stringify(body);
   const ready = body.spec["entrypoint"] !== "";
-  const remote = !runsHere(String(body.spec["provider"]));
+  const remote = !runsHere(String(body.spec["provider"])) || body.spec["candidates"] !== undefined;
   const [told, setTold] = useState<Told>({ of: "", plan: null, problem: null });
   useEffect(() => {
     if (!ready) return;

@@ -4,6 +4,7 @@ import type { Gpu, JobRecord, Problem, ProviderInfo } from "../../../src/schemas
 import { api, asProblem } from "../api.ts";
 import { newKey } from "../form/new-key.ts";
 import { FieldInput } from "../form/field-input.tsx";
+import { CandidatesInput } from "../form/candidates-input.tsx";
 import { CodeTabs } from "../form/code-tabs.tsx";
 import { GpuPicker } from "../form/gpu-picker.tsx";
 import { PlanPanel } from "../form/plan-panel.tsx";
@@ -31,7 +32,9 @@ import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 
 const MAIN = ["entrypoint", "args", "project_dir", "provider", "gpus", "price_cap"];
-const ADVANCED = FIELDS.filter((field) => !MAIN.includes(field.name));
+/** Which machines a run uses, and what follows when one is lost or none is free. */
+const FURTHER = ["candidates", "choose", "wait_for_capacity_minutes", "spot", "retry", "max_preemptions"];
+const ADVANCED = FIELDS.filter((field) => !MAIN.includes(field.name) && !FURTHER.includes(field.name));
 const field = (name: string) => FIELDS.find((each) => each.name === name);
 
 export function NewRunPage({ query }: { query: URLSearchParams }) {
@@ -186,7 +189,26 @@ function RunForm({ initial }: { initial: Values }) {
             </div>
           )}
         </div>
-        <Advanced open={advancedErrors}>{ADVANCED.map((each) => input(each))}</Advanced>
+        {(isRented(values["provider"] ?? "") || (values["candidates"] ?? "") !== "") && (
+          <More title="If a machine is lost or none is free" open={FURTHER.some((name) => errors[name])}>
+            {FURTHER.map((name) =>
+              name === "candidates" ? (
+                <CandidatesInput
+                  key={name}
+                  field={field(name) ?? LABEL}
+                  value={values[name] ?? ""}
+                  error={complaints[name]}
+                  onChange={(value) => set(name, value)}
+                />
+              ) : (
+                input(field(name))
+              ),
+            )}
+          </More>
+        )}
+        <More title="More settings" open={advancedErrors}>
+          {ADVANCED.map((each) => input(each))}
+        </More>
         <div className="actions form-end">
           <button type="submit" className="button primary" aria-disabled={busy}>
             {busy ? "Starting…" : price ? `Start run, ${usdPerHour(price)}` : "Start run"}
@@ -205,11 +227,13 @@ function RunForm({ initial }: { initial: Values }) {
   );
 }
 
-function Advanced({ open, children }: { open: boolean; children: ReactNode }) {
+const isRented = (provider: string): boolean => descriptorOf(provider)?.capabilities.bills === true;
+
+function More({ title, open, children }: { title: string; open: boolean; children: ReactNode }) {
   const [shown, setShown] = useState(false);
   return (
     <details className="panel" open={shown || open} onToggle={(event) => setShown(event.currentTarget.open)}>
-      <summary>More settings</summary>
+      <summary>{title}</summary>
       <div className="fields">{children}</div>
     </details>
   );

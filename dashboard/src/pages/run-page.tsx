@@ -9,6 +9,7 @@ import { EventsView } from "../run/events-view.tsx";
 import { LogPeek, LogView } from "../run/log/log-view.tsx";
 import { MachinesView } from "../run/machines-view.tsx";
 import { MetricsPeek, MetricsView } from "../run/metrics/metrics-view.tsx";
+import { PlacementsPanel } from "../run/placements-view.tsx";
 import { RunHead } from "../run/run-head.tsx";
 import { SpecView } from "../run/spec-view.tsx";
 import { TimelineView } from "../run/timeline-view.tsx";
@@ -99,6 +100,7 @@ function Overview({ job }: { job: JobRecord }) {
   return (
     <div className="overview">
       <div className="overview-main">
+        <PlacementsPanel job={job} />
         <section className="panel" aria-labelledby="steps-title">
           <h2 id="steps-title">Steps</h2>
           <TimelineView job={job} />

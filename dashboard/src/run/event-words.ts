@@ -19,6 +19,9 @@ export function eventWords({ type, data }: FeedEvent): string {
     return `machine ${text(data["name"])} ${machineState(text(data["state"]))}${reason(data["note"])}`;
   if (type === "checkpoint.saved")
     return `checkpoint ${text(data["path"])}${typeof data["size"] === "number" ? `, ${bytes(data["size"])}` : ""}`;
+  if (type === "placement.opened")
+    return `placement ${text(data["n"])} opened on ${text(data["provider"])} ${text(data["gpus"])}`;
+  if (type === "placement.closed") return `placement ${text(data["n"])} closed${reason(data["error"])}`;
   if (type === "notice") return text(data["message"]);
   return `${type} ${JSON.stringify(data)}`;
 }

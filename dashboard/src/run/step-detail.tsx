@@ -9,7 +9,7 @@ import { ansiNodes, parseAnsi, PLAIN } from "./log/ansi.ts";
 import type { LogLines } from "../../../src/schemas/log.ts";
 import { setParams } from "./place.ts";
 import { runApi } from "./run-api.ts";
-import { attemptWords, showsEnd } from "./step-words.ts";
+import { attemptWords, keyOf, showsEnd } from "./step-words.ts";
 
 const LINES = 12;
 
@@ -91,7 +91,7 @@ const Attempts = ({ attempts, shown }: { attempts: readonly TimelineStep[]; show
         className="button small toggle"
         aria-pressed={each === shown}
         aria-label={`Attempt ${each.attempt}, ${attemptWords(each)}`}
-        onClick={() => setParams({ step: `${each.step}.${each.node}.${each.attempt}` })}
+        onClick={() => setParams({ step: keyOf(each) })}
       >
         {each.attempt}
       </button>

@@ -19,3 +19,7 @@ export function attemptWords(attempt: TimelineStep): string {
 
 /** The last lines show why an attempt failed, or how far it has come. */
 export const showsEnd = (attempt: TimelineStep): boolean => attempt.status !== "succeeded" || badExit(attempt) !== null;
+
+/** Placements after the first begin to count attempts again. */
+export const keyOf = ({ step, node, attempt, placement }: TimelineStep): string =>
+  `${step}.${node}.${attempt}${placement !== null && placement > 1 ? `.p${placement}` : ""}`;

@@ -1,10 +1,11 @@
 import { Fragment, useMemo, useState, type CSSProperties } from "react";
 import type { JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
+import { endWords, lanesOf, placeWords } from "../../../src/domain/placement-words.ts";
 import { duration, stepName } from "../format.ts";
 import { useNow } from "../parts/now.ts";
 import { withCode } from "../parts/with-code.tsx";
 import { usePlace } from "../router.tsx";
-import { attemptWords, badExit } from "./step-words.ts";
+import { attemptWords, badExit, keyOf } from "./step-words.ts";
 import { STEP_NAMES } from "../../../src/schemas/names.ts";
 import { isActive } from "../status.ts";
 import { useData } from "../store.ts";
@@ -14,8 +15,6 @@ import { Replay } from "./replay-view.tsx";
 import { StepDetail } from "./step-detail.tsx";
 import { stepTicks } from "./step-ticks.ts";
 import { timeScale, type Gap, type TimeScale } from "./time-scale.ts";
-
-export const keyOf = (step: TimelineStep): string => `${step.step}.${step.node}.${step.attempt}`;
 
 /**
  * Steps on a time axis: a row per node and step, a bar per attempt; the selected attempt of the address is described
@@ -35,6 +34,7 @@ export function TimelineView({ job }: { job: JobRecord }) {
   if (!timeline || !scale) return <p className="quiet pad">Reading the steps…</p>;
   const rows = rowsOf(timeline, live);
   const nodes = new Set(rows.map((row) => row.node)).size;
+  const lanes = new Set(rows.map((row) => row.lane)).size;
   const chosen = timeline.steps.find((step) => keyOf(step) === query.get("step")) ?? null;
   const couldCollapse = full || scale.gaps.length > 0;
   return (
@@ -43,8 +43,11 @@ export function TimelineView({ job }: { job: JobRecord }) {
         <Axis scale={scale} />
         <ol className="plain">
           {rows.map((row, i) => (
-            <Fragment key={`${row.node}/${row.step}`}>
-              {nodes > 1 && row.node !== rows[i - 1]?.node && <li className="step-node">Node {row.node}</li>}
+            <Fragment key={`${row.lane}/${row.node}/${row.step}`}>
+              {lanes > 1 && row.lane !== rows[i - 1]?.lane && <LaneHead row={row} job={job} />}
+              {nodes > 1 && (row.node !== rows[i - 1]?.node || row.lane !== rows[i - 1]?.lane) && (
+                <li className="step-node">Node {row.node}</li>
+              )}
               <StepRow job={job} row={row} scale={scale} now={Math.max(now, scale.from)} chosen={chosen} at={at} />
             </Fragment>
           ))}
@@ -63,7 +66,7 @@ export function TimelineView({ job }: { job: JobRecord }) {
           )}
         </p>
       )}
-      {chosen && <StepDetail job={job} step={chosen} attempts={attemptsOf(timeline, chosen)} now={now} />}
+      {chosen && <StepDetail job={job} step={chosen} attempts={attemptsOf(timeline.steps, chosen)} now={now} />}
       <Replay job={job} timeline={timeline} scale={scale} at={at} />
     </>
   );
@@ -79,25 +82,55 @@ function scaleOf(job: JobRecord, timeline: Timeline, now: number | null, collaps
 }
 
 interface Row {
+  /** Index of the lane: a placement, or a search for one. */
+  lane: number;
+  placement: number | null;
   step: TimelineStep["step"];
   node: number;
   attempts: TimelineStep[];
 }
 
-const attemptsOf = (timeline: Timeline, { step, node }: Pick<TimelineStep, "step" | "node">): TimelineStep[] =>
-  timeline.steps.filter((each) => each.node === node && each.step === step).sort((a, b) => a.attempt - b.attempt);
+const attemptsOf = (
+  steps: readonly TimelineStep[],
+  { step, node, placement }: Pick<TimelineStep, "step" | "node" | "placement">,
+): TimelineStep[] =>
+  steps
+    .filter((each) => each.node === node && each.step === step && each.placement === placement)
+    .sort((a, b) => a.attempt - b.attempt);
 
-/** In the order of the steps; for an active run on one node, future steps are shown as such. */
+/** Lane after lane, in the order of the steps; for an active run on one node, future steps are shown as such. */
 function rowsOf(timeline: Timeline, live: boolean): Row[] {
+  const lanes = lanesOf(timeline.steps);
   const nodes = [...new Set(timeline.steps.map((step) => step.node))].sort((a, b) => a - b);
   const rows: Row[] = [];
-  for (const node of nodes.length > 0 ? nodes : [0]) {
-    for (const step of STEP_NAMES) {
-      const attempts = attemptsOf(timeline, { step, node });
-      if (attempts.length > 0 || (live && nodes.length < 2)) rows.push({ step, node, attempts });
+  for (const [lane, { placement, steps }] of (lanes.length > 0 ? lanes : [{ placement: 1, steps: [] }]).entries()) {
+    const last = lane >= lanes.length - 1;
+    for (const node of nodes.length > 0 ? nodes : [0]) {
+      for (const step of STEP_NAMES) {
+        const attempts = attemptsOf(steps, { step, node, placement });
+        // Only a run with several candidates looks for a place; a search has no other step.
+        const future = live && last && nodes.length < 2 && step !== "place" && placement !== null;
+        if (attempts.length > 0 || future) rows.push({ lane, placement, step, node, attempts });
+      }
     }
   }
   return rows;
+}
+
+function LaneHead({ row, job }: { row: Row; job: JobRecord }) {
+  const told = useData((data) => data.placements[job.id])?.placements.find((each) => each.n === row.placement);
+  if (row.placement === null) return <li className="step-node">Search for a machine</li>;
+  return (
+    <li className="step-node">
+      Placement {row.placement}
+      {told && (
+        <span className="quiet">
+          {" "}
+          · <bdi>{placeWords(told)}</bdi> · {endWords(told)}
+        </span>
+      )}
+    </li>
+  );
 }
 
 interface StepRowProps {
@@ -123,7 +156,7 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
         <button
           type="button"
           className="step-name step-link"
-          aria-expanded={chosen?.step === row.step && chosen.node === row.node}
+          aria-expanded={chosen !== null && row.attempts.includes(chosen)}
           onClick={() => choose(last, chosen)}
         >
           {name}

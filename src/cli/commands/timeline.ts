@@ -1,10 +1,11 @@
 import { bytes } from "../../domain/bytes.ts";
 import { gateWords } from "../../domain/gate-words.ts";
+import { lanesOf } from "../../domain/placement-words.ts";
 import type { TimelineStep } from "../../schemas/job.ts";
 import type { SinkStatus } from "../../schemas/sink-status.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
-import { haveLanes, lanesOf, placementTable, waitingTable, waitingWords } from "../placement-lanes.ts";
+import { haveLanes, placementTable, waitingTable, waitingWords } from "../placement-lanes.ts";
 import { withJob } from "../store.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { duration, hintFor, instant, printJson, statusPaint, table } from "../text.ts";

@@ -50,6 +50,8 @@ interface Drawn {
   element: HTMLElement;
 }
 
+const SEAM = /^svc: placement \d+ on /;
+
 export class LogPane {
   readonly #view: HTMLElement;
   readonly #tell: (state: LogState) => void;
@@ -336,6 +338,8 @@ export class LogPane {
     const row = this.#source.row(index);
     const element = document.createElement("div");
     element.className = row === null ? "log-row log-row-missing" : "log-row";
+    // The line that svc writes between the output of two placements.
+    if (row !== null && SEAM.test(row.text)) element.classList.add("log-row-seam");
     if (this.#look.numbers) {
       const number = document.createElement("a");
       number.className = "log-number";

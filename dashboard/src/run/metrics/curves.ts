@@ -1,8 +1,9 @@
 // Turns points into the lines of a chart.
 //
-// M1. A line is one rank of one attempt: where a rank's step falls back, the run resumed from a checkpoint, and a new
-//     attempt begins. The earlier attempt's points beyond it stay visible. A step that falls back over and over does
-//     not mean restarts: several processes log as one rank, and their points form one line, in order of step.
+// M1. A line is one rank. Where its step falls back, the run resumed from a checkpoint, and a new attempt begins: the line
+//     continues with that attempt's points, and the points of earlier ones that it repeats form faint lines of their own. A
+//     step that falls back over and over does not mean restarts: several processes log as one rank, and their points form
+//     one line, in order of step.
 // M2. Smoothing uses every point, before any is dropped for drawing. It is an exponential mean, freed of the weight of
 //     its first value: m ← w·m + (1−w)·x, shown as m / (1 − wⁿ). Values that are not finite are skipped.
 // M3. The least and the greatest of a pixel's points are drawn, so that no spike is lost.
@@ -13,7 +14,7 @@ export interface Curve {
   rank: number;
   /** Counted from 1. */
   attempt: number;
-  /** The number of this rank's attempts. */
+  /** The number of this rank's attempts. The line of the last one has every point that no later attempt repeats. */
   attempts: number;
   /** Ascending. */
   x: number[];
@@ -27,7 +28,7 @@ const ATTEMPTS_MAX = 24;
 
 /** The lines of a series (M1). Times are in seconds from `startMs`. */
 export function curvesOf(columns: Columns, axis: XAxis, startMs: number): Curve[] {
-  const byRank = new Map<number, Curve[]>();
+  const byRank = new Map<number, Attempt[]>();
   const lastStep = new Map<number, number>();
   const other = typeof axis === "object" ? lookup(axis.metric) : null;
   for (let i = 0; i < columns.value.length; i++) {
@@ -39,20 +40,43 @@ export function curvesOf(columns: Columns, axis: XAxis, startMs: number): Curve[
     const before = lastStep.get(rank);
     lastStep.set(rank, step);
     if (before === undefined || step < before)
-      curves.push({ rank, attempt: curves.length + 1, attempts: 0, x: [], y: [] });
+      curves.push({ rank, attempt: curves.length + 1, attempts: 0, x: [], y: [], steps: [], first: step });
     const x =
       axis === "step" ? step : axis === "time" ? time - startMs / 1000 : (other?.get(`${rank}/${step}`) ?? Number.NaN);
     if (!Number.isFinite(x)) continue;
     const curve = curves.at(-1);
     curve?.x.push(x);
     curve?.y.push(columns.value[i] ?? Number.NaN);
+    curve?.steps.push(step);
   }
   const all = [...byRank.values()].flatMap((found) => {
-    const curves = found.length > ATTEMPTS_MAX ? [together(found)] : found;
-    for (const curve of curves) curve.attempts = curves.length;
-    return curves;
+    return found.length > ATTEMPTS_MAX ? [together(found)] : continued(found);
   });
   return all.map(ascending).sort((a, b) => a.rank - b.rank || a.attempt - b.attempt);
+}
+
+/** One attempt's points, with their steps, and its first step. */
+interface Attempt extends Curve {
+  steps: number[];
+  first: number;
+}
+
+/** The line that runs through all attempts, and what later ones repeat of each earlier one. */
+function continued(attempts: readonly Attempt[]): Curve[] {
+  const count = attempts.length;
+  const line: Curve = { rank: attempts[0]?.rank ?? 0, attempt: count, attempts: count, x: [], y: [] };
+  const repeated: Curve[] = [];
+  for (const [i, { rank, attempt, x, y, steps }] of attempts.entries()) {
+    const until = attempts.slice(i + 1).reduce((least, later) => Math.min(least, later.first), Infinity);
+    const old: Curve = { rank, attempt, attempts: count, x: [], y: [] };
+    for (const [k, step] of steps.entries()) {
+      const into = step < until ? line : old;
+      into.x.push(x[k] ?? 0);
+      into.y.push(y[k] ?? Number.NaN);
+    }
+    if (old.x.length > 0) repeated.push(old);
+  }
+  return line.x.length > 0 ? [...repeated, line] : repeated;
 }
 
 const together = (curves: readonly Curve[]): Curve => ({

@@ -235,7 +235,7 @@ function linesOf(
     const words = [
       runs.length > 1 ? nameAmong(runs, run) : null,
       ranks.size > 1 ? `${isSystem(name) ? "node" : "rank"} ${curve.rank}` : null,
-      curve.attempts > 1 ? `attempt ${curve.attempt}` : null,
+      curve.attempt < curve.attempts ? `attempt ${curve.attempt}, repeated later` : null,
     ].filter((word) => word !== null);
     return {
       label: words.join(" · ") || name,
