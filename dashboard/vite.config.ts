@@ -31,5 +31,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 600,
+    // On a slow computer it would print advice about plugins into the set-up of whoever only wants to start.
+    rolldownOptions: { checks: { pluginTimings: false } },
   },
 });

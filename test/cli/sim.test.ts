@@ -48,3 +48,18 @@ test.each([
   expect([r.code, r.out]).toEqual([2, ""]);
   expect(r.err).toContain(`${flag} must be a whole number`);
 });
+
+// Under `npm run test:whole` this is the built program, in which Google's library is a chunk of its own.
+test("`svc credentials check cloudvm` gets a token and is accepted", { tags: "needs/sshd" }, async () => {
+  const sim = at.start("sim", "cloudvm", "--json");
+  onTestFinished(async () => {
+    sim.child.kill("SIGINT");
+    await sim.exited;
+  });
+  await until(() => sim.out().includes("\n"), "the simulator to serve");
+  const { env } = JSON.parse(sim.out()) as { env: Record<string, string> };
+  Object.assign(at.env, env);
+  // The simulator answers in its own process; the home is the one that it made, with its key file.
+  const checked = at.svcIn(env["SVC_HOME"] ?? "", "credentials", "check", "cloudvm");
+  expect([checked.code, checked.err]).toEqual([0, ""]);
+});

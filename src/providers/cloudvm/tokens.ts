@@ -4,7 +4,13 @@
 // TOKENS-2. One exchange at a time, for any number of waiting calls. A token is renewed well before its end, and after a refusal.
 // TOKENS-3. A wrong local clock is distinguished from a wrong key: the token address reports its own time in every answer.
 
-import type { AwsClientOptions, IdentityPoolClientOptions, PluggableAuthClientOptions } from "google-auth-library";
+import type {
+  AwsClientOptions,
+  BaseExternalAccountClient,
+  IdentityPoolClientOptions,
+  OAuth2Client,
+  PluggableAuthClientOptions,
+} from "google-auth-library";
 import { z } from "zod";
 import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -41,11 +47,7 @@ const Refusal = z.union([
   z.looseObject({ error: z.looseObject({ message: z.string() }) }),
 ]);
 
-interface Silencer {
-  suppressAdcWarning<T>(work: () => T): T;
-}
-
-type Library = typeof import("google-auth-library");
+type Library = typeof import("./google-library.ts");
 
 export class TokenSource {
   readonly #credential: GoogleCredential;
@@ -79,12 +81,8 @@ export class TokenSource {
   }
 
   async #exchange(): Promise<Token> {
-    const [library, silencer] = await Promise.all([
-      import("google-auth-library"),
-      // Internal, and silent for the library's own files: it warns on stderr of unchecked credentials, and auth.ts has checked them.
-      import("google-auth-library/build/src/util.js") as Promise<unknown> as Promise<Silencer>,
-    ]);
-    const ask = () => silencer.suppressAdcWarning(() => this.#ask(library));
+    const library = await import("./google-library.ts");
+    const ask = () => library.suppressAdcWarning(() => this.#ask(library));
     let outcome = await ask();
     const { answer } = outcome;
     if (answer?.status === 400 && complaint(answer).kind === "clock") {
@@ -250,7 +248,7 @@ function otherClient(
   kind: GoogleCredential["kind"],
   file: File,
   { scope, transporter }: ClientParts,
-): InstanceType<Library["OAuth2Client"]> | InstanceType<Library["BaseExternalAccountClient"]> {
+): OAuth2Client | BaseExternalAccountClient {
   if (kind === "compute_metadata") return new library.Compute({ scopes: [scope], transporter });
   if (kind === "authorized_user")
     return new library.UserRefreshClient({
