@@ -1,8 +1,8 @@
 // The campaign: all tests that draw from a seed, at any scale, and one table at the end.
 //
-//   npm run campaign                            100,000 simulated worlds, 500 kills, each system call, 10,000 runs of the matrix: two hours
+//   npm run campaign                            100,000 simulated worlds, 500 kills, each system call, 10,000 runs of the matrix, 1,000 preemptions: three hours
 //   npm run campaign -- --scale 0.01            a hundredth of each
-//   npm run campaign -- --only kills,calls      some of: simulation, kills, calls, matrix
+//   npm run campaign -- --only kills,calls      some of: simulation, kills, calls, matrix, preemptions
 //   npm run campaign -- --seed S --lanes N      another seed; so many at once
 //   npm run campaign -- --from N                system calls after the first N
 //   npm run campaign -- --call JSON             one trial of a system call again, as a failure printed it
@@ -19,6 +19,7 @@ import { createInterface } from "node:readline";
 import { flagsOf } from "./lib/flags.ts";
 import { campaignPage, campaignTable, keptIn, PARTS, type Kept } from "./lib/campaign-page.ts";
 import { killLoop } from "../test/process/kill-loop.ts";
+import { preemptions as preempt } from "../test/rented/preemptions.ts";
 import { canInject, trialsOf, tryCall, type Trial } from "../test/process/syscalls.ts";
 import { inLanes, runSeeds } from "../test/sim/fleet.ts";
 
@@ -132,6 +133,27 @@ async function matrix(): Promise<Found> {
   return { counts: { runs, cells }, seeds: [seed, seed], wrong: code === 0 ? 0 : Math.max(1, wrong) };
 }
 
+/** One job in each world; its machines are taken one after the other. */
+async function preemptions(): Promise<Found> {
+  const EACH = 12;
+  const count = scaled(1_000);
+  const jobs = Array.from({ length: Math.ceil(count / EACH) }, (_, k) => seed + k);
+  let wrong = 0;
+  let taken = 0;
+  const lost: number[] = [];
+  await inLanes(jobs, lanes, async (one) => {
+    const found = await preempt(one, Math.min(EACH, count));
+    taken += found.preempted;
+    lost.push(...found.lost);
+    if (found.wrong.length === 0) return;
+    wrong++;
+    say(`preemptions, seed ${one}: ${found.wrong.join("; ")}; its home: ${found.dir}`);
+  });
+  const most = lost.reduce((a, b) => Math.max(a, b), 0);
+  say(`lines repeated after a preemption: ${most} at most, with a checkpoint at every tenth`);
+  return { counts: { preemptions: taken, jobs: jobs.length }, seeds: [seed, seed + jobs.length - 1], wrong };
+}
+
 /** The commit of the checkout, if there is a repository. */
 function commitHere(): string {
   const { stdout } = spawnSync("git", ["-C", import.meta.dirname, "rev-parse", "--short=7", "HEAD"], {
@@ -145,7 +167,7 @@ const found: Kept[] = [];
 for (const part of PARTS.filter((name) => chosen.includes(name))) {
   say(`== ${part}`);
   const began = performance.now();
-  const one = await { simulation, kills, calls, matrix }[part]();
+  const one = await { simulation, kills, calls, matrix, preemptions }[part]();
   const minutes = Math.round((performance.now() - began) / 6_000) / 10;
   const kept = { day: new Date().toISOString().slice(0, 10), part, ...one, minutes, commit };
   found.push(kept);

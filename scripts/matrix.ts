@@ -7,6 +7,7 @@
 //   npm run matrix -- --draw N [--pairs]                  cells drawn from all of them, or pairs of faults, until they have N runs
 //   npm run matrix -- --runs N                            N runs at once in each cell's world, which all meet its fault and its kill
 //   npm run matrix -- --nodes N                           runs of N nodes, where their provider can
+//   npm run matrix -- --moves                             only the cells in which another machine follows the one that the fault ended
 //   npm run matrix -- --keep FILE                         adds the results to FILE, and skips cells that are already in it
 //   npm run matrix -- --provider P --fault F --kill K     only those; K may be `lives`
 //   npm run matrix -- --jobs N --seed S                   so many worlds at once; another seed for instants and boundaries
@@ -16,7 +17,7 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs
 import { join } from "node:path";
 import { flagsOf } from "./lib/flags.ts";
 import { nameOf, runCell, runsOf, type Cell, type Outcome } from "../test/rented/cell.ts";
-import { chooseCells, drawCells, nodesIn, runsIn, type Choice } from "../test/rented/choose.ts";
+import { chooseCells, chooseMoves, drawCells, nodesIn, runsIn, type Choice } from "../test/rented/choose.ts";
 import { matrixPage, matrixTable } from "../test/rented/page.ts";
 
 /** All machines of one world are on this computer. */
@@ -33,6 +34,7 @@ const flags = flagsOf(import.meta.filename, {
   every: { type: "boolean", default: false },
   draw: { type: "string" },
   pairs: { type: "boolean", default: false },
+  moves: { type: "boolean", default: false },
   runs: { type: "string", default: "1" },
   nodes: { type: "string", default: "1" },
   keep: { type: "string" },
@@ -54,11 +56,14 @@ if (!(draw >= 0) || ![runs, nodes].every((n) => Number.isInteger(n) && n >= 1 &&
 }
 const cells = draw > 0 ? drawCells(choice, draw, flags.pairs, runs) : chosenCells();
 function chosenCells(): Cell[] {
-  return chooseCells(choice).map((cell) => ({
+  const moves = runs > 1 || nodes > 1 ? [] : chooseMoves(choice);
+  if (flags.moves) return moves;
+  const usual = chooseCells(choice).map((cell) => ({
     ...cell,
     ...(runs > 1 && { runs: runsIn(cell.provider, runs) }),
     ...(nodes > 1 && { nodes: nodesIn(cell.provider, nodes) }),
   }));
+  return [...usual, ...moves];
 }
 const kept = flags.keep === undefined ? [] : keptIn(flags.keep);
 /** The results of earlier runs. */
@@ -103,6 +108,7 @@ say(
 const whole =
   (flags.keep !== undefined || draw === 0) &&
   !flags.quick &&
+  !(flags.moves && flags.keep === undefined) &&
   [flags.provider, flags.fault, flags.kill].every((flag) => flag === undefined);
 if (whole)
   writeFileSync(

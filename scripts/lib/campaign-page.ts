@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 
-export const PARTS = ["simulation", "kills", "calls", "matrix"] as const;
+export const PARTS = ["simulation", "kills", "calls", "matrix", "preemptions"] as const;
 
 /** One part of one campaign, stored as one line of a file. */
 export interface Kept {
@@ -36,6 +36,8 @@ const ABOUT: Record<Kept["part"], string> = {
   calls:
     "Each system call of `svc serve` in turn fails, or is its last, by strace, while it starts and while it drives a run; a seed and the next one have both",
   matrix: "Simulated providers with real machines, faults and kills at boundaries: [fault-matrix.md](fault-matrix.md)",
+  preemptions:
+    "The machines of one job are taken one after the other, at moments that are drawn: every checkpoint has the bytes of an undisturbed run",
 };
 
 const number = (count: number): string => count.toLocaleString("en-US");

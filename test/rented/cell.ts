@@ -3,7 +3,8 @@
 
 import { FACTOR, World, type Ending, type ProviderCase } from "./world.ts";
 import type { FaultName, LedgerLine } from "../sim/providers/parts.ts";
-import { endsOfAll, FAULT_CASES } from "./faults.ts";
+import { endsOfAll, FAULT_CASES, MOVES } from "./faults.ts";
+import { COUNTING, wrongEnd, wrongLog, wrongMachines } from "./placed.ts";
 import type { KillPoint } from "./words.ts";
 
 export interface Cell {
@@ -18,6 +19,8 @@ export interface Cell {
   runs?: number;
   /** Nodes of each run; one by default. */
   nodes?: number;
+  /** Whether the run resumes from its checkpoints and may use a second provider, so that the fault ends a placement and not the run. */
+  moves?: boolean;
 }
 
 export interface Outcome {
@@ -39,14 +42,15 @@ const FOREIGN = "somebody-elses-0";
 const TOO_DEAR_MS = 6 * 60_000;
 const WHEN_ANY = ["start", "machine.intended", "sim.made", "machine.held", "log", "machine.releasing"] as const;
 
-export const nameOf = ({ provider, fault, also, kill, runs = 1, nodes = 1 }: Cell): string =>
-  `${provider} ${also === undefined ? fault : `${fault}+${also}`} ${kill ?? "lives"}${runs > 1 ? ` x${runs}` : ""}${nodes > 1 ? ` of ${nodes} nodes` : ""}`;
+export const nameOf = ({ provider, fault, also, kill, runs = 1, nodes = 1, moves = false }: Cell): string =>
+  `${provider} ${also === undefined ? fault : `${fault}+${also}`} ${kill ?? "lives"}${runs > 1 ? ` x${runs}` : ""}${nodes > 1 ? ` of ${nodes} nodes` : ""}${moves ? " moves" : ""}`;
 
 /** The number of runs in the worlds of some cells. */
 export const runsOf = (outcomes: readonly Pick<Outcome, "cell">[]): number =>
   outcomes.reduce((sum, { cell }) => sum + (cell.runs ?? 1), 0);
 
 export async function runCell(cell: Cell): Promise<Outcome> {
+  if (cell.moves === true) return runMove(cell);
   const began = performance.now();
   const { provider, fault, also, kill, seed, runs = 1, nodes = 1 } = cell;
   const both = also === undefined ? [fault] : [fault, also];
@@ -77,6 +81,10 @@ export async function runCell(cell: Cell): Promise<Outcome> {
     const left = world.ledger.alive().map(({ name }) => name);
     if (left.length > 0) wrong.push(`left: ${left.join(", ")}`);
   }
+  return outcomeOf(world, cell, came, wrong, began);
+}
+
+async function outcomeOf(world: World, cell: Cell, came: string, wrong: string[], began: number): Promise<Outcome> {
   await world.close({ keep: wrong.length > 0 });
   return {
     cell,
@@ -87,6 +95,61 @@ export async function runCell(cell: Cell): Promise<Outcome> {
     seconds: (performance.now() - began) / 1000,
     dir: wrong.length > 0 ? world.dir : null,
   };
+}
+
+const MOVE_LINES = 120;
+const MOVE_SECONDS = 6;
+const CANDIDATES: Record<"podhost" | "market" | "cloudvm", Record<string, unknown>> = {
+  podhost: { provider: "podhost", gpus: "RTX4090", price_cap: 2 },
+  market: { provider: "market", gpus: "RTX4090", price_cap: 2 },
+  cloudvm: { provider: "cloudvm", gpus: "L4" },
+};
+
+/** The fault ends a placement, and another one follows, with the same provider or the second one. */
+async function runMove(cell: Cell): Promise<Outcome> {
+  const began = performance.now();
+  const { provider, fault, kill } = cell;
+  const first = provider === "podhost-rest" || provider === "notebook" ? "podhost" : provider;
+  const second = first === "market" ? "podhost" : "market";
+  const move = fault === "none" ? undefined : MOVES[fault];
+  const holds = move?.when === "checkpoint.saved" ? ["hold"] : [];
+  const spec = {
+    candidates: [CANDIDATES[first], CANDIDATES[second]],
+    price_cap: undefined,
+    wait_for_capacity_minutes: 30,
+    args: [String(MOVE_LINES), String(MOVE_SECONDS), ...holds],
+  };
+  const world = await World.start({
+    provider,
+    others: [second],
+    script: COUNTING,
+    lines: MOVE_LINES,
+    seconds: MOVE_SECONDS,
+    spec,
+  });
+  const wrong: string[] = [];
+  let came = "?";
+  try {
+    addForeign(world);
+    if (fault === "none" || move === undefined) throw new Error(`${fault} ends no placement`);
+    const { measure } = FAULT_CASES[fault];
+    if (move.when === "start") world.faults.set(fault, measure);
+    else world.once(move.when, () => world.faults.set(fault, measure));
+    if (move.until !== undefined) world.once(move.until, () => world.faults.clear(fault));
+    const ending = await world.live(kill);
+    came = ending.records[0]?.error?.code ?? ending.records[0]?.status ?? "?";
+    const log = ending.logs[0] ?? "";
+    wrong.push(...wrongEnd(ending), ...wrongMachines(world), ...wrongLog(log, { every: 10, last: MOVE_LINES }));
+    if (world.ledger.all().some((line) => line.foreign && line.endedBy !== null))
+      wrong.push(`the machine ${FOREIGN} of somebody else was ended`);
+    const open = ending.records[0]?.machines.filter(({ state }) => state !== "released") ?? [];
+    if (open.length > 0) wrong.push(`the record has ${open.length} machines that are not released`);
+    if (move.when === "checkpoint.saved" && (ending.placements[0] ?? []).length < 2)
+      wrong.push("the fault ended no placement");
+  } catch (error) {
+    wrong.push(error instanceof Error ? error.message : String(error));
+  }
+  return outcomeOf(world, cell, came, wrong, began);
 }
 
 function commitWhenDue(world: World, fault: Cell["fault"], seed: number): void {
@@ -154,9 +217,11 @@ function linesOf(
   nodes: number,
 ): string[] {
   const wrong: string[] = [];
+  // The script of these cells begins again on each machine; only the last one's lines must be complete.
+  const last = log.split(/^svc: placement \d+ on .*$/m).at(-1) ?? "";
   for (let node = 0; node < nodes; node += 1) {
     const tag = nodes > 1 ? `[node${node}] ` : "";
-    const printed = log.split("\n").filter((text) => text.startsWith(`${tag}line `));
+    const printed = last.split("\n").filter((text) => text.startsWith(`${tag}line `));
     const unfinished = mayBeCut && total === null && !log.endsWith("\n") ? printed.at(-1) : undefined;
     if (unfinished !== undefined && `${tag}line ${printed.length}`.startsWith(unfinished)) printed.pop();
     const numbers = printed.map((text) => Number(text.slice(`${tag}line `.length)));

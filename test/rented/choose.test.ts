@@ -2,8 +2,9 @@
 
 import { expect, test } from "vitest";
 import { nameOf, runsOf } from "./cell.ts";
-import { chooseCells, drawCells } from "./choose.ts";
-import { endsOfAll } from "./faults.ts";
+import { chooseCells, chooseMoves, drawCells } from "./choose.ts";
+import { endsOfAll, MOVES } from "./faults.ts";
+import { MOVE_POINTS } from "./words.ts";
 
 const choice = { seed: 5, kind: "every" } as const;
 const whole = chooseCells(choice);
@@ -35,6 +36,14 @@ test("each pair has two faults that the provider knows; success is allowed only 
     if (provider === "notebook")
       expect(whole.some((cell) => cell.provider === "notebook" && cell.fault === also)).toBe(true);
   }
-  expect(endsOfAll("market", ["hang", "vanishes"])).toEqual(["machine_lost", "machine_broken"]);
+  expect(endsOfAll("market", ["hang", "key_refused"])).toEqual(["machine_unfit"]);
   expect(endsOfAll("market", ["hang", "slow_link"])).toEqual(["succeeded"]);
+});
+
+test("each fault that ends a placement has cells with another placement, and every seed draws a kill between the two", () => {
+  const moves = chooseMoves({ seed: 5, kind: "usual" });
+  expect(new Set(moves.map(({ fault }) => fault))).toEqual(new Set(Object.keys(MOVES)));
+  expect(moves.every(({ moves: follows }) => follows === true)).toBe(true);
+  const kills = new Set(moves.flatMap(({ kill }) => (kill === null ? [] : [kill])));
+  expect(kills).toEqual(new Set(MOVE_POINTS));
 });

@@ -2,8 +2,8 @@
 
 import { FAULTS, type FaultName } from "../sim/providers/parts.ts";
 import type { Cell } from "./cell.ts";
-import { appliesTo } from "./faults.ts";
-import { KILL_POINTS, type KillPoint } from "./words.ts";
+import { appliesTo, MOVES } from "./faults.ts";
+import { KILL_POINTS, MOVE_POINTS, type KillPoint } from "./words.ts";
 import { PROVIDERS, type ProviderCase } from "./world.ts";
 
 export interface Choice {
@@ -35,6 +35,30 @@ export function chooseCells(choice: Choice): Cell[] {
         if (wanted(kill ?? "lives", choice.kill))
           cells.push({ provider, fault, kill, seed: choice.seed + cells.length });
     }
+  return cells;
+}
+
+/** Providers at which the cells of `chooseMoves` begin. */
+const MOVING: readonly ProviderCase[] = ["podhost", "market", "cloudvm"];
+
+/** The cells in which a placement ends and another one follows: without a kill, and with one or all kills between the two. */
+export function chooseMoves(choice: Choice): Cell[] {
+  const cells: Cell[] = [];
+  let turn = choice.seed;
+  for (const fault of FAULTS) {
+    const move = MOVES[fault];
+    if (move === undefined || !wanted(fault, choice.fault)) continue;
+    for (const provider of MOVING) {
+      if (!appliesTo(provider, fault) || move.only?.includes(provider) === false) continue;
+      if (!wanted(provider, choice.provider)) continue;
+      const drawn = MOVE_POINTS[turn++ % MOVE_POINTS.length] ?? "placement.closed";
+      const all = choice.kind === "every" || choice.kill !== undefined;
+      const kills = choice.kind === "quick" ? [null] : [null, ...(all ? [...MOVE_POINTS, ...KILL_POINTS] : [drawn])];
+      for (const kill of kills)
+        if (wanted(kill ?? "lives", choice.kill))
+          cells.push({ provider, fault, kill, seed: choice.seed + cells.length, moves: true });
+    }
+  }
   return cells;
 }
 

@@ -62,14 +62,15 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   price_rises: { when: "log", measure: 1_000, ends: ["price_cap_exceeded"], seconds: 8, only: PRICED },
   hostile_strings: { when: "start", ends: ["machine_unfit", "machine_broken", "step_timed_out"], only: OWNED },
   port_swap: { when: "log", measure: SECOND, ends: FINE, seconds: 3 },
-  boot_never: { when: "start", ends: ["step_timed_out", "machine_broken"], only: OWNED },
+  // Another machine is rented when one did not boot, or is unfit; the retries are limited.
+  boot_never: { when: "start", ends: FINE, only: OWNED },
   // The provider may delete a machine that halted itself before the next poll. If the fault is the host's, another
   // machine of the same order is rented.
   boot_fails: { when: "start", ends: [...LOST, "succeeded"], only: OWNED },
   // The host is to blame: another machine of the same order is rented.
   container_refused: { when: "start", ends: FINE, only: PRICED },
-  dead_hosts: { when: "start", ends: ["step_timed_out", "machine_broken"], only: OWNED },
-  bad_hosts: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
+  dead_hosts: { when: "start", ends: FINE, only: OWNED },
+  bad_hosts: { when: "start", ends: FINE, only: OWNED },
   // Machines that share this computer have no nvidia-smi, and pass with a warning.
   gpu_lost: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
   gpu_other: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
@@ -77,13 +78,14 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   key_refused: { when: "start", ends: ["machine_unfit"] },
   // An open connection does not check the host key again: only a restarted control plane finds out.
   host_key_changes: { when: "log", measure: SECOND, ends: ["succeeded", "host_key_changed"], seconds: 3 },
-  vanishes: { when: "log", measure: SECOND, ends: LOST, seconds: 8 },
-  preempted: { when: "log", measure: SECOND, ends: [...LOST, "machine_preempted"], seconds: 8 },
+  // Before the checkpoint is at home, the run ends; afterwards it continues on another machine.
+  vanishes: { when: "log", measure: SECOND, ends: [...LOST, "succeeded"], seconds: 8 },
+  preempted: { when: "log", measure: SECOND, ends: [...LOST, "machine_preempted", "succeeded"], seconds: 8 },
   // Half to one and a half of its measure after the machine runs.
   spot_taken: {
     when: "start",
     measure: 6 * MINUTE,
-    ends: ["machine_preempted"],
+    ends: ["machine_preempted", "succeeded"],
     seconds: 20,
     spec: { spot: "only" },
     only: SPOT,
@@ -94,6 +96,31 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   // The log continues in small portions; the checkpoint cannot be written. With several runs, the first one's log
   // arrives while another's project is still being sent.
   disk_full: { when: "log", measure: SECOND, ends: ["succeeded", "script_failed", "machine_disk_full"], seconds: 3 },
+};
+
+/**
+ * The faults that end a placement while another may follow, for a run that resumes and may use a second provider. It must succeed.
+ * `until`: the provider is as usual again once the first placement has ended, because the same candidate comes first again.
+ */
+export const MOVES: Readonly<
+  Partial<
+    Record<
+      FaultName,
+      { when: "start" | "checkpoint.saved"; until?: "placement.closed"; only?: readonly ProviderCase[] }
+    >
+  >
+> = {
+  vanishes: { when: "checkpoint.saved" },
+  preempted: { when: "checkpoint.saved" },
+  boot_never: { when: "start" },
+  // A VM of cloudvm that halts itself counts as a fault of its image, which the next one would have too.
+  boot_fails: { when: "start", only: PRICED },
+  dead_hosts: { when: "start" },
+  bad_hosts: { when: "start" },
+  gpu_lost: { when: "start", until: "placement.closed" },
+  container_refused: { when: "start" },
+  no_capacity: { when: "start" },
+  sold_out: { when: "start" },
 };
 
 /** Differences of the notebook: no provider can say whether its machine still exists, so its closed tunnel must. */

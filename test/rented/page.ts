@@ -2,7 +2,7 @@
 
 import { runsOf, type Outcome } from "./cell.ts";
 import { FAULT_CASES } from "./faults.ts";
-import { KILL_POINTS } from "./words.ts";
+import { KILL_POINTS, MOVE_POINTS } from "./words.ts";
 import { FACTOR, PROVIDERS } from "./world.ts";
 
 const faultsOf = (outcomes: readonly Outcome[]): string[] => [...new Set(outcomes.map(({ cell }) => cell.fault))];
@@ -49,12 +49,39 @@ function pairTable(pairs: readonly Outcome[]): string {
   return `## Two faults at once\n\n${markdown([["provider", "pairs", "with a kill", "wrong"], ...rows])}\n\n`;
 }
 
+/** The cells in which another placement followed. */
+function moveTable(moves: readonly Outcome[]): string {
+  const providers = PROVIDERS.filter((provider) => moves.some(({ cell }) => cell.provider === provider));
+  const rows = faultsOf(moves).map((fault) => [
+    `\`${fault}\``,
+    ...providers.map((provider) =>
+      summary(moves.filter(({ cell }) => cell.fault === fault && cell.provider === provider)),
+    ),
+  ]);
+  const kills = MOVE_POINTS.map((kill) => {
+    const mine = moves.filter(({ cell }) => cell.kill === kill);
+    return [`\`${kill}\``, String(mine.length), String(mine.filter(({ killed }) => killed).length)];
+  });
+  return `## Another machine follows
+
+Here the run resumes from its checkpoints, and a second provider is a candidate: the fault ends a placement and not the run. A cell is
+right when the run succeeds, no two machines of it existed at the same time, none is left, each part of the log begins at a complete
+checkpoint and has every line after it, and the last part reaches the end.
+
+${markdown([["fault", ...providers], ...rows])}
+
+${markdown([["killed at", "cells", "killed there"], ...kills])}
+
+`;
+}
+
 /**
  * @param drawn the number of cells without a time limit.
  * @param flags of the command, as far as they say which cells.
  */
 export function matrixPage(all: readonly Outcome[], drawn: number, flags: string): string {
-  const outcomes = all.filter(({ cell }) => cell.also === undefined);
+  const outcomes = all.filter(({ cell }) => cell.also === undefined && cell.moves !== true);
+  const moves = all.filter(({ cell }) => cell.moves === true);
   const pairs = all.filter(({ cell }) => cell.also !== undefined);
   const failed = all.filter(({ wrong }) => wrong.length > 0);
   const faults = faultsOf(outcomes).map((fault) => [
@@ -103,7 +130,7 @@ Some boundaries are never passed: a run that got no machine has no log.
 
 ${markdown([["boundary", "cells", "killed there", "wrong"], ...kills])}
 
-${pairs.length === 0 ? "" : pairTable(pairs)}## What fits
+${moves.length === 0 ? "" : moveTable(moves)}${pairs.length === 0 ? "" : pairTable(pairs)}## What fits
 
 ${markdown([
   ["fault", "when", "measure", "the job may come to"],

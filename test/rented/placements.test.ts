@@ -4,33 +4,11 @@
 // @module-tag needs/rsync
 
 import { describe, expect, it } from "vitest";
-import { partsOf, wrongEnd, wrongLog, wrongMachines } from "./placed.ts";
+import { COUNTING, partsOf, wrongEnd, wrongLog, wrongMachines } from "./placed.ts";
 import { FACTOR, World, type Ending, type WorldOptions } from "./world.ts";
 
-/** Continues to count from its checkpoint. Each line is one step; every tenth step is saved and announced. */
-const SCRIPT = `import os, sys, time
-import svc
-lines, seconds = int(sys.argv[1]), float(sys.argv[2])
-folder, begin = os.environ["SVC_CHECKPOINT_DIR"], 0
-resume = os.environ.get("SVC_RESUME_FROM")
-if resume:
-    with open(resume) as f:
-        begin = int(f.read())
-print("begin %d of placement %s" % (begin, os.environ["SVC_PLACEMENT"]), flush=True)
-for i in range(begin + 1, lines + 1):
-    print("line %d" % i, flush=True)
-    svc.log({"loss": 1.0 / i}, step=i)
-    if i % 10 == 0:
-        path = os.path.join(folder, "step_%03d" % i)
-        with open(path + ".tmp", "w") as f:
-            f.write(str(i))
-        os.rename(path + ".tmp", path)
-        svc.checkpoint(path, step=i)
-    time.sleep(seconds / lines)
-`;
-
 async function within<T>(options: WorldOptions, act: (world: World) => Promise<T>): Promise<T> {
-  const world = await World.start({ script: SCRIPT, lines: 120, seconds: 6, ...options });
+  const world = await World.start({ script: COUNTING, lines: 120, seconds: 6, ...options });
   try {
     return await act(world);
   } finally {

@@ -51,8 +51,11 @@ for i in range(begin + 1, lines + 1):
 `;
 
 const PROVIDERS: readonly ProviderCase[] = ["podhost", "market", "cloudvm"];
-/** Boundaries before the script begins. A machine is taken there only if the one before had saved a checkpoint. */
-const EARLY = ["machine.held", "await_ssh.started", "sync.started", "install.started"] as const;
+/**
+ * Boundaries before the script begins. A machine is taken there at most once for each checkpoint: the second time, the job rightly ends with
+ * `no_progress`. They are early enough that a notice of 30 s ends before the script has begun.
+ */
+const EARLY = ["machine.held", "await_ssh.started"] as const;
 
 export interface PreemptionResult {
   preempted: number;
@@ -83,6 +86,7 @@ export async function preemptions(seed: number, count: number): Promise<Preempti
     if (name === "checkpoint.saved")
       newest = Math.max(newest, Number(/step_(\d+)/.exec(JSON.stringify(data))?.[1] ?? 0));
     if (name !== at || taken.length >= count) return;
+    if (name === "checkpoint.saved" && newest <= (taken.findLast(({ running }) => running)?.newest ?? 0)) return;
     const running = at === "checkpoint.saved";
     at = "nothing";
     setTimeout(
@@ -96,7 +100,7 @@ export async function preemptions(seed: number, count: number): Promise<Preempti
   world.watch((name) => {
     if (name !== "placement.closed") return;
     const early = taken.at(-1)?.running === true && draw() < 0.25;
-    at = early ? (EARLY[Math.floor(draw() * EARLY.length)] ?? "sync.started") : "checkpoint.saved";
+    at = early ? (EARLY[Math.floor(draw() * EARLY.length)] ?? "machine.held") : "checkpoint.saved";
   });
   const wrong: string[] = [];
   const lost: number[] = [];

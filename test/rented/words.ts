@@ -49,4 +49,6 @@ export const KILL_POINTS = [
   "sim.ended", // the machine is gone; nothing has been reported yet
   "machine.released",
 ] as const;
-export type KillPoint = (typeof KILL_POINTS)[number];
+/** Boundaries between two placements of a job. */
+export const MOVE_POINTS = ["placement.closed", "placement.opened", "place.started", "place.succeeded"] as const;
+export type KillPoint = (typeof KILL_POINTS | typeof MOVE_POINTS)[number];

@@ -273,7 +273,9 @@ export class World {
 
   /** The owner writes the provider's present addresses into the settings. */
   tellSettings(): void {
-    const credentials = Object.assign({}, ...this.#sims().map((sim) => sim.settings().credentials)) as object;
+    const blocks = this.#sims().map((sim) => sim.settings().credentials as { providers?: object });
+    const providers = Object.assign({}, ...blocks.map((block) => block.providers ?? {})) as object;
+    const credentials = { ...Object.assign({}, ...blocks), providers } as object;
     writeFileSync(join(this.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
   }
 
