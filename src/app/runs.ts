@@ -19,6 +19,7 @@ import { unsealSpec } from "../secrets/sealed-spec.ts";
 import type { SinkSet } from "../sinks/sinks.ts";
 import { TunnelOutages } from "../steps/rental/tunnel-outage.ts";
 import { CheckpointCollector } from "../steps/checkpoints/collector.ts";
+import type { NodeOfSeveral } from "../steps/checkpoints/sets.ts";
 import { nodeFolder, Undecided } from "../steps/follow/log-follower.ts";
 import { installCommand } from "../steps/launch/install-command.ts";
 import type { HostMemory, JobFacts, Search } from "../steps/ports.ts";
@@ -59,7 +60,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
   const collectors = collectorsOf(
     home,
     resumes,
-    (jobId) => facts(jobId).placement,
+    (jobId, node) => ({ node, nodes: facts(jobId).spec.nodes, placement: facts(jobId).placement }),
     (jobId, node) => {
       const { keep_checkpoints: keep, nodes } = facts(jobId).spec;
       if (keep === undefined) return undefined;
@@ -197,17 +198,19 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
 function collectorsOf(
   home: string,
   resumes: Resumes,
-  placementOf: (jobId: string) => number,
+  placeOf: (jobId: string, node: number) => Omit<NodeOfSeveral, "checkpoints">,
   keepOf: (jobId: string, node: number) => KeepRules | undefined,
 ) {
   const made = new Map<string, CheckpointCollector>();
   return {
     of: (jobId: string, node: number): CheckpointCollector => {
       // A collector knows the files of one machine, and each placement has another.
-      const name = `${jobId} ${node} ${placementOf(jobId)}`;
+      const place = placeOf(jobId, node);
+      const name = `${jobId} ${node} ${place.placement}`;
       let collector = made.get(name);
       if (!collector) {
-        const targetDir = join(homeLayout.checkpoints(home, jobId), nodeFolder(node));
+        const checkpoints = homeLayout.checkpoints(home, jobId);
+        const targetDir = join(checkpoints, nodeFolder(node));
         mkdirSync(targetDir, { recursive: true, mode: 0o700 });
         made.set(
           name,
@@ -216,6 +219,7 @@ function collectorsOf(
             now: Date.now,
             given: resumes.given(jobId),
             announced: () => resumes.announcements(jobId),
+            place: place.nodes > 1 ? { ...place, checkpoints } : undefined,
             keep: keepOf(jobId, node),
           })),
         );

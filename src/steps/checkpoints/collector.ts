@@ -48,7 +48,7 @@ import {
   stillToCome,
 } from "./files.ts";
 import { isAnnounced, placesOf, plainName, printable, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
-import { CheckpointSets, type Announcements } from "./sets.ts";
+import { CheckpointSets, type Announcements, type KnownComplete, type NodeOfSeveral } from "./sets.ts";
 import { GrowingFiles } from "./growing-files.ts";
 import { hadNoRoom, lacksRoom, neverFits, noRoomError, whyNoRoom, type NoRoom } from "./room.ts";
 import { Retention, type KeepRules } from "./retention.ts";
@@ -112,6 +112,8 @@ export class CheckpointCollector {
   readonly #growing: GrowingFiles;
   readonly #retention: Retention | null;
   #prepared = false;
+  /** From before the last listing of the scan. */
+  #known: KnownComplete = { announced: new Map(), ofNode0: new Map() };
   /** The running scan. */
   #scan: { over: Promise<ScanResult>; controller: AbortController } | null = null;
   #stopped = false;
@@ -126,6 +128,8 @@ export class CheckpointCollector {
     now: () => number;
     given?: readonly { path: string; size: number; mtime_ms: number }[];
     announced?: Announcements;
+    /** Absent for a run on one node. */
+    place?: NodeOfSeveral | undefined;
     /** The rules for keeping complete checkpoints; absent: keep all. */
     keep?: KeepRules | undefined;
     /** How often growing files are read while a large file is downloaded. */
@@ -135,7 +139,8 @@ export class CheckpointCollector {
     this.#now = options.now;
     this.#followEveryMs = options.followEveryMs ?? SETTLE_MS;
     this.#given = new Map(options.given?.map((file) => [file.path, file]));
-    this.#sets = new CheckpointSets(options.targetDir, options.announced ?? (() => Promise.resolve(new Map())));
+    const announced = options.announced ?? (() => Promise.resolve(new Map<string, number>()));
+    this.#sets = new CheckpointSets(options.targetDir, announced, options.place);
     this.#growing = new GrowingFiles({ targetDir: options.targetDir, now: options.now, sets: this.#sets });
     this.#retention = options.keep ? new Retention(options.targetDir, options.keep, this.#sets) : null;
   }
@@ -170,7 +175,7 @@ export class CheckpointCollector {
   async #scanOnce(host: CheckpointHost, options: OneScan): Promise<ScanResult> {
     await this.#prepare();
     const result: ScanResult = { saved: [], pending: [], skipped: [], noRoom: [] };
-    let listing = await host.listCheckpoints(options.signal);
+    let listing = await this.#list(host, options.signal);
     let isOver = false;
     try {
       for (let pass = 1; ; pass++) {
@@ -204,6 +209,7 @@ export class CheckpointCollector {
           result.skipped.push(...result.pending.map((path) => ({ path, why: "it kept changing while it was copied" })));
           result.pending = [];
         }
+        if (options.final) await this.#sets.keepFinal(listing, (file) => this.#isHome(file));
         this.#retire(options.announced, result);
         isOver = options.final;
         return result;
@@ -211,6 +217,13 @@ export class CheckpointCollector {
     } finally {
       await this.#clearStaging(isOver ? [] : listing);
     }
+  }
+
+  async #list(host: CheckpointHost, signal: AbortSignal): Promise<RemoteFile[]> {
+    const known = await this.#sets.knownComplete();
+    const listing = await host.listCheckpoints(signal);
+    this.#known = known;
+    return listing;
   }
 
   /** K7 */
@@ -265,7 +278,7 @@ export class CheckpointCollector {
   }
 
   async #keepSets(listing: readonly RemoteFile[], options: OneScan): Promise<void> {
-    const stale = await this.#sets.keep(listing, (file) => this.#isHome(file));
+    const stale = await this.#sets.keep(listing, (file) => this.#isHome(file), this.#known);
     const removed = (await this.#retention?.apply(listing, (file) => this.#isHome(file))) ?? [];
     await this.#record([], options, [...stale, ...removed]);
   }
@@ -363,7 +376,7 @@ export class CheckpointCollector {
     try {
       const begun = await fetchMany(files, mayGoOn, fetch);
       signal.throwIfAborted();
-      const after = await host.listCheckpoints(signal);
+      const after = await this.#list(host, signal);
       const now = new Map(after.map((file) => [file.path, file]));
       const folders = new Set<string>();
       const removed: string[] = [];

@@ -5,6 +5,7 @@
 //     single file that is complete as far as its format can tell. Temporary names never count. A checkpoint of many
 //     files counts in its state when it was complete, from its kept set (sets.ts): the files under its name may be
 //     partly downloaded, of two versions, or half written when the run ended.
+//     On several nodes it counts only with the share of each (shares.ts).
 // F2. The choice is made once, before anything is sent, and recorded: the source may be running and keep saving.
 // F3. A resumed job without a checkpoint of its own counts as the job that it was resumed from.
 
@@ -19,7 +20,8 @@ import type { MachineAccess } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import { readCheckpoints } from "./files.ts";
 import { foldersOf, INCOMPLETE, plainName, TEMPORARY } from "./names.ts";
-import { keptSet, knowsSets, marksIn, rootOf, TF_STATE } from "./sets.ts";
+import { allKept, keptSet, knowsSets, marksIn, rootOf, TF_STATE, versionsOf, type Version } from "./sets.ts";
+import { Shares } from "./shares.ts";
 import { readInProgress } from "./growing-files.ts";
 import { trackedFolders } from "./trackers.ts";
 import { isWhole, SINGLE } from "./whole-file.ts";
@@ -85,8 +87,11 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
   const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
   const files = all.filter((f) => !ofOthers(f.path));
   const byName = new Map<string, Member[]>();
-  const tracked = await trackedFolders(checkpoints, files);
-  for (const [name, members] of membersByName(files, candidates(files, announced, tracked)))
+  const marked = await trackedFolders(checkpoints, files);
+  // A tracker names only the newest one, which may not be at home: the kept sets are those that it named before.
+  for (const [name, kept] of await allKept(checkpoints))
+    if (kept.announced === 0 && !isSingle(name, kept.files)) marked.add(name);
+  for (const [name, members] of membersByName(files, candidates(files, announced, marked)))
     byName.set(name, members.map(withRoot(checkpoints)));
   if (await knowsSets(checkpoints)) await onlyKept(checkpoints, byName, announced);
   // A file that was still being written counts in its last complete version, if that was kept.
@@ -97,15 +102,38 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
     else byName.delete(path);
   }
   const later = (at: number, file: Member): number => Math.max(at, file.mtime_ms);
-  const newestFirst = [...byName]
-    .map(([name, members]) => ({ name, members, newest: members.reduce(later, -Infinity) }))
+  const shares = nodes > 1 ? await Shares.read(checkpoints, nodes, all) : null;
+  const choices: { name: string; members: Member[]; version?: Version }[] = [];
+  for (const [name, members] of byName) {
+    const kept = shares === null || isSingle(name, members) ? null : await keptSet(checkpoints, name);
+    // A set that was kept before nodes kept shares is judged by node 0 alone.
+    if (kept?.placement === undefined) choices.push({ name, members });
+    else
+      for (const version of versionsOf(kept)) choices.push({ name, members: membersOf(checkpoints, version), version });
+  }
+  const newestFirst = choices
+    .map((choice) => ({ ...choice, newest: choice.members.reduce(later, -Infinity) }))
     .toSorted((a, b) => b.newest - a.newest || (a.name < b.name ? 1 : -1));
-  for (const { name, members } of newestFirst) {
+  const found = new Set<string>();
+  for (const { name, members, version } of newestFirst) {
+    if (found.has(name)) continue;
     const direct = members.filter((f) => isDirect(f.path, name));
     if (!(await areWhole(direct)) || !(await haveShards(direct)) || isUnwrittenOrbax(name, members)) continue;
     if (!(await hasTensorFlowFiles(direct))) continue;
     const chosen = [...members];
     const taken = new Set(members.map((f) => f.path));
+    if (shares !== null && version !== undefined) {
+      const others = await shares.of(name, version);
+      if (others === null) continue;
+      for (const file of others) {
+        if (taken.has(file.path)) continue;
+        taken.add(file.path);
+        chosen.push(file);
+      }
+      found.add(name);
+      yield { job, name, files: chosen };
+      continue;
+    }
     // Shards of other nodes belong to the same checkpoint; every node receives all of it.
     for (let node = 1; node < nodes; node++) {
       const top = `node${node}/`;
@@ -137,8 +165,14 @@ const withRoot =
 
 async function keptMembers(checkpoints: string, name: string): Promise<Member[] | null> {
   const kept = await keptSet(checkpoints, name);
-  return kept === null ? null : kept.files.map((file) => ({ root: rootOf(checkpoints, kept), ...file }));
+  return kept === null ? null : membersOf(checkpoints, kept);
 }
+
+const membersOf = (checkpoints: string, version: Version): Member[] =>
+  version.files.map((file) => ({ root: rootOf(checkpoints, version), ...file }));
+
+const isSingle = (name: string, members: readonly { path: string }[]): boolean =>
+  members.every(({ path }) => path === name);
 
 /**
  * Replaces checkpoints of many files by their kept sets; drops those without a set, and single files that belong to

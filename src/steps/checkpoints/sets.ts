@@ -7,9 +7,12 @@
 //     half overwritten, or half removed.
 // U3. A kept set changes by one rename: the old one is removed once the new one is in place. The local tree has the
 //     newest of each file; once a set is complete, its folder holds the files of that set and no others.
+// U4. On several nodes, node 0 says what is complete, and each other node keeps its share of it: the files that its
+//     machine lists in a listing that began after node 0 kept its set. Of a name that is saved again, the version that
+//     every node has stays until every node has the next one. shares.ts judges whether a share is at home.
 
 import { hash, randomBytes } from "node:crypto";
-import { lstat, mkdir, readFile, rm } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { linkOrCopy } from "../../platform/link-or-copy.ts";
@@ -37,15 +40,46 @@ export const marksIn = (names: ReadonlySet<string>): string[] => [
   ...(names.has(TF_STATE) && [...names].some((name) => TF_INDEX.test(name)) ? [TF_STATE] : []),
 ];
 
-const Kept = z.object({
+const KeptFile = z.object({ path: z.string(), size: z.number(), mtime_ms: z.number() });
+const Version = z.object({
+  /** Folder in SETS with the same tree as the checkpoint directory. */
+  folder: z.string().regex(/^[0-9a-f]+-[0-9a-f]+$/),
+  files: z.array(KeptFile),
+  /** On several nodes: the placement whose machines saved it. */
+  placement: z.int().optional(),
+  /** On a node other than 0: the folder of node 0's set of which this is a share. */
+  of: z.string().optional(),
+});
+export type Version = z.infer<typeof Version>;
+const Kept = Version.extend({
   name: z.string(),
   /** How often the script had announced it. */
   announced: z.int(),
-  /** Folder in SETS with the same tree as the checkpoint directory. */
-  folder: z.string().regex(/^[0-9a-f]+-[0-9a-f]+$/),
-  files: z.array(z.object({ path: z.string(), size: z.number(), mtime_ms: z.number() })),
+  /** U4. The version before, while not every node has this one. */
+  earlier: Version.optional(),
 });
 export type Kept = z.infer<typeof Kept>;
+
+/** What a node's machine listed after the script had ended there. */
+const Final = z.object({ placement: z.int(), files: z.array(KeptFile.extend({ is_home: z.boolean() })) });
+export type Final = z.infer<typeof Final>;
+const FINAL = "final.json";
+
+/** The node of a run on several nodes whose sets are kept. */
+export interface NodeOfSeveral {
+  node: number;
+  nodes: number;
+  placement: number;
+  /** The folder of node 0 on this computer. */
+  checkpoints: string;
+}
+
+/** What was known to be complete before a listing was requested. */
+export interface KnownComplete {
+  announced: ReadonlyMap<string, number>;
+  /** On a node other than 0: node 0's sets of this placement. */
+  ofNode0: ReadonlyMap<string, Kept>;
+}
 
 /** For each name, how often the script has announced it. */
 export type Announcements = () => Promise<ReadonlyMap<string, number>>;
@@ -62,46 +96,114 @@ export async function keptSet(targetDir: string, name: string): Promise<Kept | n
   return kept?.success && kept.data.name === name ? kept.data : null;
 }
 
+/** All kept sets of a node, by name. */
+export async function allKept(targetDir: string): Promise<Map<string, Kept>> {
+  const found = new Map<string, Kept>();
+  for (const file of (await readdir(join(targetDir, SETS)).catch(nullIfMissing)) ?? []) {
+    if (!/^[0-9a-f]{24}\.json$/.test(file)) continue;
+    const text = await readFile(join(targetDir, SETS, file), "utf8").catch(nullIfMissing);
+    const kept = text === null ? null : Kept.safeParse(jsonOf(text));
+    if (kept?.success) found.set(kept.data.name, kept.data);
+  }
+  return found;
+}
+
+export async function finalOf(targetDir: string): Promise<Final | null> {
+  const text = await readFile(join(targetDir, SETS, FINAL), "utf8").catch(nullIfMissing);
+  const final = text === null ? null : Final.safeParse(jsonOf(text));
+  return final?.success ? final.data : null;
+}
+
+/** The current version of a kept set, and the one before. */
+export const versionsOf = (kept: Kept): Version[] => [kept, ...(kept.earlier ? [kept.earlier] : [])];
+
+/** The folder of a node's checkpoints on this computer. @param checkpoints the folder of node 0. */
+export const folderOfNode = (checkpoints: string, node: number): string =>
+  node === 0 ? checkpoints : join(checkpoints, `node${node}`);
+
 /** Whether the program that downloaded the checkpoints kept sets: an older program did not. */
 export const knowsSets = async (targetDir: string): Promise<boolean> =>
   (await lstat(join(targetDir, SETS)).catch(nullIfMissing))?.isDirectory() === true;
 
 /** The folder of a kept set's files, by their paths. */
-export const rootOf = (targetDir: string, { folder }: Kept): string => join(targetDir, SETS, folder);
+export const rootOf = (targetDir: string, { folder }: Version): string => join(targetDir, SETS, folder);
 
 /** Keeps the sets of one node. */
 export class CheckpointSets {
   readonly #targetDir: string;
   readonly #announced: Announcements;
+  readonly #place: NodeOfSeveral | undefined;
   readonly #known = new Map<string, Kept | null>();
 
-  constructor(targetDir: string, announced: Announcements) {
+  /** @param place absent for a run on one node. */
+  constructor(targetDir: string, announced: Announcements, place?: NodeOfSeveral) {
     this.#targetDir = targetDir;
     this.#announced = announced;
+    this.#place = place;
   }
 
   async prepare(): Promise<void> {
     await mkdir(join(this.#targetDir, SETS), { recursive: true, mode: 0o700 });
   }
 
+  /** To be asked before the listing is requested: a listing may be older than an announcement that follows it. */
+  async knownComplete(): Promise<KnownComplete> {
+    const announced = await this.#announced();
+    if (!this.#place || this.#place.node === 0) return { announced, ofNode0: new Map() };
+    const { placement, checkpoints } = this.#place;
+    const sets = [...(await allKept(checkpoints))].filter(([, kept]) => kept.placement === placement);
+    return { announced, ofNode0: new Map(sets) };
+  }
+
   /**
-   * Keeps every set of the listing that is complete (U2) and fully downloaded. Throws `disk_full`.
+   * Keeps every set of the listing that is complete (U2, U4) and fully downloaded. Throws `disk_full`.
    * @returns paths of files that only an earlier save under the same name had: they no longer exist locally.
    */
-  async keep(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<string[]> {
+  async keep(
+    listing: readonly RemoteFile[],
+    isHome: (file: RemoteFile) => Promise<boolean>,
+    known: KnownComplete,
+  ): Promise<string[]> {
     const stale: string[] = [];
-    const announced = await this.#announced();
-    const tracked = await trackedFolders(this.#targetDir, await trackersAtHome(listing, isHome));
-    for (const [name, files] of setsIn(listing, announced, tracked)) {
+    const isOther = this.#place !== undefined && this.#place.node > 0;
+    const { announced, ofNode0 } = known;
+    const tracked = isOther
+      ? new Set(ofNode0.keys())
+      : await trackedFolders(this.#targetDir, await trackersAtHome(listing, isHome));
+    const sets = setsIn(listing, isOther ? new Map() : announced, tracked, isOther);
+    for (const name of isOther ? ofNode0.keys() : [])
+      if (!sets.has(name) && !(await this.#hasFiles(name))) sets.set(name, []);
+    for (const [name, files] of sets) {
       const times = announced.get(name) ?? 0;
-      if (!isAnew(await this.#keptOf(name), times, name, files)) continue;
+      const of = ofNode0.get(name);
+      const kept = await this.#keptOf(name);
+      if (of ? kept?.of === of.folder : !isAnew(kept, times, name, files)) continue;
       if (!(await areAll(files, isHome))) continue;
-      await this.#keep(name, times, files).catch((cause: unknown) => {
+      await this.#keep(name, times, files, of).catch((cause: unknown) => {
         throw orDiskFull(cause, this.#targetDir);
       });
       stale.push(...(await this.#removeStale(name, files)));
     }
     return stale;
+  }
+
+  /** Writes down what the machine has after the script has ended, on a run of several nodes. */
+  async keepFinal(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<void> {
+    if (!this.#place) return;
+    const unfinished = unfinishedFolders(listing);
+    const files: Final["files"] = [];
+    for (const file of listing) {
+      if (file.path.split("/").some(isOurs) || whyTemporary(file.path, unfinished) !== null) continue;
+      const { path, size, mtimeMs } = file;
+      files.push({ path, size, mtime_ms: mtimeMs, is_home: await areAll([file], isHome) });
+    }
+    const final: Final = { placement: this.#place.placement, files };
+    replaceFile(join(this.#targetDir, SETS, FINAL), JSON.stringify(final));
+  }
+
+  async #hasFiles(name: string): Promise<boolean> {
+    const stats = await lstat(join(this.#targetDir, name)).catch(nullIfMissing);
+    return stats !== null && (!stats.isDirectory() || (await readCheckpoints(join(this.#targetDir, name))).length > 0);
   }
 
   /** U3. */
@@ -125,7 +227,7 @@ export class CheckpointSets {
   /** Keeps a complete file under its name before a possibly torn version replaces it. */
   async keepFile(file: RemoteFile): Promise<void> {
     await this.#keptOf(file.path);
-    await this.#keep(file.path, 0, [file]);
+    await this.#keep(file.path, 0, [file], null);
   }
 
   /** Drops the copy of `keepFile`: the file itself is complete again. */
@@ -134,7 +236,8 @@ export class CheckpointSets {
     if (kept === null) return;
     await rm(fileOf(this.#targetDir, path), { force: true });
     this.#known.set(path, null);
-    await rm(rootOf(this.#targetDir, kept), { recursive: true, force: true });
+    for (const version of versionsOf(kept))
+      await rm(rootOf(this.#targetDir, version), { recursive: true, force: true });
   }
 
   async #keptOf(name: string): Promise<Kept | null> {
@@ -143,16 +246,25 @@ export class CheckpointSets {
     return kept;
   }
 
-  async #keep(name: string, announced: number, files: readonly RemoteFile[]): Promise<void> {
-    const folder = `${idOf(name)}-${randomBytes(6).toString("hex")}`;
+  /** @param of node 0's set of which it is a share; null for a file by itself. */
+  async #keep(
+    name: string,
+    announced: number,
+    files: readonly RemoteFile[],
+    of: Kept | null | undefined,
+  ): Promise<void> {
+    const before = this.#known.get(name) ?? null;
+    const earlier = before === null || of === null ? undefined : await this.#stillNeeded(before, of);
     const kept: Kept = {
       name,
       announced,
-      folder,
+      folder: `${idOf(name)}-${randomBytes(6).toString("hex")}`,
       files: files.map(({ path, size, mtimeMs }) => ({ path, size, mtime_ms: mtimeMs })),
+      ...(this.#place && of !== null && { placement: this.#place.placement }),
+      ...(of && { of: of.folder }),
+      ...(earlier && { earlier }),
     };
     const root = rootOf(this.#targetDir, kept);
-    const before = this.#known.get(name) ?? null;
     for (const file of files) {
       if (await secondName(join(this.#targetDir, file.path), join(root, file.path), file)) continue;
       // A file was removed here: the next scan may find all of it.
@@ -161,7 +273,23 @@ export class CheckpointSets {
     }
     replaceFile(fileOf(this.#targetDir, name), JSON.stringify(kept));
     this.#known.set(name, kept);
-    if (before !== null) await rm(rootOf(this.#targetDir, before), { recursive: true, force: true });
+    for (const version of before === null ? [] : versionsOf(before))
+      if (version.folder !== earlier?.folder)
+        await rm(rootOf(this.#targetDir, version), { recursive: true, force: true });
+  }
+
+  /** U4. The version before the one that is being kept, if a run may have to resume from it. */
+  async #stillNeeded(before: Kept, of: Kept | undefined): Promise<Version | undefined> {
+    if (!this.#place) return undefined;
+    const versions = versionsOf(before).map((version) => Version.parse(version));
+    if (of) return versions.find((version) => version.of !== undefined && version.of === of.earlier?.folder);
+    const { checkpoints, nodes } = this.#place;
+    const others = await Promise.all(
+      Array.from({ length: nodes - 1 }, (_, i) => keptSet(folderOfNode(checkpoints, i + 1), before.name)),
+    );
+    const isEverywhere = ({ folder }: Version): boolean =>
+      others.every((kept) => kept !== null && versionsOf(kept).some((version) => version.of === folder));
+    return versions.find(isEverywhere) ?? versions[0];
   }
 }
 
@@ -181,6 +309,7 @@ function setsIn(
   listing: readonly RemoteFile[],
   announced: ReadonlyMap<string, number>,
   tracked: ReadonlySet<string>,
+  onlyTracked: boolean,
 ): Map<string, RemoteFile[]> {
   const unfinished = unfinishedFolders(listing);
   const names = new Map<string, Set<string>>();
@@ -191,7 +320,7 @@ function setsIn(
     names.set(folder, inside.add(path.slice(path.lastIndexOf("/") + 1)));
   }
   const marked = new Set(tracked);
-  for (const [folder, inside] of names) if (marksIn(inside).length > 0) marked.add(folder);
+  for (const [folder, inside] of names) if (!onlyTracked && marksIn(inside).length > 0) marked.add(folder);
   const sets = new Map<string, RemoteFile[]>();
   for (const file of listing) {
     if (file.path.split("/").some(isOurs) || whyTemporary(file.path, unfinished) !== null) continue;

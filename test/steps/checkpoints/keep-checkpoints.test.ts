@@ -56,6 +56,7 @@ class World {
         targetDir: this.#below(node),
         now: () => this.#now,
         announced: () => Promise.resolve(this.#times),
+        place: this.#nodes > 1 ? { node, nodes: this.#nodes, placement: 1, checkpoints: this.home } : undefined,
         keep: {
           keep: this.#keep,
           checkpoints: this.home,
@@ -228,6 +229,8 @@ describe.each(["marked", "announced"] as const)("Checkpoints of three nodes that
     world.restart();
     for (const node of [2, 1, 0, 1, 2]) await world.collect(node);
     expect(await world.resumed()).toEqual(world.whole(1, "again"));
+    // Node 0 removes the other one when it scans after every node has its share.
+    await world.collectAll();
     expect([0, 1, 2].map((node) => world.steps(node))).toEqual([[1], [1], [1]]);
     expect(existsSync(join(world.home, world.name(2)))).toBe(false);
   });

@@ -221,6 +221,22 @@ it("a set with a file that cannot be downloaded is incomplete", async () => {
   expect(await resumed()).toEqual(versions("step-1", 1, 2));
 });
 
+it("a tracker that names a set of which a part is at home hides no earlier set", async () => {
+  const one = collector();
+  save({ "global_step1/a.pt": 1, "global_step1/b.pt": 1, latest: "global_step1" });
+  writeFileSync(join(dir, "there/latest"), "global_step1");
+  await scan(one, new Set(), true);
+  save({ "global_step2/a.pt": 2, "global_step2/b.pt": 2 });
+  writeFileSync(join(dir, "there/latest"), "global_step2");
+  fetchMs = 6_000;
+  // The tracker is the smallest file, so it is the first; one more is fetched with it, and the third never arrives.
+  save({ "global_step2/c.pt": 2 });
+  lostAfter = 3;
+  await expect(scan(one, new Set(), true)).rejects.toThrow("lost");
+  expect(atHome("home/latest")).toBe("global_step2");
+  expect(await resumed()).toEqual({ "global_step1/a.pt": "v1", "global_step1/b.pt": "v1" });
+});
+
 it("a folder that was announced once, and gets ever more files, hides no newer set", async () => {
   save({ "ckpts/e1.pt": 1 });
   const one = collector();
