@@ -19,7 +19,7 @@ import {
   type PlacementFailure,
 } from "./job-context.ts";
 import { closing, type ClosePlacement, type OpenPlacement, type SetTimer, type StartSteps } from "./effects.ts";
-import { forNext, mayGoOn, nextPlacement, type Next } from "./next-placement.ts";
+import { forNext, isLossBehind, mayGoOn, nextPlacement, type Next } from "./next-placement.ts";
 import { failureOfStep } from "../domain/failure.ts";
 import { describeError } from "../errors/index.ts";
 
@@ -60,9 +60,9 @@ const runtimeLeftMs = ({ max_runtime_ms, ran_ms }: JobContext): number =>
 const checkpointOf = (event: JobEvent): string | null =>
   event.type === "terminate.done" ? (event.checkpoint ?? null) : null;
 
-/** The decision at the last `terminate.done`, with the checkpoint that node 0 reported. */
+/** The decision at the last `terminate.done`, with the newest reported checkpoint: a later node may have completed it. */
 const decided = (context: JobContext, event: JobEvent) =>
-  nextPlacement(context, context.checkpoint ?? checkpointOf(event));
+  nextPlacement(context, checkpointOf(event) ?? context.checkpoint);
 
 const goesOn = (context: JobContext, event: JobEvent): Next | null => {
   const decision = decided(context, event);
@@ -109,7 +109,7 @@ export const jobMachine = setup({
       candidate: ({ context, event }) => (event.type === "place.done" ? event.candidate : context.candidate),
     }),
     countPlacement: assign({ placement: ({ context }) => context.placement + 1 }),
-    markCheckpoint: assign({ checkpoint: ({ context, event }) => context.checkpoint ?? checkpointOf(event) }),
+    markCheckpoint: assign({ checkpoint: ({ context, event }) => checkpointOf(event) ?? context.checkpoint }),
     beginNext: assign(({ context, event }) => {
       const next = goesOn(context, event);
       return next === null ? context : forNext(context, next, context.checkpoint, event.at);
@@ -156,6 +156,15 @@ export const jobMachine = setup({
     spoilSuccess: assign({
       outcome: ({ context }) => (context.outcome === "succeeded" ? ("failed" as const) : context.outcome),
       error: ({ context, event }): JobError | null => context.error ?? ("error" in event ? event.error : null),
+    }),
+    /**
+     * A script that fails because a machine of its gang was lost, or because its own machine is being stopped, ends before the provider
+     * reports the loss. The loss is the reason.
+     */
+    markLostMachine: assign(({ context, event }) => {
+      if (event.type !== "step.failed" || !isLossBehind(context, event)) return context;
+      const failure: PlacementFailure = { kind: event.failure ?? "machine_lost", step: "stream" };
+      return { ...context, failure, error: event.error };
     }),
     markLateExit: assign({
       // If the end of the run was not observed the exit code stays unknown, whatever the other nodes end with.
@@ -421,6 +430,7 @@ export const jobMachine = setup({
           {
             guard: { type: "failedStep", params: { step: "collect" } },
             actions: [
+              { type: "markLostMachine" },
               { type: "spoilSuccess" },
               { type: "markNode", params: { phase: "collected" } },
               { type: "startSteps", params: ({ event }) => ({ step: "terminate", nodes: [event.node] }) },

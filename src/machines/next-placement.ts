@@ -2,7 +2,7 @@
 
 import type { Failure } from "../domain/failure.ts";
 import type { StepName } from "../schemas/job.ts";
-import type { JobContext, PlacementFailure, Refusal } from "./job-context.ts";
+import type { JobContext, JobEvent, PlacementFailure, Refusal } from "./job-context.ts";
 
 /** `search`: look for a machine among the candidates. `again`: the same candidate, at once. */
 export type Next = { go: "search" | "again"; because: "refused" | "retry" | "preempted" };
@@ -39,6 +39,20 @@ export function nextPlacement(context: JobContext, checkpoint: string | null): D
 
 /** Whether another placement may follow, before the checkpoints at home are known. If so, a kill can still prevent it. */
 export const mayGoOn = (context: JobContext): boolean => nextPlacement(context, "any") !== null;
+
+/** Exit codes of a script that a signal ended. */
+const SIGNALLED = 128;
+
+/** Whether the lost machine of this event explains the exit code that ended the placement. */
+export function isLossBehind(
+  { nodes, outcome, failure }: JobContext,
+  event: Extract<JobEvent, { type: "step.failed" }>,
+) {
+  if (outcome !== "failed" || (event.failure !== "machine_lost" && event.failure !== "preempted")) return false;
+  const code = failure === null ? null : /^exit:(\d+)$/.exec(failure.kind)?.[1];
+  if (code === null || code === undefined) return false;
+  return nodes[event.node]?.exit_code === null || Number(code) > SIGNALLED;
+}
 
 const WORDS_MAX = 400;
 

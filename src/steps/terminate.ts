@@ -48,7 +48,8 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       if (left.length > 0) return slower(effectId, { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } });
       pace.over(effectId);
       await ports.silent?.(jobId, node);
-      const checkpoint = node === 0 ? await ports.checkpoint?.(jobId) : undefined;
+      // Every node reports it: only the last one to be released has the shards of all at home, and the whole reason of the end.
+      const checkpoint = await ports.checkpoint?.(jobId);
       return { done: { checkpoint: checkpoint ?? null }, detail: { released: entries.map((e) => e.name) } };
     },
   };

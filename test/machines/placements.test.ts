@@ -134,6 +134,31 @@ describe("a plain job", () => {
     expect(lostWhileRunning(falling, "preempted", "b@2").value).toBe("terminal");
   });
 
+  it("continues if the script fails because another machine of the gang was lost", () => {
+    const ended = (node: number, code: number): Body => ({
+      type: "stream.done",
+      node,
+      exit_code: code,
+      error: errorOf("script_failed"),
+      failure: `exit:${code}`,
+    });
+    const of = (node: number, checkpoint: string | null): Body => ({ type: "terminate.done", node, checkpoint });
+    const gang = after(first(input(2, null, RENTED)), ...toRunning(2), ended(1, 1));
+    const isCollected: Body = { type: "collect.done", node: 1, exit_code: 1 };
+    const lost = after(gang, isCollected, of(1, null), failed("collect", "machine_lost", 0));
+    expect(lost.context).toMatchObject({
+      failure: { kind: "machine_lost", step: "stream" },
+      error: { code: "machine_lost" },
+    });
+    // The checkpoint counts that the last node reports, for by then every shard is at home.
+    expect(after(lost, of(0, "step_10@1")).context).toMatchObject({ placement: 2, retries: 1 });
+    expect(after(lost, of(0, null)).value).toBe("terminal");
+    // The machine of the script that failed says nothing about its exit code, unless a signal ended it.
+    const own = (code: number) =>
+      after(begin(RENTED), ...toRunning(), ended(0, code), failed("collect", "preempted"), released("a@1")).value;
+    expect([own(1), own(143)]).toEqual(["terminal", "provisioning"]);
+  });
+
   it("counts its time limit over all placements", () => {
     let snapshot = begin(RENTED, 90_000);
     const at = (body: Body, ms: number) => step(snapshot, body, AT + ms);
