@@ -22,7 +22,9 @@ const read = (page: string): string => readFileSync(join(ROOT, page), "utf8");
 /** Inline code and the lines of fenced blocks; a `text` block shows output, not a call. */
 function codeOf(page: string): Found[] {
   const text = read(page);
-  const fenced = [...text.matchAll(/^```(?!text)\w*[^\n]*\n([^]*?)^```$/gm)].flatMap((m) => (m[1] ?? "").split("\n"));
+  const fenced = [...text.matchAll(/^```([^\n]*)\n([^]*?)^```$/gm)]
+    .filter(([, info]) => info !== "text")
+    .flatMap(([, , lines = ""]) => lines.split("\n"));
   const inline = [...text.replaceAll(/^```[^]*?^```$/gm, "").matchAll(/`([^`\n]+)`/g)].map((m) => m[1] ?? "");
   return [...fenced, ...inline].map((line) => ({ page, text: line }));
 }
