@@ -68,8 +68,11 @@ async function resume(services: RunServices, context: StepContext, access: Machi
   const chosen = await services.resume(jobId);
   const { placement, spec } = services.facts(jobId);
   if (placement > 1 && node === 0) {
-    const from = chosen === null ? "from the beginning: no complete checkpoint was saved" : `from ${chosen.name}`;
-    await services.sink.seam(jobId, `svc: placement ${placement} on ${spec.provider} ${spec.gpus} continues ${from}`);
+    const how =
+      chosen === null
+        ? "starts from the beginning: no complete checkpoint is on this computer"
+        : `continues from ${chosen.name}`;
+    await services.sink.seam(jobId, `svc: placement ${placement} on ${spec.provider} ${spec.gpus} ${how}`);
   }
   if (chosen === null) return {};
   context.progress({ doing: "uploading the checkpoint from which the run resumes" });
