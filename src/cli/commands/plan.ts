@@ -31,7 +31,7 @@ export const plan: Command = {
     { flags: "--price-cap <usd>", what: "Dollars per hour: nothing dearer is rented" },
     { flags: "--region <region>", what: "A region, in the provider's own naming" },
     { flags: "--nodes <n>", what: "Number of machines" },
-    { flags: "--wait <minutes>", what: "How long the run would wait for a machine" },
+    { flags: "--wait-for-capacity <minutes>", what: "How long the run would wait for a machine" },
     { flags: "--max-runtime <minutes>", what: "Time limit of the run, for the maximum of its cost" },
   ],
   exits: [["1", "the run would be refused"]],
@@ -72,7 +72,7 @@ function specOf(input: Input, io: Io): Record<string, unknown> {
     price_cap: number("--price-cap", value(input, "price-cap")),
     region: value(input, "region"),
     nodes: whole(input, "nodes", { min: 1, max: 64 }),
-    wait_for_capacity_minutes: whole(input, "wait", { min: 0, max: 10_080 }),
+    wait_for_capacity_minutes: whole(input, "wait-for-capacity", { min: 0, max: 10_080 }),
     max_runtime_minutes: whole(input, "max-runtime", { min: 0, max: 5_256_000 }),
   };
   const set = Object.entries(given).filter(([, of]) => of !== undefined);
