@@ -200,7 +200,7 @@ describe("the checker itself", () => {
     expect(check("src/app/app.ts", "../providers/local/provider.ts")).toBeUndefined();
   });
 
-  test("sees a circle of imports, and none where two ways lead to one file", () => {
+  test("finds a cycle of imports, and none if two paths lead to one file", () => {
     const files = (arrows: Record<string, string[]>): Map<string, string[]> => new Map(Object.entries(arrows));
     expect(circleIn(files({ a: ["b", "c"], b: ["d"], c: ["d"], d: ["e"] }))).toBeUndefined();
     expect(circleIn(files({ a: ["b"], b: ["c"], c: ["d", "b"] }))).toEqual(["b", "c", "b"]);
@@ -388,7 +388,7 @@ describe("the layout", () => {
     expect(found, "read a fact of src/providers/<name>/descriptor.ts instead").toEqual([]);
   });
 
-  test("nothing is left for later", () => {
+  test("no source says TODO", () => {
     const marks = /\b(T[O]DO|F[I]XME|X[X]X)\b/;
     expect(linesWith(ALL, marks, true)).toEqual([]);
   });

@@ -85,7 +85,7 @@ describe("a log by line", () => {
     expect((await find("loss")).lines.map((each) => each.line)).toEqual([1, 2, 4, 5]);
   });
 
-  it("treats a whole traceback as an error, and harmless words not", async () => {
+  it("treats a whole traceback as an error, and harmless words as text", async () => {
     const log = memory();
     const search = new LogSearch(log.reads, new LogIndex(log.reads));
     log.text = Buffer.from(

@@ -10,7 +10,7 @@ import { Workplace } from "./serving.ts";
 const at = new Workplace();
 afterAll(() => at.close());
 
-it("A home that rented nothing has the catalogue alone, and is not made by the look", () => {
+it("A home that rented nothing shows only the catalogue, and reading does not create the home", () => {
   const { code, out } = at.svc("gpus", "--provider", "podhost");
   expect(code).toBe(0);
   expect(out).toMatch(/^A40\t48\t[a-z,]+\n/m);

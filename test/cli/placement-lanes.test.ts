@@ -55,7 +55,7 @@ const PLACEMENTS = [
   placement({ n: 3, failure: "exit:3", exit_code: 3, error: null, cost_usd: 0, machines: ["x"] }),
 ];
 
-it("A lane tells where a placement was, how it ended, and what that cost and lost", () => {
+it("A lane shows the provider of a placement, its end, its cost and the lost work", () => {
   const [, ...lines] = placementTable(io(true), PLACEMENTS).trimEnd().split("\n");
   expect(lines[0]).toMatch(/^ +1 {2}podhost A100 +no machine +\S+ \S+ +10 min 0 s +- +-$/);
   expect(lines[1]).toBe("   podhost has no A100.");
@@ -85,7 +85,7 @@ it("A pipe gets a row for each placement, with exact values", () => {
   ]);
 });
 
-it("Steps stand in the lane of their placement, and a search between two lanes stands by itself", () => {
+it("Steps are in the lane of their placement, and a search between two placements has its own row", () => {
   const step = (of: number | null) => ({ placement: of }) as TimelineStep;
   const lanes = lanesOf([step(null), step(1), step(1), step(null), step(2)]);
   expect(lanes.map((lane) => [lane.placement, lane.steps.length])).toEqual([

@@ -83,7 +83,7 @@ test("finds its machine on the second page of a long list, and counts all the ot
   expect(await provider.listForeign?.(PREFIX, soon())).toHaveLength(40);
 });
 
-test.each(["direct", "proxy"] as const)("gives another way in where the %s one is shut", async (way) => {
+test.each(["direct", "proxy"] as const)("offers another endpoint if the %s one is closed", async (way) => {
   world.sim.shut = way;
   const handle = await make();
   // The direct endpoint appears some time after the machine runs.
@@ -99,7 +99,7 @@ test.each(["direct", "proxy"] as const)("gives another way in where the %s one i
   });
 });
 
-test("is let in again after the host forgot every key that was not attached", async () => {
+test("is admitted again after the host has dropped every key that was not attached", async () => {
   const handle = await make();
   const status = await ready(handle);
   const [way] = status.phase === "ready" ? (status.ssh ?? []) : [];
@@ -113,7 +113,7 @@ test("is let in again after the host forgot every key that was not attached", as
   expect((await login(to)).code).toBe(0);
 });
 
-test("makes nothing without credit, and says so", async () => {
+test("creates no machine without credit, and says so", async () => {
   world.sim.creditUsd = 0;
   const account = await provider.account?.(soon());
   expect(account?.balanceUsd).toBe(0);

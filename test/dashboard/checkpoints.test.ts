@@ -4,7 +4,7 @@ import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard } from "./browser.ts";
 import { fakeWorld } from "./fake-world.ts";
 
-it("finds the step in a file's name, and no other number", () => {
+it("takes the step from a file's name, and ignores its other numbers", () => {
   expect(stepOf("step-1200.pt")).toBe(1_200);
   expect(stepOf("epoch-020/model.bin")).toBe(20);
   expect(stepOf("weights-040.json")).toBe(40);
@@ -26,7 +26,7 @@ const WAIT = { timeout: DEADLINE_MS };
 describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
   const board = dashboard();
 
-  it("have no column of steps if no name has one", async () => {
+  it("are shown without a column of steps if no name has a step", async () => {
     const { page, server, close } = await board.open("/runs/r1-digits?tab=checkpoints", {}, fakeWorld());
     await page.waitForSelector(".connection-live");
     const titles = () => page.locator(".files th").allTextContents();

@@ -53,7 +53,7 @@ it("a machine that is being released raises no alarm for a minute, but at once i
   expect(isReturning(null, began)).toBe(false);
 });
 
-it("the reason in a list begins with what tells a run from others", () => {
+it("the reason in a list begins with the part that differs between runs", () => {
   const ended = { status: "failed", exit_code: 1, note: null } as const;
   const saying = (message: string) => ({ ...ended, error: { code: "script_failed", message, hint: "" } });
   expect(shortReason(saying("The script ended with exit code 1: ValueError: no."))).toBe(

@@ -18,7 +18,7 @@ const classesOf = (node: ReactNode): string[] =>
       ? [node.props.className ?? "", ...classesOf(node.props.children)]
       : [];
 
-test("The highlighter changes no character, and gives classes to what it knows", () => {
+test("The highlighter keeps every character, and adds classes to the words that it knows", () => {
   const python = `# <b>not html</b>\nfrom torch import nn\n\n@torch.no_grad()\ndef main(n: int = 3) -> None:\n    print(f"{n} & '<script>'")\n`;
   const nodes = highlighted("python", python);
   expect(textOf(nodes)).toBe(python);
@@ -27,7 +27,7 @@ test("The highlighter changes no character, and gives classes to what it knows",
     expect(textOf(highlighted("bash", text))).toBe(text);
 });
 
-test("A file's language is known by its name, and unknown for every other", () => {
+test("A file's name gives its language; a name that is not in the table gives none", () => {
   const names = ["train.py", "a/run.SH", "Dockerfile", "config.yaml", "pyproject.toml", "kernel.cu", "README.md"];
   expect(names.map(languageOf)).toEqual(["python", "bash", "dockerfile", "yaml", "ini", "cpp", "markdown"]);
   expect(["data.csv", "a.py/data", "", "constructor"].map(languageOf)).toEqual([null, null, null, null]);

@@ -18,7 +18,7 @@ describe("smoothing", () => {
     for (const weight of [0, 0.5, 0.9, 0.999])
       for (const value of smoothed([7, 7, 7, 7, 7], weight)) expect(value).toBeCloseTo(7, 9);
   });
-  it("is the mean weighted by wⁿ, freed of its first value's weight", () => {
+  it("is the mean weighted by wⁿ, without the bias towards its first value", () => {
     const w = 0.6;
     const [, second, third] = smoothed([1, 2, 4], w);
     expect(second).toBeCloseTo((2 + w * 1) / (1 + w), 12);

@@ -11,7 +11,7 @@ const points = (count: number, value: (i: number) => MetricPoint["value"]): Metr
 describe("the metrics of a run", { tags: "needs/chromium" }, () => {
   const board = dashboard();
 
-  it("say that the script logged none if only the machine was measured, and offer that", async () => {
+  it("say that the script logged no metric if only the machine was measured, and offer its measurements", async () => {
     const run = fakeRun("r-none", 60);
     run.metrics = { "system/cpu_cores": points(1, () => 0), "system/gpu0_util_percent": points(30, () => 0) };
     const opened = await board.open("/runs/r-none", {}, { runs: [run], machines: [], providers: [] });

@@ -85,7 +85,7 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       expect(await page.getByLabel("Search runs").inputValue()).toBe("two hidden");
     }));
 
-  it("draws few of many runs, reads older ones while the user scrolls, and stays still when new ones arrive", () =>
+  it("draws only the visible ones of many runs, loads older ones while the user scrolls, and does not move when new ones arrive", () =>
     withPage(
       "/",
       async ({ page, server }) => {

@@ -3,7 +3,7 @@ import { asSvcError, isDiskFull } from "../../src/errors/index.ts";
 import { asStoreError } from "../../src/store/database.ts";
 
 describe("a disk without room", () => {
-  it.each(["ENOSPC", "EDQUOT", "SQLITE_FULL"])("is called so whoever says it: %s", (code) => {
+  it.each(["ENOSPC", "EDQUOT", "SQLITE_FULL"])("is recognised from the message of every program: %s", (code) => {
     const thrown = Object.assign(new Error(code), { code });
     expect(isDiskFull(thrown)).toBe(true);
     expect(asSvcError(thrown)).toMatchObject({ code: "disk_full" });

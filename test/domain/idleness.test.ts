@@ -84,7 +84,7 @@ describe("judgeIdle", () => {
     },
   );
 
-  it("counts typing as work, and a forgotten shell not", () => {
+  it("counts typing as work, but not a forgotten shell", () => {
     const typed = judgeIdle(
       quiet((s, ago) => ({ ...s, terminal_idle_seconds: Math.max(0, ago - 12 * MINUTE) / 1000 })),
     );
@@ -134,7 +134,7 @@ describe("the warning", () => {
     else expect(warning).toMatch(words);
   });
 
-  it("needs samples for that half", () => {
+  it("needs samples for half of the window", () => {
     const gap = quiet((s, ago) => (ago > 10 * MINUTE && ago < 20 * MINUTE ? null : s), {
       lastLogAtMs: NOW - 25 * MINUTE,
     });
@@ -153,7 +153,7 @@ describe("text alone", () => {
       ...more,
     });
 
-  it("holds the rule off for four windows at most", () => {
+  it("delays the rule for four windows at most", () => {
     expect(judgeIdle(beating(34))).toMatchObject({ idle: false, warning: null });
     expect(judgeIdle(beating(36)).warning).toMatch(/^for 36 min nothing but lines in its log, and at most GPU 0 %/);
     expect(judgeIdle(beating(39)).idle).toBe(false);

@@ -38,7 +38,7 @@ describe("tailOffset", () => {
     );
   });
 
-  it("searches back no further than its bound and starts at a sensible place", () => {
+  it("searches back only to its bound and starts at a whole line", () => {
     expect(tail(`${"x".repeat(50)}\nabc\ndef`, 5, 10)).toBe("abc\ndef");
     expect(tail(`${"x".repeat(50)}\rabc`, 1, 10)).toBe("abc");
     expect(tail("é".repeat(50), 1, 11)).toBe("é".repeat(5));

@@ -77,7 +77,7 @@ describe("parseLog", () => {
     expect(whole(`a${line}b`)).toEqual({ text: `a${line}b`, records: [] });
   });
 
-  it("finds the complete record that begins inside of a torn one", () => {
+  it("finds the complete record that begins inside a truncated one", () => {
     const torn = `${HEAD}{"k":"m","n":1,"s"`;
     const { text, records } = whole(`${torn}${metric(2)}x`);
     expect(text).toBe(`${torn}x`);
@@ -89,7 +89,7 @@ describe("parseLog", () => {
     expect(whole(line).records).toMatchObject([{ values: [["__proto__", 3]] }]);
   });
 
-  it("passes a line without end at once, and holds back only a possible record", () => {
+  it("passes a line without a line break at once, and holds back only a possible record", () => {
     const step = (text: string) => parseLog(Buffer.from(text), { mark: MARK, redactor: none, final: false }).consumed;
     expect(step("loading")).toBe(7);
     expect(step("loading\x1e")).toBe(7);
@@ -106,7 +106,7 @@ describe("parseLog", () => {
     expect(records).toMatchObject([{ values: [[`acc/${REDACTED}`, 1]] }]);
   });
 
-  it("does not let a letter at the end of a line without end hold up metrics for ever", () => {
+  it("a letter at the end of an unfinished line does not delay metrics for ever", () => {
     const redactor = new Redactor(["s3cret-value"]);
     const some = Buffer.from(`epoch s${metric(1)}`);
     expect(parseLog(some, { mark: MARK, redactor, final: false })).toMatchObject({ consumed: 6, records: [] });

@@ -9,7 +9,7 @@ it("A correct clock, apart from network latency, needs no correction", () => {
   for (const off of [0, -150, 900, -1_900]) expect(clock.ahead(NOW + off, NOW)).toBe(0);
 });
 
-it("A wrong clock has one correction until it is set, so that times keep their order", () => {
+it("A wrong clock has one correction until the user sets it, so that times keep their order", () => {
   const clock = new MachineClock();
   expect(clock.ahead(NOW + HOUR, NOW)).toBe(HOUR);
   for (const jitter of [-300, 700, -1_500]) expect(clock.ahead(NOW + HOUR + jitter, NOW)).toBe(HOUR);

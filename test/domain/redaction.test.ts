@@ -115,13 +115,13 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
     expect(redactor.redactText("}")).toBe("}");
   });
 
-  it("masks the longest secret of several that begin together, and never leaves the longer one's tail", () => {
+  it("masks the longest of several secrets that begin together, with its whole tail", () => {
     const redactor = new Redactor(["abcdef", "abcdefghij"]);
     expect(redactor.redactText("abcdefghij abcdefgh")).toBe(`${REDACTED} ${REDACTED}gh`);
     expect(redactor.redact(Buffer.from("x abcdef"), false).consumed).toBe(2);
   });
 
-  it("leaves nothing of two secrets of which one begins within the other, however the stream is cut", () => {
+  it("masks both of two overlapping secrets completely, however the stream is cut", () => {
     const redactor = new Redactor(["first-key-0123", "0123-second-key", "key-0123-s"]);
     const bytes = Buffer.from("a first-key-0123-second-key b first-key-0123-sec 0123-second-key0123-second-key");
     const whole = `a ${REDACTED} b ${REDACTED}ec ${REDACTED}${REDACTED}`;

@@ -121,7 +121,7 @@ describe("systemClock", () => {
     expect(fired).toHaveBeenCalledTimes(1);
   });
 
-  it("calls nothing after it was cancelled, even in a later part of a long wait", () => {
+  it("never fires after it was cancelled, even in a later part of a long wait", () => {
     vi.useFakeTimers();
     const fired = vi.fn();
     const timer = systemClock.setTimer(60 * 86_400_000, fired);

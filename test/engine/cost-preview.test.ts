@@ -207,7 +207,7 @@ describe("the plan of a run with several candidates", () => {
     expect([cheapest.order, cheapest.price_per_hour_usd, cheapest.provider]).toEqual([[1, 0, 2], 2, "market"]);
   });
 
-  it("says of each candidate why it has no machine, and refuses the run only if none has one", async () => {
+  it("gives the reason of each candidate without a machine, and refuses the run only if all lack one", async () => {
     const some = clouds();
     some.each["podhost"]!.offers = [];
     const plan = await planRun(many(), some);

@@ -26,7 +26,7 @@ const flaky = () => new SvcError("provider_error", { provider: "local", why: "it
 const hopeless = () => new SvcError("price_cap_exceeded", { offered: 2, cap: 1, outcome: "Nothing was rented" });
 
 describe("a new job", () => {
-  it("is its row, its first journal entry, its first step and its timer in one commit, and only then begins", async () => {
+  it("commits its row, first journal entry, first step and timer together, and only then begins", async () => {
     const h = await begin();
     let seen: unknown[] = [];
     h.onProbe = (point) => {
@@ -44,7 +44,7 @@ describe("a new job", () => {
     expect(h.attempts.map((a) => a.step)).toEqual(["provision"]);
   });
 
-  it("does not exist, and nothing begins, when its commit fails", async () => {
+  it("does not exist, and starts no step, when its commit fails", async () => {
     const h = await begin();
     h.onProbe = (point) => {
       if (point === "commit.before") throw full();

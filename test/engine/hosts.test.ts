@@ -222,7 +222,7 @@ describe("A verdict", () => {
   });
 });
 
-it("A store of the version before gets the table, and keeps what it has", async () => {
+it("A store of the previous version gets the table, and keeps its data", async () => {
   const root = mkdtempSync(join(tmpdir(), "svc-hosts-"));
   try {
     const home = join(root, "home");

@@ -73,7 +73,7 @@ describe("an order", () => {
     expect(ledger.row(NAME)).toMatchObject({ state: "held", note: null });
   });
 
-  it("counts empty looks, and remembers the last", async () => {
+  it("counts empty listings, and remembers the last one", async () => {
     await ledger.intend(order);
     expect([await ledger.emptyLook(NAME), await ledger.emptyLook(NAME)]).toEqual([1, 2]);
     expect(ledger.open("job1", 0)).toMatchObject([{ emptyLooks: 2, lastLookAt: START }]);
@@ -146,7 +146,7 @@ describe("a machine", () => {
     expect(h.reads.job("job1")?.cost_usd).toBe(2);
   });
 
-  it("A machine without a row gets one, and is owed", async () => {
+  it("A machine without a row gets one, and svc owes its release", async () => {
     const note = { kind: "orphan", message: "no run owns it" } as const;
     await ledger.adopt(handle({ name: "svc-test-unheard" }), note);
     expect(ledger.owed()).toMatchObject([{ name: "svc-test-unheard", state: "held", job_id: null }]);

@@ -122,7 +122,7 @@ describe("a machine that bears our mark", () => {
     expect(ledger.open("job1", 0).map(({ name }) => name)).toEqual([second]);
   });
 
-  it("A machine that cannot be released is reported as failed, and stays owed", async () => {
+  it("A machine that cannot be released is reported as failed, and its row stays open", async () => {
     cloud.add(`${PREFIX}job9-n0-1`);
     cloud.lies = true;
     const report = await run();
@@ -133,7 +133,7 @@ describe("a machine that bears our mark", () => {
     expect(ledger.owed()).toMatchObject([{ state: "releasing" }]);
   });
 
-  it("A machine that cannot be released stays owed when the key of another account is set", async () => {
+  it("The row of a machine that cannot be released stays open when the key of another account is set", async () => {
     let account = "ours";
     Object.assign(cloud, { accountId: () => Promise.resolve(account) });
     const orphan = cloud.add(`${PREFIX}job9-n0-1`);

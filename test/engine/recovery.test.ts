@@ -23,7 +23,7 @@ async function again(h: Harness, options: HarnessOptions = {}): Promise<Harness>
 describe("recovery", () => {
   const damage = (h: Harness, sql: string) => void h.store.db.prepare(`UPDATE job SET ${sql} WHERE id = 'job1'`).run();
 
-  it("starts open steps again, and no finished one", async () => {
+  it("starts open steps again, and leaves finished ones alone", async () => {
     const h = await begin();
     await h.create();
     await h.upTo("install");
@@ -122,7 +122,7 @@ describe("recovery", () => {
     expect(await next.engine.send("job1", KILL)).toEqual({ accepted: true, state: "terminating" });
   });
 
-  it("changes nothing for a look", async () => {
+  it("changes nothing when it only reads", async () => {
     const h = await begin();
     await h.create();
     const next = await again(h);

@@ -63,7 +63,7 @@ describe("restoring code into a folder", () => {
     expect(text("train.py")).toBe("print('as it was')\n");
   });
 
-  it("overwrites no different file, except on request", async () => {
+  it("overwrites a different file only on request", async () => {
     mkdirSync(target);
     writeFileSync(join(target, "train.py"), "mine\n");
     await expect(restore()).rejects.toThrowError(refused(/train\.py differs/));
@@ -80,7 +80,7 @@ describe("restoring code into a folder", () => {
     expect(statSync(join(target, "lib/run.sh")).mode & 0o111).not.toBe(0);
   });
 
-  it("follows no symlink out of the folder, with or without force", async () => {
+  it("does not follow a symlink out of the folder, with or without force", async () => {
     const outside = join(top, "outside");
     mkdirSync(outside);
     mkdirSync(target);

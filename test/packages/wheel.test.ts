@@ -85,7 +85,7 @@ test("serves its own dashboard", async () => {
   expect((await serving.ended).code).toBe(130);
 });
 
-test("import svc starts nothing and takes no time", () => {
+test("import svc starts no process and takes a few milliseconds", () => {
   const code = `import sys, time
 before = set(sys.modules); at = time.perf_counter()
 import svc
@@ -207,7 +207,7 @@ test("mypy --strict knows all of it, in a script of a user", () => {
   }
 });
 
-test("uses SVC_NODE first, then its own Node, then one on the PATH, and names what it lacks", () => {
+test("uses SVC_NODE first, then its own Node, then one on the PATH, and says which Node is missing", () => {
   const alone = join(computer.folder, "alone");
   must([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target", alone, WHEEL], {
     env: env(),

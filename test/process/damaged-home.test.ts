@@ -79,7 +79,7 @@ describe("a store that cannot be trusted", () => {
     expect(await refused("store_corrupt")).toContain("may list machines");
   });
 
-  it("cut off in the middle", async () => {
+  it("truncated in the middle", async () => {
     await used();
     truncateSync(store(), Math.floor(statSync(store()).size / 2 / 4096) * 4096);
     await refused("store_corrupt");

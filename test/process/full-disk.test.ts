@@ -171,7 +171,7 @@ print("over", flush=True)
     expect(place.refolds()).toBe(1);
   });
 
-  it("starts on a full disk out of its reserve, to release its machines", async () => {
+  it("starts on a full disk with the space of its reserve, to release its machines", async () => {
     place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
     const first = await place.serve();
     const id = await first.submit({ entrypoint: "wait.py", project_dir: place.project });

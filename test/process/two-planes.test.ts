@@ -53,7 +53,7 @@ it("starts at once after kill -9, without manual cleanup", async () => {
   expect(place.log(id).toString()).toBe(ticks(30));
 });
 
-it("an outdated writer writes nothing any more, and reports that", async () => {
+it("an outdated control plane stops writing, and reports that", async () => {
   const stale = await place.serve();
   const id = await stale.submit({ entrypoint: "tick.py", args: ["2000"] });
   await until(() => place.log(id).length > 20, "some log is home");

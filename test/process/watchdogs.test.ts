@@ -24,7 +24,7 @@ while True:
 afterAll(() => place.close());
 
 describe.concurrent("a control plane that watches", () => {
-  it("ends an idle run as timed_out, and says why; not one that computes silently", async () => {
+  it("ends an idle run as timed_out with the reason, but not one that computes silently", async () => {
     const idle = () => served.submit({ entrypoint: "sleep.py", idle_timeout_minutes: 0.05 });
     const first = await idle();
     const off = await served.submit({ entrypoint: "sleep.py", idle_timeout_minutes: 0 });

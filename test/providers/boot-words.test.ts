@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { bootVerdict } from "../../src/providers/boot-words.ts";
 
-describe("Words that another host would not change", () => {
+describe("Messages of a failure that another host would repeat", () => {
   test.each([
     "Error response from daemon: manifest for me/train:nope not found: manifest unknown: manifest unknown",
     "pull access denied for me/secret, repository does not exist or may require 'docker login': denied: requested access to the resource is denied",
@@ -14,7 +14,7 @@ describe("Words that another host would not change", () => {
   });
 });
 
-describe("Words of a host that cannot start it", () => {
+describe("Messages of a failure of this host alone", () => {
   test.each([
     "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver to a newer version",
     "OCI runtime create failed: container_linux.go:380",
@@ -27,7 +27,7 @@ describe("Words of a host that cannot start it", () => {
   });
 });
 
-test("Messages of a working machine mean nothing, and the first bad line of many counts", () => {
+test("Messages of a working machine are ignored, and the first bad line of many counts", () => {
   for (const words of [
     "",
     "loading image layer 3 of 12",

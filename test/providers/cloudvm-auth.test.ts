@@ -86,7 +86,7 @@ describe("the exchange", () => {
   });
 });
 
-describe("a key file that will not do", () => {
+describe("an unusable key file", () => {
   const cases: [string, string | (() => string), string, RegExp][] = [
     ["nothing", " ", "credential_missing", /is not set/],
     ["text that is not JSON", "-----BEGIN PRIVATE KEY-----", "credential_missing", /is not JSON.*make one/],

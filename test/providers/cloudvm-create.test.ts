@@ -310,7 +310,7 @@ describe("an answer that is good", () => {
     expect(stub.asked("GET", /operations/)).toHaveLength(3);
   });
 
-  it("is not waited for longer than three minutes: the machine is known by then", async () => {
+  it("gets three minutes at most: the machine is known by then", async () => {
     stub.on("POST", INSERT, operation({ status: "RUNNING" }));
     stub.on("GET", OPERATION, operation({ status: "RUNNING" }));
     stub.on("GET", SELF, { json: instance({ status: "PROVISIONING" }) });
@@ -320,7 +320,7 @@ describe("an answer that is good", () => {
     expect(stub.nowMs - startedAt).toBeGreaterThanOrEqual(180_000);
   });
 
-  it("is not waited for any more once the machine has its resources", async () => {
+  it("ends the wait once the machine has its resources", async () => {
     stub.on("POST", INSERT, operation({ status: "RUNNING" }));
     stub.on("GET", OPERATION, operation({ status: "RUNNING" }));
     stub.on("GET", SELF, notFound(), { cut: true }, { json: instance({ status: "STAGING" }) });

@@ -60,7 +60,7 @@ describe("An order", () => {
     expect(await termsOf(spot, settings)).toEqual(terms);
   });
 
-  test("for a spot machine uses no reservation", async () => {
+  test("for a spot machine does not use a reservation", async () => {
     await termsOf("only", { reservation: "mine" });
     expect(stub.asked("POST", /instances$/).at(-1)?.body).not.toContain("reservationAffinity");
   });

@@ -37,7 +37,7 @@ afterEach(async () => {
 const listed = (...operations: Answer[]): Answer => ({ json: { items: operations.map(({ json }) => json) } });
 const matching = (words: RegExp): string => expect.stringMatching(words) as string;
 
-describe("one look at a machine", () => {
+describe("one poll of a machine", () => {
   const look = (json: Record<string, unknown>, settings: Record<string, string> = {}): Promise<MachineStatus> => {
     stub.on("GET", SELF, { json });
     return stub.provider(settings).inspect(handle(), never);
@@ -232,7 +232,7 @@ describe("a machine that is not found", () => {
     expect(await provider.inspect(made, never)).toEqual({ phase: "gone" });
   });
 
-  it("is gone if its creation failed after all, with the reason", async () => {
+  it("is gone, with the reason, if its creation failed in the end", async () => {
     stub.on("GET", `${OPERATIONS}/operation-1`, failed({ code: "ZONE_RESOURCE_POOL_EXHAUSTED", message: "No room." }));
     expect(await stub.provider().inspect(fresh(), never)).toEqual({
       phase: "gone",
@@ -381,7 +381,7 @@ describe("listing", () => {
     expect(next?.query.get("pageToken")).toBe("p2");
   });
 
-  it("returns only those of one node, and nothing when there is nothing", async () => {
+  it("returns only the machines of one node, and an empty list if there are none", async () => {
     const tenth = instance({ id: "44", name: "svc-abcd1234-job000000001-n01-1" });
     stub.on("GET", LISTING, page({ [`zones/${ZONE}`]: { instances: [instance(), tenth] } }));
     const owned = await stub.provider().listOwned("svc-abcd1234-job000000001-n0-", never);
@@ -390,7 +390,7 @@ describe("listing", () => {
     for (let i = 0; i < 3; i++) expect(await stub.provider().listOwned(OURS, never)).toEqual([]);
   });
 
-  it("is an error and not shorter when any part of it is missing", async () => {
+  it("is an error, not a shorter list, when any part of it is missing", async () => {
     for (const answer of [
       page({}, { unreachables: ["zones/us-east1-b"] }),
       page({}, { warning: { code: "UNREACHABLE", message: "some zones" } }),

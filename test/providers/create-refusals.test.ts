@@ -152,7 +152,7 @@ describe("cloudvm's answer to a create call", () => {
     expect(sendings()).toBe(1);
   }); // prettier-ignore
 
-  test("401 is retried once with another token, and then is the key's fault", async () => {
+  test("401 is retried once with another token, and then means that the key is refused", async () => {
     stub.on("POST", INSERT, apiError(401, "authError", "Invalid Credentials"));
     expect((await thrownBy(create())).code).toBe("credential_refused");
     expect(sendings()).toBe(2);
@@ -167,7 +167,7 @@ describe("cloudvm's answer to a create call", () => {
     expect(stub.pauses.reduce((sum, ms) => sum + ms, 0)).toBeLessThanOrEqual(20_000);
   });
 
-  test("429 after a lost answer leaves that one in doubt", async () => {
+  test("429 after a lost answer leaves the outcome of the lost request unknown", async () => {
     stub.on("POST", INSERT, { cut: true }, apiError(429, "rateLimitExceeded", "slow down"));
     expect(kindOf(await thrownBy(create()))).toBe("unknown");
   });

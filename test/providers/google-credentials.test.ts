@@ -89,7 +89,7 @@ describe("A token", () => {
     expect(asked[0]?.headers["user-agent"]).toBe("svc");
   });
 
-  it("of an impersonated account is asked for with the token of its source", async () => {
+  it("of an impersonated account is requested with the token of its source", async () => {
     expect(await tokenOf(acting(login()))).toBe("acting-token");
     expect(asked.map(({ path }) => path)).toEqual(["/token", impersonated]);
     expect(asked[1]?.headers.authorization).toBe("Bearer user-token");
@@ -106,7 +106,7 @@ describe("A token", () => {
     expect(asked.map(({ path }) => path)).toEqual(["/sts", impersonated]);
   });
 
-  it("is asked for once, and again only when it is refused", async () => {
+  it("is requested once, and again only when it is refused", async () => {
     const source = new TokenSource(readKeyFile(JSON.stringify(login())), Date.now);
     await Promise.all([source.token(), source.token()]);
     await source.token();
@@ -116,7 +116,7 @@ describe("A token", () => {
     expect(asked.length).toBe(2);
   });
 
-  it("that is refused says why, and is not asked for again by itself", async () => {
+  it("that is refused gives the reason, and is not requested again automatically", async () => {
     answers["/token"] = { status: 400, json: { error: "invalid_grant", error_description: "Token has been revoked." } };
     await expect(tokenOf(login())).rejects.toMatchObject({
       code: "credential_refused",
@@ -133,7 +133,7 @@ describe("A token", () => {
     await expect(tokenOf(identity())).rejects.toMatchObject({ code: "provider_error" });
   });
 
-  it("is not asked for at an address in the open", () => {
+  it("is not requested over an unencrypted connection", () => {
     const cases = [
       login({ token_uri: "http://tokens.example/token" }),
       identity({ token_url: "http://sts.example/" }),
@@ -151,7 +151,7 @@ describe("A token", () => {
     readKeyFile(JSON.stringify(identity({ credential_source: { url: "http://169.254.169.254/token" } })));
   });
 
-  it("needs a whole credential", () => {
+  it("needs a complete credential", () => {
     expect(() => readKeyFile(JSON.stringify(login({ refresh_token: "" })))).toThrow(/has no refresh_token/);
     expect(() =>
       readKeyFile(JSON.stringify({ ...acting(login()), service_account_impersonation_url: `${url}/x` })),

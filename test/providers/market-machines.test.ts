@@ -46,7 +46,7 @@ const look = (changes: Record<string, unknown>, handle = HANDLE) => {
 };
 const young = (): MachineHandle => ({ ...HANDLE, extra: { made_at: String(stub.clock.ms - 1_000) } });
 
-describe("a machine whose id is none", () => {
+describe("a machine without a usable id", () => {
   test.each(["../../x", "$(touch x)", "-rf", "a\nb"])(
     "%j: held by its name, used for nothing, and ended",
     async (id) => {
@@ -67,14 +67,14 @@ describe("a machine whose id is none", () => {
     },
   );
 
-  test("a foreign one does not hide another", async () => {
+  test("a foreign machine without an id does not hide another machine", async () => {
     stub.routes[LIST] = () => page([machineRow({ id: "../x", label: "theirs" }), machineRow()]);
     expect((await stub.provider().inspect(HANDLE, signal)).phase).toBe("ready");
     expect(await stub.provider().listForeign(PREFIX, signal)).toEqual([{ id: "(unreadable)", name: "theirs" }]);
   });
 });
 
-describe("looking at a machine", () => {
+describe("polling a machine", () => {
   test("running: the direct endpoint first, then the proxy, and its current price", async () => {
     expect(await look({})).toEqual({
       phase: "ready",
@@ -421,7 +421,7 @@ describe("ending a machine", () => {
     expect(await ids()).toEqual(["501"]);
   });
 
-  test("a host is avoided whose machine was ended before it came up, not one that served a run", async () => {
+  test("svc avoids a host whose machine never came up before its end, but not one that served a run", async () => {
     const rows = [offerRow(), offerRow({ id: 502, ask_contract_id: 502, machine_id: 4412, dph_total: 0.5 })];
     stub.routes["POST /api/v0/bundles/"] = () => ({ json: { offers: rows } });
     stub.routes[DESTROY] = () => ({ json: { success: true } });

@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => stub.close());
 
-it("A full answer without a matching offer proves no absence: more expensive offers are requested, four times at most", async () => {
+it("A full answer without a matching offer does not prove that there is none: more expensive offers are requested, four times at most", async () => {
   const bodies: Record<string, unknown>[] = [];
   const small = (from: number) =>
     Array.from({ length: 64 }, (_, i) => offerRow({ id: from + i, gpu_ram: 1_000, dph_total: (from + i) / 1_000 }));

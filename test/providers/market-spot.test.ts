@@ -107,12 +107,12 @@ describe("a bid that was beaten", () => {
     expect(status).not.toHaveProperty("elsewhere");
   });
 
-  test("is not waited for if the provider means to start the machine again by itself", async () => {
+  test("ends the machine even if the provider would start it again by itself", async () => {
     const status = await look({ ...beaten, intended_status: "running", actual_status: "exited" }, worked);
     expect(status).toMatchObject({ phase: "broken", preempted: true });
   });
 
-  test("before the machine came up leaves the order to another machine", async () => {
+  test("before the machine was ready lets another machine take the order", async () => {
     expect(await look({ ...beaten, actual_status: null })).toMatchObject({ preempted: true, elsewhere: true });
   });
 

@@ -81,7 +81,7 @@ describe("The start script", () => {
   });
 });
 
-describe("A catalogue that is odd", () => {
+describe("A malformed catalogue", () => {
   test("Prices that are not numbers are reported and do not become offers", async () => {
     const prices = ["NaN", null, "cheap", -1, { usd: 1 }];
     stub.routes[SEARCH] = () => ({ json: { offers: prices.map((dph_total) => offerRow({ dph_total })) } });

@@ -379,7 +379,7 @@ describe("renting", () => {
     expect(at).toEqual([0, 4_500, 9_000]);
   });
 
-  test("an order whose turn came too late, or would, is never sent", async () => {
+  test("an order is never sent if its turn in the rate limit is too late", async () => {
     for (const id of [501, 502]) stub.routes[`PUT /api/v0/asks/${id}/`] = () => made;
     const provider = stub.provider();
     await provider.create(OFFER, order());
@@ -393,7 +393,7 @@ describe("renting", () => {
     expect(stub.calls.filter((call) => call.method === "PUT")).toHaveLength(1 + 5);
   });
 
-  test("an id of an offer stays one part of the path", async () => {
+  test("an offer's id never becomes several parts of the path", async () => {
     await codeOf(stub.provider().create({ ...OFFER, id: "../instances/1" }, order()));
     expect(stub.calls[0]?.path).toBe("/api/v0/asks/..%2Finstances%2F1/");
   });

@@ -210,7 +210,7 @@ describe("a list that changes while its pages are read", () => {
     expect(rows).toEqual([...from(0), "stranger-1", "stranger-2", "stranger-3"]);
   });
 
-  test("is read once if its absences prove nothing", async () => {
+  test("is read once if the caller does not rely on absence", async () => {
     const request = list(FORMS["a token"] ?? (() => refusal), { provesAbsence: false });
     expect(await wholeList(request)).toEqual(NAMES);
     expect(request.calls.length).toBeLessThan(6);

@@ -71,7 +71,7 @@ describe("A pod whose image is unavailable", () => {
   });
 });
 
-test("A pod whose host has no public address is given up after a minute, for another host", async () => {
+test("A pod whose host has no public address is replaced after a minute by one on another host", async () => {
   const port = { ip: "10.0.0.7", isIpPublic: false, privatePort: 22, publicPort: 22, type: "tcp" };
   const stub = await withLog(pod({ runtime: { ports: [port] } }), () => ({ status: 404 }));
   const { status, after } = await lookFor(stub, 300);

@@ -374,7 +374,7 @@ describe("a create call", () => {
     expect(await stub.provider.create(OFFER, orderOf())).toMatchObject({ id: "q7r2vd0kx1" });
   });
 
-  test.each([[null], ["2.99"], ["NaN"], [-1]])("a price %j is none: one more look may tell it", async (costPerHr) => {
+  test.each([[null], ["2.99"], ["NaN"], [-1]])("a price of %j is unknown: another poll may report it", async (costPerHr) => {
     const stub = await podhostStub(({ root }) =>
       root === "pod" ? data({ pod: pod() }) : data({ podFindAndDeployOnDemand: pod({ costPerHr }) }),
     );

@@ -159,7 +159,7 @@ describe("gone", () => {
     expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready" });
   });
 
-  test("an error for an unknown id leaves it to the list", async () => {
+  test("an error for an unknown id lets the list decide", async () => {
     const stub = await podhostStub(({ root }) =>
       root === "pod"
         ? errors("Something went wrong. Please try again later or contact support.")
@@ -295,7 +295,7 @@ describe("lists", () => {
     pod({ id: "-x", name: null }),
   ];
 
-  test("return all machines of one name, and exclude strangers", async () => {
+  test("return all machines of one name, and exclude foreign ones", async () => {
     const stub = await podhostStub(listing(...twins));
     const owned = await stub.provider.listOwned("svc-abc-job1-", never);
     expect(owned.map(({ id, name, priceMicro }) => [id, name, priceMicro])).toEqual([

@@ -69,7 +69,7 @@ test.each(CASES.map((one) => [words(one), one] as const))("%s", (_, { ageMs, see
 });
 
 describe("Sightings", () => {
-  it("A machine that shows again starts its minute of misses again", () => {
+  it("A machine that appears again restarts its minute of misses", () => {
     let now = 0;
     const sightings = new Sightings(LAG_MS * 10, () => now);
     sightings.seen("m");
@@ -82,7 +82,7 @@ describe("Sightings", () => {
     expect(sightings.doubt("m", 0, HERE)).toBeNull();
   });
 
-  it("A clock that is set back does not shorten the minute of misses into the past", () => {
+  it("A clock that is set back does not shorten the minute of misses", () => {
     let now = 10 * MINUTE_MS;
     const sightings = new Sightings(LAG_MS * 100, () => now);
     sightings.seen("m");
@@ -93,7 +93,7 @@ describe("Sightings", () => {
     expect(sightings.doubt("m", now, HERE)).toBeNull();
   });
 
-  it("One machine's sightings say nothing about another", () => {
+  it("One machine's sightings do not count for another", () => {
     const sightings = new Sightings(LAG_MS, () => 0);
     sightings.seen("a");
     sightings.ending("a", true);
@@ -101,7 +101,7 @@ describe("Sightings", () => {
     expect(sightings.doubt("b", 0, HERE)).toContain(NOT_YET);
   });
 
-  it("A failed termination that was never sent is taken back", () => {
+  it("A termination that was never sent is forgotten", () => {
     const sightings = new Sightings(LAG_MS, () => 0);
     sightings.seen("m");
     sightings.ending("m", true);

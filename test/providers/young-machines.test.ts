@@ -59,7 +59,7 @@ describe("cloudvm", () => {
     }
   });
 
-  it("keeps a machine that was seen and shows again", async () => {
+  it("keeps a machine that was seen and appears again", async () => {
     const made = handle({ made_at_ms: String(stub.nowMs) });
     stub.on("GET", `/zones/${ZONE}/operations`, { json: { items: [] } });
     stub.on("GET", SELF, { json: instance() }, notFound(SELF), { json: instance() }, notFound(SELF));

@@ -6,7 +6,7 @@
 import { expect, it } from "vitest";
 import { runCell } from "../rented/cell.ts";
 
-it("A rented run succeeds, its machine is released, and a stranger's machine is left alone", async () => {
+it("A rented run succeeds, its machine is released, and a foreign machine is left alone", async () => {
   const outcome = await runCell({ provider: "podhost", fault: "none", kill: null, seed: 1 });
   expect(outcome).toMatchObject({ wrong: [], came: "succeeded", lives: 1 });
 });

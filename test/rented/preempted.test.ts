@@ -24,7 +24,7 @@ while True:
     time.sleep(0.05)
 `;
 
-test("A script that hears of its preemption saves, and its checkpoint is downloaded within the notice", async () => {
+test("A script that is notified of its preemption saves, and its checkpoint is downloaded before the machine is gone", async () => {
   // In real time: the machine asks once in a second of its own.
   const spec = { spot: "only", retry: { max: 0, on: [] } };
   const world = await World.start({ provider: "cloudvm", spec, factor: 1 });

@@ -97,7 +97,7 @@ describe.concurrent("a rented machine", () => {
     });
   });
 
-  it("leaves all of its log that was seen when it vanishes, including text that might have become a metric", async () => {
+  it("keeps its whole received log when it vanishes, including text that might have become a metric", async () => {
     await within({ provider: "podhost" }, async (world) => {
       const script = `import time\nprint("line 1\\nlast words\\x1esvc1:", end="", flush=True)\ntime.sleep(600)\n`;
       writeFileSync(join(world.dir, "project", "train.py"), script);
@@ -114,7 +114,7 @@ describe.concurrent("a rented machine", () => {
     });
   });
 
-  it("leaves what it had of files that never rest (TensorBoard events, history.csv) when it vanishes", async () => {
+  it("keeps the downloaded part of files that keep changing (TensorBoard events, history.csv) when it vanishes", async () => {
     const script = `import os, svc, time
 runs = svc.checkpoint_dir() + "/runs"
 os.makedirs(runs)

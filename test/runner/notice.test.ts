@@ -61,7 +61,7 @@ test("A script that ignores TERM is killed after the grace of the notice, not of
   expect(status).toMatchObject({ preempted: true, exit_code: 137, signal: "SIGKILL" });
 });
 
-test("An answer that is not the announcement ends no run", async () => {
+test("An answer without the announcement does not end the run", async () => {
   const it = await metadata();
   const run = await startRun("echo up; while [ ! -e go ]; do sleep 0.05; done; echo done; exit 3", { notice: it.notice });
   await until(run, "up");
@@ -73,7 +73,7 @@ test("An answer that is not the announcement ends no run", async () => {
   expect((await finish(run)).status).toMatchObject({ preempted: false, stopped: true });
 });
 
-test("A metadata server that is gone disturbs no run", async () => {
+test("A missing metadata server does not disturb the run", async () => {
   const it = await metadata();
   await new Promise<void>((resolve) => {
     it.server.closeAllConnections();

@@ -87,7 +87,7 @@ it("Modules that need each other, and a module that is missing, are refused", ()
   expect(() => pythonProgram(folderOf({ main: "from .gone import b\n" }))).toThrow("ENOENT");
 });
 
-it("A placed program is left alone while it is whole, replaced where it is damaged, and removed with the next version", () => {
+it("An installed program is kept while it is intact, replaced if it is damaged, and removed with the next version", () => {
   const folder = folderOf({ main: "print(1)\n" });
   const place = join(scratch, "versions");
   const first = placedProgram(pythonProgram(folder), place);

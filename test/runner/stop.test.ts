@@ -100,7 +100,7 @@ describe("stop", () => {
     await leavesNothing(run);
   });
 
-  it("wins or loses cleanly against a start at the same moment: no process is left, and the nonce is used", async () => {
+  it("at the same moment as a start either stops the run or prevents it: no process remains, and the nonce is used", async () => {
     for (let i = 0; i < 20; i++) {
       const run = newRun("setsid sleep 1000 & sleep 1000");
       const starting = run.host.start(run.spec, {}, never);
@@ -115,7 +115,7 @@ describe("stop", () => {
     }
   });
 
-  it("keeps its grace, when the order arrives during the start of the run", async () => {
+  it("keeps its grace period if the order arrives during the start of the run", async () => {
     const run = newRun("trap '' TERM; sleep 1000", { stop_grace_seconds: 300 });
     const order = JSON.stringify({ nonce: run.spec.nonce, grace: 0.1 });
     const starting = changedRunner(

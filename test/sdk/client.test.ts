@@ -85,7 +85,7 @@ test("a redirect is not followed", async () => {
   expect(asked).toBe(1);
 });
 
-test("a silent server costs no more than the deadline", async () => {
+test("a call to a silent server ends at its deadline", async () => {
   const client = await serve(() => {}, { deadlineMs: 150 });
   const e = await failure(client.jobs());
   expect([e.code, e.exit]).toEqual(["unreachable", 5]);

@@ -66,7 +66,7 @@ describe("a reference", () => {
     );
   });
 
-  it("is refused if it leads into no store at all", () => {
+  it("is refused if no store has such an entry", () => {
     rmSync(join(home, "credentials.json"));
     expect(() => resolve("store://hub/token")).toThrowError(
       expect.objectContaining({ code: "secret_not_found" }) as Error,

@@ -39,7 +39,7 @@ describe("the tracker", () => {
 });
 
 describe("the hub", () => {
-  it("has a second name in the environment, for when the first is empty", () => {
+  it("falls back to a second variable if the first one is empty", () => {
     expect(readHub(at({ HUB_TOKEN: " ", HUB_ACCESS_TOKEN: "two" })).token).toBe("two");
     expect(readHub(at({ HUB_TOKEN: "one", HUB_ACCESS_TOKEN: "two" })).token).toBe("one");
   });

@@ -186,5 +186,5 @@ async function run(provider: "local" | "podhost", secrets: Canaries): Promise<vo
   }
 }
 
-it("on this computer no canary gets out", () => run("local", canaries()));
-it("on a rented machine no canary gets out", () => run("podhost", canaries()));
+it("on this computer no canary leaks", () => run("local", canaries()));
+it("on a rented machine no canary leaks", () => run("podhost", canaries()));

@@ -150,7 +150,7 @@ describe("a file that is swapped between the listing and the copy", () => {
     expect(names(saved)).toContain("b.pt");
   });
 
-  it("does not leave through a folder that became a symlink", async () => {
+  it("is not read through a folder that became a symlink", async () => {
     mkdirSync(join(source, "d"));
     put("d/a.pt");
     mkdirSync(join(top, "elsewhere"));

@@ -88,7 +88,7 @@ describe("the wire", () => {
     expect(await ask(`GET /v1/health HTTP/1.1\r\n${own}Connection: close\r\n\r\n`)).toEqual([200]);
   });
 
-  it("keeps serving while another user connects without end", { tags: "needs/root" }, async () => {
+  it("keeps serving while another user opens connections without end", { tags: "needs/root" }, async () => {
     const knock = `import socket
 for _ in range(400):
     try:

@@ -352,7 +352,7 @@ describe("lists", () => {
 });
 
 describe("the end of a machine", () => {
-  it("takes its time, shows STOPPING, and is a 404 only then", async () => {
+  it("takes some time, shows STOPPING meanwhile, and answers 404 only at its end", async () => {
     await done(await insert("svc-end-1"));
     const operation = await api("DELETE", `/zones/${ZONE}/instances/svc-end-1`);
     expect((await get("svc-end-1")).json["status"]).toBe("STOPPING");
@@ -363,14 +363,14 @@ describe("the end of a machine", () => {
     expect((await api("DELETE", `/zones/${ZONE}/instances/svc-end-1`)).status).toBe(404);
   });
 
-  it("may come while it is made; the operation that made it then fails", async () => {
+  it("may be requested during the creation, whose operation then fails", async () => {
     const operation = await insert("svc-cancel-1");
     await api("DELETE", `/zones/${ZONE}/instances/svc-cancel-1`);
     expect(code(await done(operation))).toBe("CONFLICT");
     await eventually(() => alive().length === 0);
   });
 
-  it("comes by itself at the time limit, by preemption, or for no reason; the operations show which", async () => {
+  it("happens without a request at the time limit, by preemption, or for no reason; the operations show which", async () => {
     const quick = await testParts(scaledClock(200));
     const other = await CloudvmSim.start({ ...quick, project: sim.project });
     try {
@@ -416,7 +416,7 @@ describe("the end of a machine", () => {
     expect(types[0]).toBe("compute.instances.hostError by system");
   });
 
-  it("does not come if the delete was ignored; keys are ignored under OS Login", async () => {
+  it("does not happen if the delete was ignored; keys are ignored under OS Login", async () => {
     sim.instances.projectOsLogin = true;
     const operation = await insert("svc-stay-1", {
       metadata: { items: [{ key: "ssh-keys", value: `${user()}:${parts.publicKey}` }] },

@@ -98,7 +98,7 @@ describe("machines out of namespaces", { tags: "needs/namespaces" }, () => {
     await new Promise((resolve) => void api.close(resolve));
   });
 
-  test("a link of the same name from another fleet is left alone", async () => {
+  test("a network interface of the same name from another fleet is left alone", async () => {
     const machine = await boot("m-1");
     const name = /svcsim[0-9]+/.exec((await links())[0] ?? "")?.[0] ?? "";
     // The first process of the machine ends, and with it its network.

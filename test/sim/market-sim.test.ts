@@ -110,7 +110,7 @@ describe("searching", () => {
   });
 });
 
-describe("keys and doors", () => {
+describe("keys and endpoints", () => {
   it("answers a wrong key as 401 and as 404, with the same message", async () => {
     const answers = [
       await api("GET", "/api/v0/users/current/", undefined, "x"),
@@ -268,7 +268,7 @@ describe("the list", () => {
 });
 
 describe("the life of a machine", () => {
-  it("halts it when another user pays more, and bills on until it is destroyed", async () => {
+  it("halts it when another user pays more, and bills until it is destroyed", async () => {
     const id = (await rent()).json["new_contract"];
     await running(id);
     parts.faults.set("preempted", 0);

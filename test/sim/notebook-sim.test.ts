@@ -67,7 +67,7 @@ describe("the tunnel", () => {
     expect((await ssh(way(), "true")).code).toBe(0);
   });
 
-  it("is slow, or used up", async () => {
+  it("is slow, or has spent its quota", async () => {
     sim.tunnel.throttle(100);
     const from = performance.now();
     expect((await ssh(way(), "head -c 100000 /dev/zero | tr '\\0' x")).out).toHaveLength(100_000);
@@ -78,7 +78,7 @@ describe("the tunnel", () => {
     expect((await ssh(way(), "true")).code).toBe(255);
   });
 
-  it("leads to another machine, which has another key, and nowhere in the end", async () => {
+  it("leads to another machine with another key, and at last to none", async () => {
     const before = sim.machine.hostKey;
     await sim.swapMachine();
     expect(sim.machine.hostKey).not.toBe(before);

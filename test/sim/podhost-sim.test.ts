@@ -160,7 +160,7 @@ describe("a pod", () => {
   });
 });
 
-describe("as strict as the real one", () => {
+describe("strictness", () => {
   test("keys: none, wrong, read-only", async () => {
     await start({ readOnlyKeys: ["looks-only"] });
     expect(data(await ask("query { myself { id } }", {}, null))).toEqual({ myself: null });

@@ -238,7 +238,7 @@ for number in (errno.EIO, errno.EACCES, errno.EMFILE):
     expect([stdout, stderr]).toEqual(["b'text'\nunreadable\nunreadable\nother\n", ""]);
   });
 
-  it("leaves a run's secrets if its start got no answer: the launcher may be about to read them", () => {
+  it("keeps a run's secrets if its start got no answer: the launcher may still read them", () => {
     const slow = join(folder, ".svc-machine", ".runtime", "0".repeat(64));
     const run = join(folder, ".svc-machine", "slow", "run");
     mkdirSync(slow, { recursive: true });
@@ -267,7 +267,7 @@ children[0].kill()
     expect(stdout).toContain("'env.json'");
   });
 
-  it("gives a run what the container was started with, but nothing that rents machines", async (ctx) => {
+  it("gives a run the container's variables, but none that can rent machines", async (ctx) => {
     // A container's first process with an environment that an SSH session does not see.
     const wrap = [
       "unshare",
@@ -377,7 +377,7 @@ async function lied(
   return { client, asked };
 }
 
-describe("an agent that lies", () => {
+describe("an agent that sends false answers", () => {
   const lies: [string, (id: number) => string][] = [
     ["what is no JSON", () => "{nonsense}\n"],
     ["an array", () => "[1]\n"],
@@ -418,7 +418,7 @@ describe("an agent that lies", () => {
     await expect(half.asked).rejects.toMatchObject({ code: "ssh_unreachable" });
   });
 
-  it("is waited for while it says that it is at work, and while bytes come", async () => {
+  it("gets more time while it reports work, and while bytes arrive", async () => {
     const slow = await lied((liar, id) => {
       let beats = 0;
       const timer = setInterval(() => {

@@ -108,7 +108,7 @@ describe("a command", () => {
     expect((await connection.exec("cat", { signal: never, stdin: parts() })).stdout.equals(bytes)).toBe(true);
   });
 
-  test("has simply ended if it ends before it has read all input", async () => {
+  test("succeeds if it ends before it has read all input", async () => {
     async function* endless(): AsyncGenerator<Buffer> {
       for (;;) yield Buffer.alloc(65_536);
     }
@@ -346,7 +346,7 @@ describe("an established connection", () => {
     }
   });
 
-  test("to a frozen machine: the call's own deadline first, then the keepalive", async () => {
+  test("to a frozen machine ends a call at its deadline, and itself by its keepalive", async () => {
     const own = await Sshd.start({ authorizedKeys: [key.publicKeyLine] });
     try {
       const patience = { readyMs: 10_000, keepaliveMs: 1_000 };

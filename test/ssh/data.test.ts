@@ -162,7 +162,7 @@ it("a large file continues where a lost connection left it", async () => {
   expect([files(), sha(there("large"))]).toEqual([["large"], data.files[0]![2]]);
 });
 
-it("is not sent again and again if the local file differs without a visible sign", async () => {
+it("is not sent repeatedly if the local file has changed with its size and times unchanged", async () => {
   writeFileSync(join(set, "a"), "1");
   const data = await add();
   data.files[0]![2] = "0".repeat(64);

@@ -194,7 +194,7 @@ describe("the guard", { tags: "needs/root" }, () => {
     await until(() => times(ending) >= 2, "two attempts");
   });
 
-  it("lets every user of the machine move its time, and only root its text", async () => {
+  it("lets every user of the machine extend its time, and only root change its text", async () => {
     await boot("true");
     const mode = (path: string): string => spawnSync("stat", ["-c", "%a", path], { encoding: "utf8" }).stdout.trim();
     expect([mode(file("")), mode(file("guard.sh")), mode(file("keep"))]).toEqual(["755", "644", "666"]);
@@ -243,7 +243,7 @@ describe("the guard", { tags: "needs/root" }, () => {
   }
 });
 
-describe("the processes that move it forward", { tags: "needs/root" }, () => {
+describe("the processes that extend its time", { tags: "needs/root" }, () => {
   const started = async (): Promise<TestMachine> => {
     const machine = await TestMachine.start();
     onTestFinished(() => machine.close());

@@ -47,14 +47,14 @@ test("several keys that a provider published all count, and OpenSSH finds them b
   expect(found.match(/^m-3 /gm)?.length).toBe(3);
 });
 
-test("an unreadable pin lets nothing through", () => {
+test("an unreadable pin refuses every key", () => {
   writeFileSync(pins.file("m-4"), "garbage\n");
   expect(pins.check("m-4", keys[0] as Buffer)).toBe("changed");
   writeFileSync(pins.file("m-4"), "");
   expect(pins.check("m-4", keys[0] as Buffer)).toBe("changed");
 });
 
-test("names lead nowhere else", () => {
+test("a machine's name cannot lead to another file", () => {
   for (const name of ["../x", "", ".", "..", "a/b", "a b", "-x", "a\n", "x".repeat(129)]) {
     expect(() => pins.file(name), name).toThrow("no name of a machine");
   }

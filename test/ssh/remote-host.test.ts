@@ -187,7 +187,7 @@ describe("a run", () => {
     }
   });
 
-  it("reports a change within a moment, the end of the run too, and nothing until then", async () => {
+  it("reports a change or the end of the run at once, and nothing before", async () => {
     const host = machine.host();
     const waits = (file: string): string => `until [ -e ${file} ]; do sleep 0.02; done`;
     const spec = machine.spec(`${waits("go")}; echo now; ${waits("go-on")}; exit 0`);
@@ -243,7 +243,7 @@ describe("a run", () => {
 });
 
 describe("a link that breaks", () => {
-  it("loses and doubles no byte of the log", async () => {
+  it("neither loses nor repeats a byte of the log", async () => {
     const host = machine.host();
     const lines = 200_000;
     // Fast enough that the cuts occur in the middle of answers.

@@ -252,7 +252,7 @@ describe.each([
     }
   });
 
-  test("follows no local symlink", async () => {
+  test("does not follow local symlinks", async () => {
     put("there", "1");
     symlinkSync("/etc/hostname", join(from, "secret"));
     const files = [...listed(), { path: "secret", size: statSync("/etc/hostname").size, executable: false }];

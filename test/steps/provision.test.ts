@@ -43,7 +43,7 @@ describe("an order", () => {
     expect(creates()).toEqual([]);
   });
 
-  it("names an instant until which it may land that is never too early, however long its commit takes", async () => {
+  it("states a latest instant of its effect that is never too early, however long its commit takes", async () => {
     let slow = true;
     rent.h.onProbe = (point) => {
       if (point !== "commit.before" || !slow) return;
@@ -191,7 +191,7 @@ describe("an existing machine", () => {
     expect(creates()).toHaveLength(1);
   });
 
-  it("is used when the computer slept during the call, and it appears as late as possible", async () => {
+  it("is used when the computer slept during the call and the machine appears as late as possible", async () => {
     rent.cloud.before = (call) => {
       if (call.startsWith("create")) void rent.h.clock.jump(3_600_000);
     };
@@ -217,7 +217,7 @@ describe("an existing machine", () => {
   });
 });
 
-describe("an order that came to nothing", () => {
+describe("an order that made no machine", () => {
   const vanish = async (): Promise<void> => {
     rent.cloud.before = (call) => {
       if (call.startsWith("create")) throw down();
@@ -226,7 +226,7 @@ describe("an order that came to nothing", () => {
     rent.cloud.before = () => {};
   };
 
-  it("is waited for until no request can land and no listing can lag, then until two listings in a row were empty", async () => {
+  it("stays open until no request can take effect and no listing can lag, and then until two consecutive listings were empty", async () => {
     const begun = rent.h.clock.now();
     await vanish();
     const waits = await rent.runToEnd(provisionStep);
@@ -278,7 +278,7 @@ describe("a refusal that made a machine anyway", () => {
     };
   };
 
-  it("is ended before anything else is ordered, however long its end takes, and is not the run's", async () => {
+  it("is ended before another order is sent, however long that takes, and never becomes the run's machine", async () => {
     refusesAfterMaking();
     rent.cloud.lies = true;
     await expect(provision()).rejects.toMatchObject({ code: "outcome_unknown" });
@@ -379,7 +379,7 @@ describe("a kill", () => {
     expect([creates(), rent.states()]).toEqual([[], []]);
   });
 
-  it("while the intent is written releases it: the request was never sent", async () => {
+  it("during the commit of the intent closes the order: its request was never sent", async () => {
     rent.h.onProbe = (point) => {
       if (point === "commit.after") rent.controller.abort(new Error("killed"));
     };
@@ -426,7 +426,7 @@ describe("an offer that turns out to be taken", () => {
     expect(creates()).toEqual(["create offer1", "create offer2"]);
   });
 
-  it("is taken back when a listing shows the machine anyway", async () => {
+  it("is undone when a listing shows the machine anyway", async () => {
     rent.cloud.answering = () => {
       throw taken("offer1");
     };
@@ -460,7 +460,7 @@ it("refuses a machine whose price is unknown if there is a cap to hold", async (
   expect(await provision()).toMatchObject({ detail: { machine: rent.name(1) } });
 });
 
-it("counts the offer's price for the cost if the machine's own cannot be read, and holds no cap against it", async () => {
+it("uses the offer's price for the cost if the machine's own is unreadable, and then does not enforce the cap", async () => {
   const create = rent.cloud.create.bind(rent.cloud);
   vi.spyOn(rent.cloud, "create").mockImplementation(async (offer, order) => ({
     ...(await create(offer, order)),

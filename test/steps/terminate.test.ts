@@ -61,7 +61,7 @@ describe("the release of machines", () => {
     expect(await terminate()).toMatchObject({ done: {} });
   });
 
-  it("has nothing to do without an order, and lists machines anyway", async () => {
+  it("lists machines even without an order", async () => {
     expect(await terminate()).toMatchObject({ done: {} });
     expect(rent.cloud.calls).toEqual(["list"]);
   });
@@ -87,7 +87,7 @@ describe("the release of machines", () => {
     },
   );
 
-  it("is not done by a provider's acceptance alone: while it lists the machine, it is asked again", async () => {
+  it("is not done when a provider accepts the request: while the provider lists the machine, svc asks again", async () => {
     await rent.run(provisionStep);
     rent.cloud.lies = true;
     expect(await terminate()).toMatchObject({ later: { why: expect.stringContaining("yet to confirm") as string } });
@@ -103,7 +103,7 @@ describe("the release of machines", () => {
     expect([rent.states(), note()]).toEqual([["1 released"], null]);
   });
 
-  it("reports what the provider says about the machine", async () => {
+  it("reports the provider's message about the machine", async () => {
     await rent.run(provisionStep);
     const inspect = vi.spyOn(rent.cloud, "inspect");
     inspect.mockResolvedValue({ phase: "starting", why: "the provider does not show it any more" });
@@ -154,7 +154,7 @@ describe("the release of machines", () => {
     expect(rent.cloud.names).toEqual([`${nodePrefix(INSTALLATION, "job1", 1)}1`]);
   });
 
-  it("is not done by such a listing if the order's answer was lost", async () => {
+  it("is not proven by such a listing if the order's answer was lost", async () => {
     rent.cloud.answering = () => {
       throw down();
     };
@@ -210,7 +210,7 @@ describe("one machine that resists", () => {
     expect(await terminate()).toMatchObject({ done: {} });
   });
 
-  it("does not prevent the end of another that was never reported", async () => {
+  it("does not prevent the termination of another one that was never reported", async () => {
     for (const ordinal of [1, 2]) rent.cloud.add(rent.name(ordinal));
     rent.cloud.before = (call) => {
       if (call === "terminate pod-1") throw down();
@@ -268,7 +268,7 @@ describe("an order whose answer was lost", () => {
     expect(rent.cloud.machines).toEqual([]);
   });
 
-  it("An order that made no machine is waited for until that is certain", async () => {
+  it("svc waits until it is certain that an order made no machine", async () => {
     rent.cloud.machines = [];
     const begun = rent.h.clock.now();
     await rent.runToEnd(terminateStep);

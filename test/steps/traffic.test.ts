@@ -25,7 +25,7 @@ test("An hour that costs over one per cent more is never preferred for its traff
   expect(order([offer("a", 0.5, 0.5), offer("b", 0.506, 0)])).toEqual(["a", "b"]);
 });
 
-test("A chain of offers that are near to each other is cut by the first one's price", () => {
+test("The cheapest offer's price limits a chain of offers that are close to each other", () => {
   const chain = [1, 1.008, 1.016, 1.024].map((usd, n) => offer(String(n), usd, 1 - n / 10));
   expect(order(chain)).toEqual(["1", "0", "3", "2"]);
 });

@@ -8,7 +8,7 @@ let home: string;
 beforeEach(() => void (home = mkdtempSync(join(tmpdir(), "svc-reserve-"))));
 afterEach(() => rmSync(home, { recursive: true, force: true }));
 
-it("is reserved, given up, and reserved again", () => {
+it("is reserved, released, and reserved again", () => {
   const reserve = new DiskReserve(home);
   expect([reserve.stands, reserve.restore(), reserve.stands]).toEqual([false, true, true]);
   reserve.spend();

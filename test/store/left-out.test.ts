@@ -30,7 +30,7 @@ async function failed(provider: "local" | "podhost", leftOut?: StoredLeftOut) {
 }
 
 describe("Files that were left out of a run's code", () => {
-  it("are in the event of its creation, as in its record, without what svc keeps for itself", async () => {
+  it("are in the event of its creation, as in its record, without svc's internal fields", async () => {
     await h.create("job1", { leftOut: told(1) });
     const [created] = h.published.filter(({ type }) => type === "job.created");
     const shown = { count: 2, names: [LINK, CACHE], ignored: 3 };
@@ -38,7 +38,7 @@ describe("Files that were left out of a run's code", () => {
     expect(h.reads.job("job1")?.left_out).toEqual(shown);
   });
 
-  it("are null in the event where nothing was left out", async () => {
+  it("are null in the event if none was left out", async () => {
     await h.create("job1");
     expect(h.published[0]?.data["left_out"]).toBeNull();
   });
@@ -61,13 +61,13 @@ describe("Files that were left out of a run's code", () => {
     expect(await failed(provider, leftOut)).toMatchObject({ status: "failed", note: null });
   });
 
-  it("are no note of a run that succeeded", async () => {
+  it("do not appear in the note of a run that succeeded", async () => {
     await h.create("job1", { spec: { provider: "podhost" }, leftOut: told(1) });
     await (await h.upTo("terminate")).done();
     expect(h.reads.job("job1")).toMatchObject({ status: "succeeded", note: null });
   });
 
-  it("are the first lines of its log, once, and only those that a person may miss", async () => {
+  it("are the first lines of its log, once, and only those that the user may miss", async () => {
     const story = new DurableStorySink({ engine: h.engine, home: h.home, hint: () => undefined });
     await h.create("job1", { leftOut: told(1) });
     const lines = leftOutLines(told(1));

@@ -72,7 +72,7 @@ it("continues where an earlier start was killed while it made the file", async (
   expect(look(file, tables)).not.toContain("half");
 });
 
-it("makes no copy of a new store, and none if nothing is to migrate", async () => {
+it("copies neither a new store nor one that needs no migration", async () => {
   (await opened()).db.close();
   const again = await opened();
   expect(again.epoch).toBe(2);
@@ -105,7 +105,7 @@ it("copies the store before it migrates, private to its owner", async () => {
   await expect(opened()).rejects.toMatchObject({ code: "store_newer" });
 });
 
-it("a failed migration leaves the store unchanged, and the copy", async () => {
+it("a failed migration leaves the store unchanged, and keeps the copy", async () => {
   const old = await opened();
   const before = tables(old.db);
   old.db.close();
@@ -129,7 +129,7 @@ it("keeps the last ten copies", async () => {
   expect(readdirSync(join(home, "backups")).length).toBeLessThanOrEqual(11);
 });
 
-it("a store whose first start was cut short between its tables and its mark opens as the same installation", async () => {
+it("a store whose first start was killed between its tables and its mark opens as the same installation", async () => {
   const first = await opened();
   first.db.close();
   rmSync(join(home, "installation.json"));

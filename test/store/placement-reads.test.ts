@@ -167,7 +167,7 @@ it("Work that no checkpoint has saved is lost from the start of the script", asy
   expect(seen(h).placements[0]).toMatchObject({ work_lost_seconds: 600, work_lost_usd: 0.6 });
 });
 
-it("The loss is unknown until the next script has started, and if the checkpoint was overwritten since", async () => {
+it("The loss is unknown until the next script has started, and also if the checkpoint was overwritten since then", async () => {
   const h = await recovered("step_7");
   expect(seen(h).placements[0]?.work_lost_seconds).toBeNull();
   await next(h, "step_7");

@@ -228,7 +228,7 @@ describe("CheckpointCollector", () => {
     expect([...announced]).toEqual(["./c-1/"]);
   });
 
-  it("does not download a local file again, also in a new process, but a changed one", async () => {
+  it("downloads a changed file again, and an unchanged one never, also in a new process", async () => {
     await put("a", "1");
     await put("b", "1");
     const final = () => collector().scan(host, { final: true, announced: new Set(), signal });
@@ -351,7 +351,7 @@ describe("CheckpointCollector", () => {
     expect(paths((await collector().scan(host, { ...all, final: true })).saved)).toEqual(["b"]);
   });
 
-  it("downloads the others if one cannot be read, which is reported, retried, and at the end not forgotten", async () => {
+  it("downloads the others if one cannot be read; that one is reported, retried, and reported again at the end", async () => {
     for (const [path, text] of [
       ["a", "1"],
       ["b", "22"],

@@ -201,7 +201,7 @@ describe.each(ROWS)("$title of checkpoints that are $mark, on $nodes nodes, rota
 });
 
 describe.each(["marked", "announced"] as const)("Checkpoints of three nodes that are %s", (mark) => {
-  it("stay until a later one is at home from every node", async () => {
+  it("stay until a later one was downloaded from every node", async () => {
     const world = new World({ last: 1 }, mark, 3);
     world.save(1);
     await world.collectAll();

@@ -10,7 +10,7 @@ const FILES = 130_000;
 /** A file has a limited number of names. */
 const NAMES = 10_000;
 
-it("a checkpoint may be of very many files, as those are that hold an array in chunks", async () => {
+it("a checkpoint may have very many files, for example one per chunk of an array", async () => {
   const dir = mkdtempSync(join(tmpdir(), "svc-resume-"));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   const chunk = (i: number): string => join(dir, "zarr", String(i));

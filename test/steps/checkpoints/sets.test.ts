@@ -96,7 +96,7 @@ function treeOf(top: string): Record<string, string> {
 const versions = (name: string, version: number, count: number) =>
   Object.fromEntries(Object.keys(shards(name, version, count)).map((path) => [path, `v${version}`]));
 
-it("a set that was lost on its way does not count: the run resumes from the one before", async () => {
+it("a set that was lost during the download does not count: the run resumes from the previous one", async () => {
   save(shards("step-1", 1, 2));
   const one = collector();
   await scan(one, announce("step-1"));
@@ -124,7 +124,7 @@ it("a set that was downloaded before the next one was lost is resumed from, even
   expect(await resumed()).toEqual(versions("step-1", 1, 2));
 });
 
-it("no name from a lying machine leaves the kept folder", async () => {
+it("a false name from a machine cannot write outside of the kept folder", async () => {
   save(shards("step-1", 1, 1));
   writeFileSync(join(dir, "precious"), "mine");
   const { size, mtimeMs, ino } = statSync(join(dir, "precious"));
@@ -221,7 +221,7 @@ it("a set with a file that cannot be downloaded is incomplete", async () => {
   expect(await resumed()).toEqual(versions("step-1", 1, 2));
 });
 
-it("a tracker that names a set of which a part is at home hides no earlier set", async () => {
+it("a tracker that names an incompletely downloaded set does not hide an earlier set", async () => {
   const one = collector();
   save({ "global_step1/a.pt": 1, "global_step1/b.pt": 1, latest: "global_step1" });
   writeFileSync(join(dir, "there/latest"), "global_step1");
@@ -237,7 +237,7 @@ it("a tracker that names a set of which a part is at home hides no earlier set",
   expect(await resumed()).toEqual({ "global_step1/a.pt": "v1", "global_step1/b.pt": "v1" });
 });
 
-it("a folder that was announced once, and gets ever more files, hides no newer set", async () => {
+it("a folder that was announced once, and keeps growing, does not hide a newer set", async () => {
   save({ "ckpts/e1.pt": 1 });
   const one = collector();
   await scan(one, announce("ckpts"));
@@ -246,7 +246,7 @@ it("a folder that was announced once, and gets ever more files, hides no newer s
   expect(await resumed()).toEqual({ "ckpts/e2.pt": "v2" });
 });
 
-it("chosen, it stays what it was, whatever its run saves meanwhile", async () => {
+it("a chosen set stays unchanged, whatever its run saves meanwhile", async () => {
   save(shards("last", 1, 3));
   const one = collector();
   await scan(one, announce("last"));

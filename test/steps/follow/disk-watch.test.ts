@@ -43,7 +43,7 @@ test("is reported once, and again when there is room", async () => {
   expect([said, note(), disk.detail]).toEqual([["warning", "info"], null, {}]);
 });
 
-test("ends no run that makes progress, and a stalled one after ten minutes", async () => {
+test("ends a stalled run after ten minutes, and never one that makes progress", async () => {
   for (let minute = 0; minute < 30; minute++) {
     await disk.saw(look(0), minute % 9 === 0);
     await rent.h.clock.advance(60_000);
@@ -56,7 +56,7 @@ test("ends no run that makes progress, and a stalled one after ten minutes", asy
   });
 });
 
-test("means nothing where it is not known", async () => {
+test("is ignored if the free space is unknown", async () => {
   await disk.saw(look(null), false);
   await rent.h.clock.advance(60 * 60_000);
   await disk.saw(look(null), false);

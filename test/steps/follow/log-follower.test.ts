@@ -128,7 +128,7 @@ describe("a pull", () => {
     expect(heard).toMatchObject([{ kind: "metrics", time: 501 }]);
   });
 
-  it("leaves the beginning of a record until the rest has come", async () => {
+  it("leaves the beginning of a record until the rest has arrived", async () => {
     const follower = follow();
     const [head, tail] = [record(1).slice(0, 30), record(1).slice(30)];
     run.write(`text${head}`);
@@ -139,7 +139,7 @@ describe("a pull", () => {
     expect([story.text, story.steps]).toEqual(["text", [1]]);
   });
 
-  it("leaves what may become a secret, and gives it free when it does not", async () => {
+  it("holds back the beginning of a possible secret, and passes it on if it is not one", async () => {
     const follower = follow();
     run.write(`key=${SECRET.slice(0, 7)}`);
     await follower.pull(null, false);
@@ -154,7 +154,7 @@ describe("a pull", () => {
     expect(story.text).toBe(`key=${REDACTED}\nhunting\n`);
   });
 
-  it("writes nothing down where there is nothing new, and samples alone where there are some", async () => {
+  it("stores nothing without new data, and stores samples that arrive without text", async () => {
     const follower = follow();
     story.fails = new TypeError("nothing should be written");
     expect(await follower.pull(null, true)).toEqual({ bytes: 0, records: [], samples: [] });
@@ -188,7 +188,7 @@ describe("a pull", () => {
     expect([told.length, story.steps]).toEqual([1, [1]]);
   });
 
-  it("gives way to a faster follower, and the next pull continues behind it", async () => {
+  it("yields to a faster follower, and its next pull continues after that one's data", async () => {
     const [slow, fast] = [follow(), follow()];
     run.write("one\n");
     await fast.pull(null, false);
@@ -198,7 +198,7 @@ describe("a pull", () => {
     expect(story.text).toBe("one\ntwo\n");
   });
 
-  it("tells the spool what is safe at home only after it is", async () => {
+  it("acknowledges bytes to the spool only after they are stored", async () => {
     const follower = follow();
     run.write(Buffer.alloc(5 * 1024 * 1024, "x"));
     story.fails = new SvcError("disk_full", { path: "/home" });
@@ -210,7 +210,7 @@ describe("a pull", () => {
 });
 
 describe("the end of a run", () => {
-  it("downloads everything, held tails included", async () => {
+  it("downloads everything, including the tails that were held back", async () => {
     run.write(`a\n${record(1)}b ${SECRET.slice(0, 5)}`);
     run.samples.push(sample);
     const follower = follow();
@@ -232,13 +232,13 @@ describe("the end of a run", () => {
     },
   );
 
-  it("does not wait for ever for bytes that are not there, and tells how many they are", async () => {
+  it("does not wait for ever for missing bytes, and reports their number", async () => {
     run.write("only this");
     expect(await follow().drain(over(1_000))).toBe(991);
     expect(story.text).toBe("only this");
   });
 
-  it("looks again before it takes bytes that the runner counted for lost", async () => {
+  it("reads again before it counts bytes that the runner reported as lost", async () => {
     run.write("at first only this");
     const reads = run.host.readLog;
     let looks = 0;
@@ -250,7 +250,7 @@ describe("the end of a run", () => {
     expect(story.text).toBe("at first only this, then the rest\n");
   });
 
-  it("may come twice", async () => {
+  it("may arrive twice", async () => {
     run.write("once\n");
     await follow().drain(over(5));
     await follow().drain(over(5));
@@ -259,7 +259,7 @@ describe("the end of a run", () => {
 });
 
 describe("announced checkpoints", () => {
-  it("are named relative to the folder, wherever the script stood", () => {
+  it("are named relative to the folder, whatever the working directory of the script", () => {
     const said = (path: string) => ({ kind: "checkpoint" as const, path, step: null, rank: 0, offset: 0 });
     expect(announced([said("/c/a.pt"), said("b/c.pt"), said("/cc/d.pt")], "/c").map(({ path }) => path)).toEqual([
       "a.pt",
@@ -289,7 +289,7 @@ describe("the lines of several nodes in one log", () => {
     }
   });
 
-  it("are cut where they have no end, and never hold the log back", async () => {
+  it("are cut if they never end, and do not delay the log", async () => {
     run.write("x".repeat(200_000));
     const pulled = await follow("[n] ").pull(null, false);
     expect(pulled.bytes).toBe(200_000);

@@ -108,7 +108,7 @@ test("the log is followed while a large checkpoint is downloaded, and later anno
   expect(recorded).toEqual(["big.pt", "late.pt"]);
 });
 
-test("a long installation is not asked every few milliseconds whether it has checkpoints", async () => {
+test("svc does not look for checkpoints every few milliseconds during a long installation", async () => {
   const watch = watchOf("install");
   listed = ["a.pt"];
   for (let minute = 0; minute < 3; minute++) {
@@ -123,7 +123,7 @@ test("a long installation is not asked every few milliseconds whether it has che
   expect(fetching).toEqual([]);
 });
 
-test("a scan's failure is reported at the next look at the run", async () => {
+test("a scan's failure is reported by the next poll of the run", async () => {
   const watch = watchOf();
   listed = ["a.pt"];
   arrive.promise.catch(() => undefined);
@@ -186,7 +186,7 @@ async function looks(watch: RunWatch, ...answers: MachineStatus[]): Promise<void
     });
 }
 
-test("a provider that does not answer delays nothing, and is not asked again meanwhile", async () => {
+test("a silent provider delays nothing, and receives no second request meanwhile", async () => {
   const watch = watchOf();
   let asked = 0;
   const answer = Promise.withResolvers<MachineStatus>();

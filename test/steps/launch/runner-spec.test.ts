@@ -52,7 +52,7 @@ describe("the command", () => {
 });
 
 describe("the environment", () => {
-  it("takes the job's own values before this computer's, and ours before this computer's where we speak for the run", () => {
+  it("prefers the job's own values to this computer's, and svc's to this computer's if svc sets them for the run", () => {
     const given = { PYTHONUNBUFFERED: "0", MINE: "1" };
     expect(
       env({ env: given }, { inherited: { MINE: "0", SVC_JOB_ID: "another", SVC_DATA_DIR: "/elsewhere" } }),

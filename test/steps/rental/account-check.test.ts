@@ -30,7 +30,7 @@ function useKeyOf(other: string): void {
 const refused = { code: "credential_refused", message: expect.stringContaining("another account (theirs)") as string };
 const terminate = () => rent.run(terminateStep);
 
-test("neither closes the row nor gives the run up, and the right key continues", async () => {
+test("neither closes the row nor ends the run, which continues with the right key", async () => {
   await rent.run(provisionStep);
   const handle = rent.ledger.open("job1", 0)[0]?.handle ?? null;
   if (handle === null) throw new Error("nothing is held");
@@ -46,7 +46,7 @@ test("neither closes the row nor gives the run up, and the right key continues",
   expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
 });
 
-test("proves no lost order absent, however often it is searched; none is made instead", async () => {
+test("does not prove that a lost order made nothing, however often it is searched; no second order follows", async () => {
   rent.cloud.answering = () => {
     throw down();
   };
@@ -63,7 +63,7 @@ test("proves no lost order absent, however often it is searched; none is made in
   expect(rent.states()).toEqual(["1 held"]);
 });
 
-test("proves nothing, too, if the provider did not report the account when the machine was ordered", async () => {
+test("also proves nothing if the provider did not report the account when the machine was ordered", async () => {
   Object.assign(rent.cloud, { accountId: () => Promise.reject(down()) });
   await rent.run(provisionStep);
   const handle = rent.ledger.open("job1", 0)[0]?.handle ?? null;
@@ -106,7 +106,7 @@ test("a new key of the same account, known only by its fingerprint, is trusted o
   expect(rent.states()).toEqual(["1 released"]);
 });
 
-test("is asked during the machine's end: a later missing answer undoes no proof", async () => {
+test("is requested during the release of the machine; a later missing answer does not revoke a proof", async () => {
   await rent.run(provisionStep);
   let known: string | null = null;
   let gone = false;

@@ -78,14 +78,14 @@ test("A driver tool that fails in two polls means a broken machine", async () =>
   });
 });
 
-test("A driver tool that fails once and then works costs no run", async () => {
+test("A driver tool that fails once and then works does not end the run", async () => {
   facts = { ...FACTS, gpus: null, gpu_fault: LOST };
   expect(await look()).toHaveProperty("later");
   facts = FACTS;
   expect(await look()).toHaveProperty("done");
 });
 
-test("A virtual machine that installs its driver after the first boot is waited for", async () => {
+test("svc waits for a virtual machine that installs its driver after the first boot", async () => {
   rent.want({ gpus: "L4", provider: "cloudvm" });
   facts = {
     ...FACTS,
@@ -147,7 +147,7 @@ print(json.dumps(svc_agent.gpus(${JSON.stringify(`${folder}:/bin`)})))`;
     ]);
   });
 
-  test("takes one lost GPU among others for a failure", () => {
+  test("treats one lost GPU among others as a failure", () => {
     const told = ask("nvidia-smi", `echo "NVIDIA L4, 23034, 570.1"; echo "[GPU is lost], [GPU is lost], 570.1"`);
     expect(told).toMatchObject([null, null, { exit: 0, words: expect.stringContaining("GPU is lost") }]);
   });
