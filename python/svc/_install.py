@@ -410,7 +410,7 @@ def install_project(tools: Tools, step: dict[str, Any]) -> None:
         if declared is None:
             raise Failed(
                 unreachable(built.tail)
-                or "the project cannot be built, and only a build tells what it depends on: %s" % reason(built.tail),
+                or "the project cannot be built, and only a build shows its dependencies: %s" % reason(built.tail),
                 built.code,
             )
         if declared:

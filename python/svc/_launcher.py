@@ -146,7 +146,7 @@ def _new_enough(version: tuple[int, ...] | None) -> bool:
 
 
 def _spell(version: tuple[int, ...] | None) -> str:
-    return ".".join(map(str, version)) if version else "of no known version"
+    return ".".join(map(str, version)) if version else "of unknown version"
 
 
 def _run(argv: list[str]) -> int:

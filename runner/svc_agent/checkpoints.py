@@ -40,7 +40,7 @@ def why_unreadable(e: OSError) -> str | None:
         return "it cannot be read: permission denied"
     if e.errno == errno.ENAMETOOLONG:
         return "its path is too long"
-    return "its path leads through a link" if e.errno == errno.ELOOP else None
+    return "its path goes through a symlink" if e.errno == errno.ELOOP else None
 
 
 def led_to(top: str, fd: int, prefix: str, name: str) -> str | None:
@@ -85,12 +85,12 @@ def linked(top: str, fd: int, prefix: str, name: str) -> str | tuple[int, float,
     """The numbers and the path of the plain file to which a symlink points; or why it does not count as one."""
     path = led_to(top, fd, prefix, name)
     if path is None:
-        return "it is a link that leads out of the checkpoint directory"
+        return "it is a symlink that leaves the checkpoint directory"
     try:
         s = stat_below(top, path)
     except OSError as e:
         if e.errno == errno.ENOENT:
-            return "it is a link that leads to nothing"
+            return "it is a broken symlink"
         if e.errno in LINKED:
             return "it is a link that leads through another link"
         raise

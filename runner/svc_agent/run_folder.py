@@ -58,7 +58,7 @@ def status_of(run: str) -> dict[str, Any] | None:
     why = (
         "the machine was restarted while the script ran"
         if restarted
-        else "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
+        else "the runner that supervised the script was killed, and the output and metrics that it had not read yet are lost"
     )
     return dict(status, phase="failed", error=why, log_bytes=spool_end(run), ended_at_ms=now_ms())
 

@@ -30,7 +30,7 @@ def op_runner(ask: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], b
     import hashlib
 
     if hashlib.sha256(body).hexdigest() != ask["digest"]:
-        raise Refusal("refused", "the runner's text is not what its digest says")
+        raise Refusal("refused", "the runner's text does not match its digest")
     path = runner_path(ask["digest"])
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     replace_file(path, body)
@@ -82,7 +82,7 @@ def op_start(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         if same and not claimed:
             return {"status": before}, b""
         if before is not None and before.get("phase") == "running" and not same:
-            raise Refusal("runner", "another run lives in %s" % run)
+            raise Refusal("runner", "another run uses %s" % run)
         if not os.path.exists(runner_path(ask["runner"])):
             raise Refusal("runner_missing", "the runner is not on the machine")
         for folder in (run, spec["checkpoint_dir"]):

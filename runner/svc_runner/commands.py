@@ -23,7 +23,7 @@ def lost(status: dict[str, Any], left: list[Process]) -> dict[str, Any]:
     if status.get("boot_id") and status["boot_id"] != boot_id():
         why = "the machine was restarted while the script ran"
     else:
-        why = "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost"
+        why = "the runner that supervised the script was killed, and the output and metrics that it had not read yet are lost"
     if left:
         why += "; processes that cannot be killed: %s" % ", ".join(str(p.pid) for p in left)
     return dict(
@@ -95,7 +95,7 @@ def command_start() -> NoReturn:
             unlink("env.json")
             say(status)
         if status and status.get("nonce") != nonce and status.get("phase") == "running" and time.monotonic() > end - 18:
-            fail("another run (%s) lives in this directory" % status.get("nonce"), 3)
+            fail("another run (%s) uses this directory" % status.get("nonce"), 3)
         if time.monotonic() > end:
             fail("another program holds runner.lock")
         time.sleep(0.01)

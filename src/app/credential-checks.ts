@@ -14,7 +14,8 @@ import { readHub, readObjstore, readTracker } from "../secrets/services.ts";
 
 const TIMEOUT_MS = 20_000;
 const WORDS_MAX = 200;
-const CHAIN = "no keys are set: the default credential chain of each machine is used, which cannot be asked from here";
+const CHAIN =
+  "no keys are set: the default credential chain of each machine is used, which svc cannot check from this computer";
 
 const refusedBy = (provider: string, why: string): SvcError => new SvcError("credential_refused", { provider, why });
 const missingFor = (provider: string, missing: string): SvcError =>
@@ -57,7 +58,7 @@ async function askHub(places: Places): Promise<CredentialCheck> {
   const may: Record<string, string[]> = {
     read: ["read"],
     write: ["read", "write"],
-    fineGrained: ["what its fine-grained rights say"],
+    fineGrained: ["as its fine-grained permissions say"],
   };
   const warnings = role === "fineGrained" ? ["gated models need the right to read gated repositories"] : [];
   return { account: plain(body.data.name), may: may[role ?? ""] ?? [], balance_usd: null, warnings };
@@ -165,7 +166,7 @@ async function askObjstoreB(places: Places): Promise<CredentialCheck> {
   const token = await new TokenSource(account, Date.now).token();
   const of = project ?? account.project;
   const known = { account: account.email, balance_usd: null };
-  if (of === null) return { ...known, may: [], warnings: ["no project is known, so its buckets were not asked for"] };
+  if (of === null) return { ...known, may: [], warnings: ["no project is set, so svc did not list its buckets"] };
   const headers = { authorization: `Bearer ${token}` };
   const answer: HttpAnswer = await http("objstore_b", url).call({
     method: "GET",

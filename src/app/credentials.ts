@@ -105,7 +105,7 @@ async function askProvider(name: RemoteName, places: Places, parts: DeskParts): 
   const account = await provider.account?.(AbortSignal.timeout(ASK_MS_MAX));
   // A provider may refuse to rent, and shows that only at an order.
   const doubt = DESCRIPTORS[name].capabilities.bills
-    ? ["whether it may rent machines shows only when one is rented"]
+    ? ["svc learns only from an order whether it may rent machines"]
     : [];
   return {
     account: account?.name ?? null,

@@ -1,4 +1,4 @@
-// What a placement is and how it ended, in words, for the command line and the dashboard. Loads no zod.
+// The description of a placement and of its end, for the command line and the dashboard. Loads no zod.
 
 import { dollars, hourly } from "../errors/dollars.ts";
 import type { Timeline, TimelineStep } from "../schemas/job.ts";
@@ -38,7 +38,7 @@ const spotWords = (spot: Placement["spot"]): string => (spot === "only" ? "spot"
 
 const seconds = (s: number): string => longDuration(Math.max(0, Math.round(s)));
 
-/** What it continued from, what a later one repeated, and what spot saved: a part for each, none where nothing is known. */
+/** Its starting point, the work that a later placement repeated, and the saving by spot: a part for each that is known. */
 export function accountWords(placement: Placement): string[] {
   const { resumed_from: from, work_lost_seconds: lost, work_lost_usd: lostUsd, saved_usd: saved } = placement;
   return [

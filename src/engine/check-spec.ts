@@ -30,7 +30,7 @@ export function checkSpec(spec: RunSpec, { provider, describeProviders, checkCre
   if (gpus === "none" && !isCpu(spec.gpus))
     refuse("gpus", new SvcError("gpus_unsupported", { provider: spec.provider, gpus: spec.gpus }));
   if (spec.python !== undefined && !runs_here) {
-    const why = `it is for runs on this computer, and a machine of ${spec.provider} has its own`;
+    const why = `it is for runs on this computer, and a machine of ${spec.provider} uses its own interpreter`;
     refuse("python", new SvcError("python_refused", { python: spec.python, why }));
   }
   try {

@@ -151,7 +151,7 @@ export class DurableLedger implements Ledger {
     await this.#commit(name, () => this.#rows.note(name, note));
   }
 
-  /** Gives a row to a machine with our mark that has none, so that it is owed like any other. */
+  /** Gives a row to a machine with our mark that has none, so that svc must release it like any other. */
   async adopt(handle: MachineHandle, note: Note): Promise<void> {
     await this.#commit(handle.name, (tx) => {
       if (!this.#rows.get(handle.name)) this.#rows.insert(blank(handle.name, handle.provider, tx.at));

@@ -139,7 +139,7 @@ export const CATALOGUE = {
     exit: 3,
     retry: "never",
     message: (d) => `The job ${d.id} was removed on ${d.at}, with its log and its checkpoints.`,
-    hint: "Nothing of it can be restored; what it cost stays counted. `svc jobs --all` lists the jobs that there are.",
+    hint: "It cannot be restored; its cost stays counted. `svc jobs --all` lists the remaining jobs.",
   }),
   job_ambiguous: entry<{ id: string; matches: string[] }>({
     status: 400,

@@ -162,7 +162,10 @@ class Download {
     const { size, path } = this.#file;
     const encoding = reply.headers["content-encoding"];
     if (encoding !== undefined && encoding !== "identity")
-      throw new SvcError("hub_file_corrupt", { path, why: `it comes encoded as ${encoding}, which was not asked for` });
+      throw new SvcError("hub_file_corrupt", {
+        path,
+        why: `it comes encoded as ${encoding}, which svc did not request`,
+      });
     if (reply.status === 206) {
       const [, from, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(reply.headers["content-range"] ?? "") ?? [];
       if (Number(from) === this.#at && (total === "*" || Number(total) === size)) return;

@@ -36,7 +36,7 @@ export class FolderPlace implements Place {
     const target = await realpath(folder).catch(async (e: unknown) => {
       // Another program might create its target meanwhile.
       if (isMissing(e) && (await lstat(folder).catch(() => null))?.isSymbolicLink())
-        throw refused(folder, "is a link that leads to nothing");
+        throw refused(folder, "is a broken symlink");
       return folder;
     });
     return new FolderPlace(target, mark);

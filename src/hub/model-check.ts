@@ -43,7 +43,7 @@ async function check(path: string): Promise<HubAdopted> {
 async function absent(path: string): Promise<string> {
   return (await stat(dirname(path)).catch(() => null)) === null
     ? "there is no such folder"
-    : "it does not exist, or is a link that leads nowhere";
+    : "it does not exist, or is a broken symlink";
 }
 
 /** The snapshot in a cache's model folder, for a user who named the folder instead of the snapshot. */
@@ -228,7 +228,7 @@ async function safetensorsObjection(file: string, size: number): Promise<string 
       name === "__metadata__" ? [] : [tensor.data_offsets?.[1] ?? Number.NaN],
     );
     const whole = 8 + length + Math.max(0, ...ends);
-    return whole === size ? null : `is ${size} bytes long, and by its header must be ${whole}`;
+    return whole === size ? null : `is ${size} bytes long, but its header says ${whole}`;
   } catch {
     return "has a header that cannot be read";
   }

@@ -398,7 +398,7 @@ function absolute(path: string): string {
   if (isAbsolute(full)) return resolve(full);
   throw new SvcError(
     "invalid_request",
-    { summary: `The path ${path} is relative, and the control plane does not know to what.` },
+    { summary: `The path ${path} is relative, and the control plane does not know your current folder.` },
     { errors: [{ field: "local_dir", message: "must be absolute, or begin with ~/" }] },
   );
 }

@@ -20,7 +20,7 @@ export interface PlacementRules {
   /** Further placements after failures that `retry_on` names, preemptions apart. */
   retry_max: number;
   retry_on: readonly string[];
-  /** Whether `machine_lost` and `preempted` count as named in `retry_on` once a complete checkpoint is at home. */
+  /** Whether `machine_lost` and `preempted` count as named in `retry_on` once a complete checkpoint was downloaded. */
   recovers: boolean;
   max_preemptions: number;
   /** Whether machines are rented on demand once `max_preemptions` is reached; else the job ends. */
@@ -77,7 +77,7 @@ export interface JobContext {
   /** The candidates that had no machine in this search, each with its last error. */
   refusals: Refusal[];
   failure: PlacementFailure | null;
-  /** The newest complete checkpoint at home, reported during the release of the machine. */
+  /** The newest complete checkpoint on this computer, reported during the release of the machine. */
   checkpoint: string | null;
   /** Placements that followed a failure; preemptions are counted apart. */
   retries: number;

@@ -4,7 +4,7 @@
 // M2. A step or a timer belongs to the state that requested it: leaving the state cancels it.
 // M3. From every state tagged `billable` the only way to `terminal` leads through `terminating`.
 // M4. `terminating` ends only by proof (`terminate.done` of every node). Nothing else leaves it: no kill, no failure, no timer.
-// M5. The outcome is decided once, on the way into `terminating`, and only a collection that failed or was given up can spoil a success after that.
+// M5. The outcome is decided once, on the way into `terminating`, and only a collection that failed or was given up can turn a success into a failure after that.
 // M6. Another placement begins only where `terminating` ends (ADR 0027). A kill, or the end of the control plane, that comes before then
 //     decides the outcome of a failed placement: no other follows.
 

@@ -17,7 +17,7 @@ const BEFORE_SCRIPT: ReadonlySet<StepName> = new Set<StepName>(["provision", "aw
 
 export const seenKey = ({ kind, step }: PlacementFailure): string => `${kind} ${step}`;
 
-/** @param checkpoint unique name of the newest complete checkpoint at home; null if there is none. */
+/** @param checkpoint unique name of the newest complete checkpoint on this computer; null if there is none. */
 export function nextPlacement(context: JobContext, checkpoint: string | null): Decision {
   const { outcome, failure, rules, seen } = context;
   if (outcome !== "failed" || failure === null) return null;
@@ -37,7 +37,7 @@ export function nextPlacement(context: JobContext, checkpoint: string | null): D
   return { go: rules.searches ? "search" : "again", because: preempted ? "preempted" : "retry" };
 }
 
-/** Whether another placement may follow, before the checkpoints at home are known. If so, a kill can still prevent it. */
+/** Whether another placement may follow, before the downloaded checkpoints are known. If so, a kill can still prevent it. */
 export const mayGoOn = (context: JobContext): boolean => nextPlacement(context, "any") !== null;
 
 /** Exit codes of a script that a signal ended. */

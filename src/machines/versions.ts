@@ -79,7 +79,7 @@ export function loadStored(
   }
   for (let v = version; v < latest; v++) {
     const migrate = chain[v];
-    if (!migrate) return { ok: false, why: `there is no way from machine version ${v} to ${v + 1}` };
+    if (!migrate) return { ok: false, why: `there is no migration from machine version ${v} to ${v + 1}` };
     try {
       shape = migrate(shape);
     } catch (e) {

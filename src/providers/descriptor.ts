@@ -143,7 +143,7 @@ export const credentialField = (
 
 const SSH_KEY_HELP = "Path of a private key on this computer. Without one, svc generates its own.";
 
-/** What the JSON of a `key_file` field may be, by its `type`. */
+/** The accepted values of `type` in the JSON of a `key_file` field. */
 export const KEY_FILE_TYPES: readonly string[] = [
   "service_account",
   "authorized_user",

@@ -291,7 +291,7 @@ class Exchange {
       return this.fail(
         new SvcError("provider_error", {
           provider: this.provider,
-          why: `${this.what}: the answer has an encoding that was not asked for`,
+          why: `${this.what}: the answer has an encoding that svc did not request`,
         }),
       );
     const chunks: Buffer[] = [];

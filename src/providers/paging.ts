@@ -165,7 +165,7 @@ class Pages<Row> {
       this.#take(page);
       return page;
     }
-    this.missing ??= failure ?? this.#incomplete("how to ask for the next page is not known");
+    this.missing ??= failure ?? this.#incomplete("the list does not say how to request its next page");
     return null;
   }
 

@@ -34,7 +34,7 @@ export class RateLimiter {
       throw neverSent(
         new SvcError("provider_error", {
           provider,
-          why: `its rate limit is used up; it can be asked again in ${Math.ceil(wait / 1000)} s`,
+          why: `its rate limit is used up; the next request is allowed in ${Math.ceil(wait / 1000)} s`,
         }),
       );
     this.nextAt = at + minIntervalMs;

@@ -1,4 +1,4 @@
-// How rented machines of this home have turned out.
+// How the rented machines of this home have worked.
 
 import { z } from "zod";
 import { ProviderName } from "./spec.ts";
@@ -11,7 +11,7 @@ export const HostHistory = z
     /** From the order until the first login, median of the good ones; null where there is none. */
     seconds_to_ssh_p50: z.number().nullable(),
   })
-  .meta({ id: "HostHistory", description: "How machines of one GPU at one provider have turned out in this home." });
+  .meta({ id: "HostHistory", description: "How machines of one GPU at one provider have worked in this home." });
 export type HostHistory = z.infer<typeof HostHistory>;
 
 export const HostStats = z

@@ -57,7 +57,7 @@ export const PlanCandidate = z
     answer_seconds: z.number().nullable(),
     expected_start: StartTimes.nullable(),
     history: HostHistory.nullable().meta({
-      description: "How such machines of this home turned out; null without any.",
+      description: "How such machines have worked in this home; null if none was rented.",
     }),
   })
   .meta({ id: "PlanCandidate" });

@@ -114,7 +114,7 @@ const minVram = whole(10_000).meta({ title: "Min VRAM", unit: "gb", description:
 const region = line(64).meta({ title: "Region", description: "A hint in the provider's own naming." });
 const image = line(512).meta({ title: "Image", description: "Container image or VM image family." });
 
-/** More would mean as many questions to providers for each look. */
+/** Each candidate costs one request to a provider in every search. */
 const CANDIDATES_MAX = 16;
 
 export const Candidate = z

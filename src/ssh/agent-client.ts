@@ -275,13 +275,13 @@ export class AgentClient {
     if (!entry) {
       // A keepalive that arrives after its own answer is harmless.
       if (alive && id < this.#next) return;
-      return void this.#unfit("the agent answered what was not asked");
+      return void this.#unfit("the agent answered a request that svc did not send");
     }
     if (alive) {
       entry.heardAt = performance.now();
       return;
     }
-    if (bytes > entry.maxBytes) return void this.#unfit("the agent sent more than was asked for");
+    if (bytes > entry.maxBytes) return void this.#unfit("the agent sent more than svc requested");
     if (error && bytes > 0) return void this.#unfit("the agent sent bytes with a refusal");
     // While its bytes arrive, the call still needs its watchdog.
     if (bytes === 0) this.#pending.delete(id);

@@ -311,7 +311,7 @@ export class SshConnection {
       channel.on("close", () => {
         over();
         if (exit) resolve(exit);
-        else reject(this.#unreachable("the command's end was not heard of"));
+        else reject(this.#unreachable("the end of the command was not reported"));
       });
       signal.addEventListener("abort", abort, { once: true });
       link.onLost.add(lost);

@@ -137,7 +137,7 @@ async function lookForHoles(client: AgentClient, options: FetchOptions, progress
   let bytes = 0;
   for (const [start, end] of ranges) {
     if (start < last || end <= start || end > file.size)
-      throw new SvcError("machine_unfit", { machine, why: "its list of what a file holds is none" });
+      throw new SvcError("machine_unfit", { machine, why: "its list of the file's data is malformed" });
     last = end;
     bytes += end - Math.min(end, Math.max(start, progress.at));
   }

@@ -31,7 +31,7 @@ export function agentHolds(socket: string, publicKey: Buffer): Promise<true | st
     const late = setTimeout(() => resolve("the SSH agent does not answer"), ANSWER_MS);
     new OneKeyAgent(socket, publicKey).getIdentities((error, keys) => {
       clearTimeout(late);
-      if (error) resolve(`the SSH agent at ${socket} cannot be asked`);
+      if (error) resolve(`the SSH agent at ${socket} does not answer`);
       else resolve(keys && keys.length > 0 ? true : "the SSH agent does not hold it");
     });
   });

@@ -150,7 +150,7 @@ export class RemoteAccess implements MachineAccess {
   #base(): string {
     const home = this.#handle.extra?.["home"] ?? this.#link().facts?.home;
     if (home?.startsWith("/") !== true || home.split("/").includes(".."))
-      throw new SvcError("ssh_unreachable", { machine: this.#handle.name, why: "it was not greeted yet" });
+      throw new SvcError("ssh_unreachable", { machine: this.#handle.name, why: "svc has not logged in to it yet" });
     return machineDir(home, this.#handle.name);
   }
 }

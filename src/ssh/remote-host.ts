@@ -176,7 +176,7 @@ export class RemoteHost implements RunHost {
     if (found.length !== pieces.length || length !== answer.bytes.length || isLonger)
       throw new SvcError("machine_unfit", {
         machine: this.#o.machine,
-        why: "it sent other pieces than it was asked for",
+        why: "it sent other pieces than svc requested",
       });
     let at = 0;
     return found.map((piece) => {

@@ -34,8 +34,7 @@ export async function compareTree(
     });
     const asked = new Set(part.map(({ path }) => path));
     const said = Wrong.safeParse(jsonOf(bytes.toString("utf8")));
-    if (!said.success || said.data.some(([path]) => !asked.has(path)))
-      throw refuse("what it says of its files makes no sense");
+    if (!said.success || said.data.some(([path]) => !asked.has(path))) throw refuse("its list of files is malformed");
     wrong.push(...said.data.map(([path, why]) => ({ path, why })));
     done.files += part.length;
     done.bytes += part.reduce((sum, { size }) => sum + size, 0);

@@ -11,7 +11,8 @@ import { diskFailure, partialPath } from "./tree-manifest.ts";
 import { shortLine } from "./words.ts";
 
 /** Why rsync turned out to be unusable with this machine. */
-export type RsyncUnfit = "the machine's rsync does not work" | "the machine's shell greets where rsync wants silence";
+export type RsyncUnfit =
+  "the machine's rsync does not work" | "the machine's shell prints text at login, which rsync cannot handle";
 
 const KILL_AFTER_MS = 2_000;
 const SAID_MAX = 16_000;
@@ -72,7 +73,8 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
   }
   const disk = diskFailure(machine, stderr);
   if (disk) throw disk;
-  if (code === 2 || /is your shell clean/.test(stderr)) return "the machine's shell greets where rsync wants silence";
+  if (code === 2 || /is your shell clean/.test(stderr))
+    return "the machine's shell prints text at login, which rsync cannot handle";
   if (code === 127 || code === 126 || NOT_FOUND.test(stderr)) {
     return "the machine's rsync does not work";
   }

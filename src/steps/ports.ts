@@ -93,7 +93,7 @@ export interface Ledger {
   note(name: string, note: Note | null): Promise<void>;
 }
 
-/** What is remembered of a machine. */
+/** The ledger's facts about a machine. */
 export interface RentedMachine {
   name: string;
   provider: string;

@@ -104,7 +104,7 @@ async function orAskLater(asked: Promise<FoundOrder>): Promise<FoundOrder> {
     return await asked;
   } catch (e) {
     if (!(e instanceof SvcError && CANNOT_ASK.has(e.code))) throw e;
-    return { is: "open", afterMs: ASK_AGAIN_MS, why: `${e.message} What was ordered before may cost money.` };
+    return { is: "open", afterMs: ASK_AGAIN_MS, why: `${e.message} Machines that were ordered before may cost money.` };
   }
 }
 

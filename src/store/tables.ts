@@ -114,7 +114,7 @@ export interface Tables {
     step: string | null;
     error: string | null;
     exit_code: number | null;
-    /** The newest complete checkpoint at home when it closed. */
+    /** The newest complete checkpoint on this computer when it closed. */
     checkpoint: string | null;
     /** JSON of the checkpoint that its script received, or null. */
     resumed_from: string | null;

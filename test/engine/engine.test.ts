@@ -439,7 +439,7 @@ describe("a job that is over", () => {
     await expect(h.engine.send("nope", KILL)).rejects.toMatchObject({ code: "job_not_found" });
   });
 
-  it("ignored a second kill: no journal entry, no event", async () => {
+  it("ignores a second kill: no journal entry, no event", async () => {
     const h = await begin();
     await h.create();
     await h.kill();

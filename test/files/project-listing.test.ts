@@ -212,7 +212,7 @@ it("A broken index, a .git that leads nowhere and a repository without its HEAD 
   put({ "a.py": "", ".gitignore": "secret\n", secret: "" });
   git("add", "a.py");
   writeFileSync(join(project, ".git/index"), "DIRC and then nothing that an index has, at some length");
-  expect(await refusal()).toMatch(/lies in a git repository, and which files belong to it is not known: .*index/);
+  expect(await refusal()).toMatch(/is in a git repository, so svc cannot know which files belong to it: .*index/);
   await expect(listProject(project, { own: true })).rejects.toMatchObject({ code: "project_dir_refused" });
   rmSync(join(project, ".git/HEAD"));
   expect(await refusal()).toContain("not a git repository");

@@ -126,7 +126,7 @@ describe("a pull into a folder", () => {
     expect(readFileSync(join(p.home, "file"), "utf8")).toBe("mine");
     symlinkSync(join(p.home, "nothing"), join(p.home, "dangling"));
     const { message } = await refused(p.pull("ann/tiny", { local_dir: join(p.home, "dangling") }));
-    expect(message).toContain("leads to nothing");
+    expect(message).toContain("broken symlink");
     expect((await refused(p.pull("ann/tiny", { local_dir: "here" }))).code).toBe("invalid_request");
   });
 

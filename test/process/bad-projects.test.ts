@@ -82,7 +82,7 @@ it.each([
   await refused({ entrypoint: "ok.py", project_dir: folder() }, "project_dir_refused", "spec.project_dir");
 });
 
-it("a project below a link to a forbidden folder is refused, too", async () => {
+it("a project below a symlink to a forbidden folder is refused, too", async () => {
   const link = join(place.root, "link-to-parent");
   symlinkSync(dirname(place.home), link);
   await refused({ entrypoint: "ok.py", project_dir: link }, "project_dir_refused", "spec.project_dir");

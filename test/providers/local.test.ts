@@ -68,7 +68,7 @@ describe("runs of a home", () => {
     const info = { ...infoOf("local"), connected: true, source: "none_needed", missing: [] };
     expect(ProviderInfo.parse(info)).toEqual(info);
     // A plan also has "the control plane is ended (terminate_on_exit)": the text must say which end it means.
-    expect(info.stops_by_itself).toContain("killed hard, and does not end in order");
+    expect(info.stops_by_itself).toContain("After a SIGKILL of the control plane its local runs continue");
   });
 });
 
@@ -88,10 +88,10 @@ describe("checkpoints", () => {
     symlinkSync("step 1/model ü.pt", join(dir, "last.pt"));
     const files = await run.host.listCheckpoints(never);
     expect(files.map((f) => [f.path, f.leadsTo ?? f.refused])).toEqual([
-      ["folder-link", "it is a link that leads out of the checkpoint directory"],
+      ["folder-link", "it is a symlink that leaves the checkpoint directory"],
       ["hard.pt", undefined],
       ["last.pt", "step 1/model ü.pt"],
-      ["link", "it is a link that leads out of the checkpoint directory"],
+      ["link", "it is a symlink that leaves the checkpoint directory"],
       ["step 1/model ü.pt", undefined],
     ]);
     const last = files.find(({ path }) => path === "last.pt");

@@ -59,7 +59,7 @@ describe("bidding", () => {
 
   test("the reason for no offer counts machines that accept no bid below their price on demand", async () => {
     const offers = await offersOf({ min_bid: 0.5 }, { spot: "only" });
-    expect(whyNotOthers(offers).join()).toContain("1 of its offers take no bid below their price on demand");
+    expect(whyNotOthers(offers).join()).toContain("1 of its offers accept no bid below their price on demand");
   });
 });
 

@@ -168,7 +168,7 @@ m.start_script = start_later
     }
   });
 
-  it("refuses another run while one lives, and afterwards continues in the same log", async () => {
+  it("refuses another run while one is active, and afterwards continues in the same log", async () => {
     const run = await startRun("echo a; sleep 60");
     await until(run, "a\n");
     const next = { ...run.spec, nonce: newNonce(), argv: ["echo", "b"] };

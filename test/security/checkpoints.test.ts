@@ -74,8 +74,8 @@ describe("a checkpoint directory full of traps", () => {
     );
     expect(readFileSync(join(targetDir, "not-utf8-%FF"), "utf8")).toBe("x");
     expect(skipped.map((s) => s.why).sort()).toEqual([
-      "it is a link that leads out of the checkpoint directory",
-      "it is a link that leads out of the checkpoint directory",
+      "it is a symlink that leaves the checkpoint directory",
+      "it is a symlink that leaves the checkpoint directory",
     ]);
     expect(skipped.every((s) => !/[\n\u001b]/.test(s.path))).toBe(true);
   });

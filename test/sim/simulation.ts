@@ -144,7 +144,7 @@ export class Simulation {
 
   // Checkpoints
 
-  /** The job's newest complete checkpoint at home; 0 for none. */
+  /** The job's newest complete checkpoint on this computer; 0 for none. */
   saved(jobId: string): number {
     return this.#saved.get(jobId) ?? 0;
   }

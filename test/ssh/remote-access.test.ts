@@ -84,7 +84,7 @@ describe("access to a machine", () => {
         pool()
           .access(handle({ extra: { home } }))
           .layout(),
-      ).toThrow("it was not greeted yet");
+      ).toThrow("svc has not logged in to it yet");
   });
 
   it("refuses a machine that claims to be another one, and accepts the right one", async () => {

@@ -169,7 +169,7 @@ describe("a run", () => {
     const lost = {
       phase: "failed",
       error:
-        "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost",
+        "the runner that supervised the script was killed, and the output and metrics that it had not read yet are lost",
       log_bytes: 3,
     };
     expect(await host.status(never)).toMatchObject(lost);
@@ -363,7 +363,7 @@ describe("checkpoints", () => {
       ["absolute.pt", "a/b/one.pt", 1],
       ["to-bad.pt", "bad\udcff", 1],
     ]);
-    expect(remote.find((f) => f.path === "dangling.pt")?.refused).toContain("leads to nothing");
+    expect(remote.find((f) => f.path === "dangling.pt")?.refused).toContain("broken symlink");
     const [up] = links;
     await machine.hosts[0]!.fetchCheckpoint(up!, join(scratch, "up.pt"), never);
     expect(readFileSync(join(scratch, "up.pt"), "utf8")).toBe("1");

@@ -131,7 +131,7 @@ export const HUB_ROUTES = [
       "The path is the model's id, `owner/name`. Deletes its folder in the home and its part of the cache; a folder that you chose yourself stays.",
     responses: {
       200: {
-        description: "What was removed.",
+        description: "The removed model.",
         schema: z.object({ removed: z.array(z.string()) }).meta({ id: "HubRemoved" }),
       },
     },

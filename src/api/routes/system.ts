@@ -56,7 +56,9 @@ export const SYSTEM_ROUTES = [
     summary: "Compare the ledger with the providers, and terminate orphaned machines",
     description: "`dry_run` only reports what would be done.",
     body: z.strictObject({ dry_run: z.boolean().default(false) }).optional(),
-    responses: { 200: { description: "What was replayed, resumed and terminated.", schema: ReconcileReport } },
+    responses: {
+      200: { description: "The replayed and resumed runs, and the terminated machines.", schema: ReconcileReport },
+    },
     errors: ["invalid_request", "invalid_json", "unsupported_media_type"],
     handle: async (call) => ok(await call.cp.reconcile({ dryRun: call.body?.dry_run ?? false })),
   }),
@@ -100,7 +102,7 @@ export const SYSTEM_ROUTES = [
     method: "GET",
     path: "/v1/hosts/stats",
     id: "hostStats",
-    summary: "How rented machines of this home have turned out",
+    summary: "How the rented machines of this home have worked",
     description:
       "By provider and GPU, of the last 90 days: how many were good, and how long they took to SSH. `avoided` lists the hosts whose offers are tried last, because the newest " +
       "machine on them was bad within 7 days.",

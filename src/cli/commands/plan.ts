@@ -148,7 +148,7 @@ function candidateRows(io: Io, told: Plan, candidate: Plan["candidates"][number]
       ? ""
       : `started within ${longDuration(Math.round(start.seconds))} (${start.runs === 1 ? "1 run" : `${start.runs} runs`})`;
   const offers = told.offers.filter((offer) => offer.candidate === candidate.candidate);
-  // What no offer of it says.
+  // Reasons that no single offer states.
   if (offers.length === 0) return [[...head, "", "", "", "", refusal?.message ?? starts]];
   return offers.map((offer, i) => [
     ...(i === 0 ? head : ["", candidate.provider, candidate.gpus]),

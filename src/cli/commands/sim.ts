@@ -79,7 +79,7 @@ export const sim: Command = {
     ...TROUBLES.map(({ flags, what }) => ({ flags, what })),
     {
       flags: "--seed <n>",
-      what: "Seed of what is drawn by chance, such as when a spot machine is taken back (default: 1)",
+      what: "Seed of the random choices, such as the time at which a spot machine is taken back (default: 1)",
     },
   ],
   exits: [["130", "ended by Ctrl-C"]],

@@ -315,13 +315,13 @@ function putBack(id: string, file: KeptFile, blob: string, path: string): void {
       closeSync(fd);
     }
   });
-  if (hash("sha256", bytes, "hex") !== file.sha256) throw damaged(id, file, "is not what it was");
+  if (hash("sha256", bytes, "hex") !== file.sha256) throw damaged(id, file, "has changed");
   secondName(file, blob, path);
 }
 
 async function putBackLarge(id: string, file: KeptFile, blob: string, path: string): Promise<void> {
   whole(id, file, () => utimesSync(blob, SENT_AT, SENT_AT));
-  if ((await hashFile(blob)) !== file.sha256) throw damaged(id, file, "is not what it was");
+  if ((await hashFile(blob)) !== file.sha256) throw damaged(id, file, "has changed");
   secondName(file, blob, path);
 }
 

@@ -127,7 +127,7 @@ async function addContents(manifest: string, used: Set<string>): Promise<string 
     return null;
   } catch (cause) {
     if (isMissing(cause)) return null;
-    return `the manifest ${manifest} of a run cannot be read, so what it needs is not known`;
+    return `the manifest ${manifest} of a run cannot be read, so the contents that it needs are unknown`;
   }
 }
 

@@ -40,14 +40,14 @@ export function fileIn(snapshot: CodeSnapshot, path: string): CodeFile {
 export async function readContent(codeDir: string, id: string, file: CodeFile): Promise<Buffer> {
   const { sha256 } = keptOf(id, file);
   const bytes = await told(id, file, () => readFile(blobPath(codeDir, sha256)));
-  if (hash("sha256", bytes, "hex") !== file.sha256) throw damaged(id, file, "is not what it was");
+  if (hash("sha256", bytes, "hex") !== file.sha256) throw damaged(id, file, "has changed");
   return bytes;
 }
 
 /** The content, opened after it was checked; the caller closes it. Throws as `readContent` does. */
 export async function openContent(codeDir: string, id: string, file: CodeFile): Promise<FileHandle> {
   const path = blobPath(codeDir, keptOf(id, file).sha256);
-  if ((await told(id, file, () => hashFile(path))) !== file.sha256) throw damaged(id, file, "is not what it was");
+  if ((await told(id, file, () => hashFile(path))) !== file.sha256) throw damaged(id, file, "has changed");
   return told(id, file, () => open(path, constants.O_RDONLY | constants.O_NOFOLLOW));
 }
 

@@ -53,7 +53,7 @@ export async function restoreInto(request: RestoreRequest): Promise<Restored> {
   for (const file of kept) {
     // Checked before anything is written, so that a missing content is found while nothing has changed.
     if ((await hashFile(blobPath(codeDir, file.sha256)).catch(absent)) !== file.sha256)
-      throw damaged(snapshot.id, file, "is missing or is not what it was");
+      throw damaged(snapshot.id, file, "is missing or has changed");
     found.set(file, await look(root, file));
   }
   const different = [...found].filter(([, state]) => state === "different").map(([file]) => file.path);
@@ -149,13 +149,13 @@ async function appear(root: string, name: string, beside: string, path: string):
   try {
     return await link(beside, path);
   } catch (cause) {
-    if (systemCode(cause) === "EEXIST") throw refuse(root, `${name} came to be meanwhile`, cause);
+    if (systemCode(cause) === "EEXIST") throw refuse(root, `${name} appeared during the restore`, cause);
   }
   // On a file system without hard links: reserve the name first, then fill it in one write.
   try {
     await (await open(path, "wx")).close();
   } catch (cause) {
-    throw systemCode(cause) === "EEXIST" ? refuse(root, `${name} came to be meanwhile`, cause) : cause;
+    throw systemCode(cause) === "EEXIST" ? refuse(root, `${name} appeared during the restore`, cause) : cause;
   }
   await rename(beside, path);
 }
@@ -179,7 +179,7 @@ function refuse(directory: string, why: string, cause?: unknown): SvcError {
 function afterSome(cause: unknown, directory: string, written: number): unknown {
   if (cause instanceof SvcError) return cause;
   if (isDiskFull(cause)) return new SvcError("disk_full", { path: directory }, { cause });
-  const remedy = `${written} files were written before, each whole. Mend the cause and run it again: what is there is kept.`;
+  const remedy = `${written} files were written before, each completely. Remove the cause and run it again: existing files stay.`;
   return new SvcError(
     "restore_refused",
     { directory, why: `a file cannot be written (${systemCode(cause)})`, remedy },

@@ -116,7 +116,7 @@ class Walk implements Scan {
       stats = statSync(real);
     } catch (cause) {
       const code = systemCode(cause);
-      if (code === "ENOENT" || code === "ELOOP") this.leftOut.push({ path, why: "the symlink leads nowhere" });
+      if (code === "ENOENT" || code === "ELOOP") this.leftOut.push({ path, why: "the symlink is broken" });
       else this.problems.push({ path, why: whyNot(cause) });
       return;
     }

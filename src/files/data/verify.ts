@@ -66,7 +66,7 @@ function absent({ roots }: DataManifest, path: string, report: DataReport): void
     else
       report.changed.push({
         path,
-        why: stats.isFile() ? "it is a link that leads out of the folder now" : "it is no longer a plain file",
+        why: stats.isFile() ? "it is a symlink that leaves the folder now" : "it is no longer a plain file",
       });
   } catch (cause) {
     if (isMissing(cause)) report.missing.push(path);

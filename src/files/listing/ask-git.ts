@@ -269,7 +269,7 @@ export function unknownSet(projectDir: string, repository: string | null, why: s
   const where =
     repository === null
       ? "cannot be listed"
-      : `${repository === "" ? "lies in a git repository" : `holds the git repository ${repository}`}, and which files belong to it is not known`;
+      : `${repository === "" ? "is in a git repository" : `holds the git repository ${repository}`}, so svc cannot know which files belong to it`;
   const remedy =
     repository === null
       ? "mend that file or remove it"

@@ -45,7 +45,7 @@ export function whyUnreadable(cause: unknown): string {
   if (code === "ENOENT") return "does not exist";
   if (code === "ENOTDIR") return "is below a file";
   if (code === "EACCES" || code === "EPERM") return "cannot be read: permission denied";
-  if (code === "ELOOP") return "is a link that leads to itself";
+  if (code === "ELOOP") return "is a symlink that leads to itself";
   return `cannot be read: ${messageOf(cause)}`;
 }
 

@@ -274,7 +274,7 @@ class Listing {
       return readRules(join(this.#root, folder, ".svcignore"));
     } catch (cause) {
       throw this.#refuse(
-        `holds ${join(folder, ".svcignore")}, which cannot be read, so what it leaves out is not known`,
+        `holds ${join(folder, ".svcignore")}, which cannot be read, so svc cannot know which files it leaves out`,
         cause,
       );
     }
@@ -346,7 +346,7 @@ class Listing {
         return;
       }
     } catch {
-      return this.leave(path, "the symlink leads nowhere", true);
+      return this.leave(path, "the symlink is broken", true);
     }
     if (chain.includes(target)) return this.leave(path, "the symlink leads to a folder that contains it", true);
     const inFolder = target === "" ? "" : `${target}/`;

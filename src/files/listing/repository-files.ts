@@ -89,7 +89,7 @@ class Collector {
       if (cause instanceof GitRefused || cause instanceof RulesUnreadable || cause instanceof ConfigUnreadable)
         throw unknownSet(this.#root, top === null ? null : at, cause.message, cause);
       if (cause instanceof IndexUnreadable)
-        throw unknownSet(this.#root, at, `git is not there to be asked, and ${cause.message}`, cause);
+        throw unknownSet(this.#root, at, `git is not installed, and ${cause.message}`, cause);
       throw cause;
     }
   }

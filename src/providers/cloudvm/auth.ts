@@ -162,6 +162,6 @@ function safeAddress(text: string, name: string, whose: string): string {
   if (!URL.canParse(text)) throw refuse("is not a URL");
   const url = new URL(text);
   if (url.username !== "" || url.password !== "") throw refuse("holds a user or a password");
-  if (!keepsSecrets(url)) throw refuse("must begin with https:// (only this computer itself may be asked without)");
+  if (!keepsSecrets(url)) throw refuse("must begin with https:// (http:// is allowed only for this computer itself)");
   return text;
 }

@@ -23,7 +23,7 @@ const BY_SOMEBODY: Readonly<Record<string, string>> = { delete: "deleted", stop:
 export interface Endings {
   /** Null if the list does not show it. */
   why: string | null;
-  /** The first thing that ended it was the provider, which took it back. */
+  /** The provider's preemption ended it, before anything else did. */
   preempted: boolean;
   /** An operation that ends the machine and is over: it did exist. */
   ended: boolean;

@@ -265,7 +265,7 @@ function quotaWords(error: OperationError): string {
       : `quota ${plainText(name, 100)}${where.length ? ` in ${plainText(where.join(", "), 100)}` : ""}${limit}`;
   const words = plainText(error.message ?? "");
   const all = /GPUS[-_]ALL[-_]REGIONS/i.test(`${words} ${name ?? ""}`)
-    ? "; new projects have 0 GPUs in all until more is asked for"
+    ? "; new projects have a quota of 0 GPUs until you request more"
     : "";
   return `${[metric, words].filter(Boolean).join(": ") || "quota exceeded"}${all}`;
 }

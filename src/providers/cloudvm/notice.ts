@@ -20,6 +20,6 @@ export function noticeOf(handle: MachineHandle, settings: Settings): PreemptionN
   };
 }
 
-/** What a handle keeps of a listed machine, so that it is known as a spot machine when its order's answer was lost. */
+/** The facts of a listed machine that its handle keeps, so that it is known as a spot machine when its order's answer was lost. */
 export const spotOf = ({ scheduling }: Instance): { spot?: "yes" } =>
   scheduling?.provisioningModel === "SPOT" ? { spot: "yes" } : {};

@@ -161,7 +161,7 @@ export class CloudvmProvider implements Provider {
     if (!instance.success || instance.data.name !== handle.name)
       throw new SvcError("provider_error", {
         provider: PROVIDER,
-        why: `what it says of ${handle.name} cannot be read`,
+        why: `its report about ${handle.name} cannot be read`,
       });
     this.#sightings.seen(keyOf(place, handle.name));
     const { status } = instance.data;
@@ -325,7 +325,7 @@ export class CloudvmProvider implements Provider {
     // Some deployments answer "not found" to anything that a key may not see: if one list fails, another one has to
     // agree.
     if (endings === null && (await this.#isListed(session, place, handle, signal)))
-      return { phase: "starting", why: "the provider lists it, and does not find it" };
+      return { phase: "starting", why: "the provider lists it, but does not find it by its name" };
     const gone: MachineStatus = {
       phase: "gone",
       ...(endings?.why ? { why: endings.why } : {}),
@@ -478,7 +478,7 @@ function placeOf(handle: MachineHandle, session: Session): Place {
   const zone = handle.extra?.["zone"] ?? session.settings["zone"] ?? "";
   const project = handle.extra?.["project"] ?? projectOf(session);
   if (NAME.test(zone) && PROJECT.test(project) && NAME.test(handle.name)) return { project, zone };
-  throw new SvcError("provider_error", { provider: PROVIDER, why: `where ${handle.name} stands is not known` });
+  throw new SvcError("provider_error", { provider: PROVIDER, why: `where ${handle.name} stands is unknown` });
 }
 
 const keyOf = ({ project, zone }: Place, name: string): string => `${project}/${zone}/${name}`;

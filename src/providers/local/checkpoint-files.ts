@@ -80,7 +80,7 @@ async function linked(folder: string, path: string): Promise<RemoteFile | string
   const target = await readlink(systemPath(join(folder, path)), { encoding: "buffer" }).catch(() => null);
   if (target === null) return null;
   const leadsTo = await ledTo(folder, path, textOfName(target));
-  if (leadsTo === null) return "it is a link that leads out of the checkpoint directory";
+  if (leadsTo === null) return "it is a symlink that leaves the checkpoint directory";
   const names = leadsTo.split("/");
   for (let i = 1; i < names.length; i++) {
     const above = await lstat(systemPath(join(folder, ...names.slice(0, i)))).catch(() => null);
@@ -88,7 +88,7 @@ async function linked(folder: string, path: string): Promise<RemoteFile | string
   }
   const stat = await lstat(systemPath(join(folder, leadsTo))).catch((thrown: unknown) => whyUnreadable(thrown));
   if (typeof stat === "string") return stat;
-  if (stat === null) return "it is a link that leads to nothing";
+  if (stat === null) return "it is a broken symlink";
   if (stat.isDirectory()) return "it is a link to a folder, whose files have their own names";
   if (stat.isSymbolicLink()) return "it is a link that leads through another link";
   if (!stat.isFile()) return "it is a link to something other than a plain file";
@@ -234,5 +234,5 @@ function whyUnreadable(thrown: unknown): string | null {
   const code = systemCode(thrown);
   if (code === "EACCES" || code === "EPERM") return "it cannot be read: permission denied";
   if (code === "ENAMETOOLONG") return "its path is too long";
-  return code === "ELOOP" ? "its path leads through a link" : null;
+  return code === "ELOOP" ? "its path goes through a symlink" : null;
 }

@@ -17,8 +17,8 @@ export const local = {
     spot: false,
   },
   stopsByItself:
-    "The run ends with its script. A control plane that is killed hard, and does not end in order, ends no run on this " +
-    "computer: it costs nothing and keeps running.",
+    "The run ends with its script. After a SIGKILL of the control plane its local runs continue on this " +
+    "computer and cost nothing.",
   gpus: [],
   idleTimeoutMinutes: 0,
   interruptionNoticeSeconds: null,

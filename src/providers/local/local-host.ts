@@ -51,7 +51,7 @@ export class LocalHost implements RunHost {
     const claimed = before?.phase === "running" && before.pid === null;
     if (before?.nonce === spec.nonce && !claimed) return startable(before, spec);
     if (before?.phase === "running" && before.nonce !== spec.nonce)
-      throw new SvcError("runner_failed", { why: `another run lives in ${this.runDir}` });
+      throw new SvcError("runner_failed", { why: `another run uses ${this.runDir}` });
     await mkdir(this.runDir, { recursive: true, mode: 0o700 });
     await chmod(this.runDir, 0o700);
     await mkdir(spec.checkpoint_dir, { recursive: true, mode: 0o700 });
@@ -90,7 +90,7 @@ export class LocalHost implements RunHost {
     const why =
       second.boot_id !== "" && second.boot_id !== bootId()
         ? "the machine was restarted while the script ran"
-        : "the runner that supervised the script was killed, and what it had not read yet of output and metrics is lost";
+        : "the runner that supervised the script was killed, and the output and metrics that it had not read yet are lost";
     return { ...second, phase: "failed", error: why, log_bytes: this.#spool.end(), ended_at_ms: Date.now() };
   }
 

@@ -152,7 +152,7 @@ export class MarketClient {
     if (row !== null && idOf(row.id) !== id)
       throw new SvcError("provider_error", {
         provider: "market",
-        why: `asked for machine ${id}, it answered about another one`,
+        why: `the request was for machine ${id}, it answered about another one`,
       });
     return row;
   }

@@ -103,7 +103,7 @@ export function refused(answer: HttpAnswer, what: string, secret: string): SvcEr
   const refusal = refusalOf(answer, secret);
   if (isAboutKey(answer, refusal))
     return new SvcError("credential_refused", { provider: PROVIDER, why: keyWords(refusal) });
-  const why = isTooOften(answer, refusal) ? `it was asked too often (${refusal.words})` : refusal.words;
+  const why = isTooOften(answer, refusal) ? `it received too many requests (${refusal.words})` : refusal.words;
   return new SvcError("provider_error", { provider: PROVIDER, why: `${what}: ${why}` });
 }
 
@@ -155,7 +155,7 @@ export function createRefused(answer: HttpAnswer, offer: string, secret: string)
     return neverSent(
       new SvcError("provider_error", {
         provider: PROVIDER,
-        why: `it was asked to rent too often, and made nothing (${words})`,
+        why: `it received too many orders, and made no machine (${words})`,
       }),
     );
   return new SvcError("outcome_unknown", { provider: PROVIDER, what: `rent offer ${offer}` });

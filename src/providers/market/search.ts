@@ -157,8 +157,8 @@ export function offersOf(rows: readonly OfferRow[], wish: Wish): Offer[] {
     offers.toSorted((a, b) => (a.priceMicro ?? 0) - (b.priceMicro ?? 0)),
     [
       ...(odd ? [`${unpriced.length} of its offers have no price that is a number of 0 or more (${shown(odd)})`] : []),
-      ...(unfit > 0 ? [`${unfit} of its offers are not what was asked for`] : []),
-      ...(dear > 0 ? [`${dear} of its offers take no bid below their price on demand and the price cap`] : []),
+      ...(unfit > 0 ? [`${unfit} of its offers do not match the request`] : []),
+      ...(dear > 0 ? [`${dear} of its offers accept no bid below their price on demand and the price cap`] : []),
       `asked for ${wordsOf(wish)}`,
     ],
   );

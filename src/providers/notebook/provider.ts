@@ -125,7 +125,7 @@ export class NotebookProvider implements Provider {
 export function endpointIn({ settings }: ProviderCredential): PastedEndpoint {
   const { endpoint, host, port, ssh_user: user, proxy_command: proxyCommand, host_key: key } = settings;
   const missing = (what: string) => new SvcError("credential_missing", { provider: "notebook", missing: what });
-  if (!endpoint && !host && !proxyCommand) throw missing(`where the runtime is, is not known. ${HOW}`);
+  if (!endpoint && !host && !proxyCommand) throw missing(`the address of the runtime is unknown. ${HOW}`);
   const way: PastedEndpoint | null = endpoint
     ? asUser(parseEndpoint(endpoint), user)
     : host

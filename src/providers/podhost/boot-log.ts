@@ -48,7 +48,7 @@ export class BootLog {
     seen.privateSince = pod.privateOnly ? Math.min(seen.privateSince ?? now, now) : null;
     if (seen.privateSince !== null && now - seen.privateSince >= PRIVATE_MS)
       return {
-        why: "its container runs, and port 22 has no public address: its host has none to give",
+        why: "its container runs, but port 22 has no public address, because its host has none",
         elsewhere: true,
       };
     if (pod.up || now < seen.nextLookAt) return null;

@@ -73,7 +73,7 @@ export class PodTransport {
     if (status === 429) {
       const wait = answer.retryAfterMs ?? 0;
       limiter.hold(wait);
-      const when = wait > 0 ? `it wants to be asked again in ${Math.ceil(wait / 1000)} s` : "it is asked again later";
+      const when = wait > 0 ? `it asks svc to retry in ${Math.ceil(wait / 1000)} s` : "svc retries later";
       const error = this.error(`too many requests (status 429${this.#said(answer)}); ${when}`);
       // A page from a proxy, without a delay in it, could mean a request that was passed on.
       if (answer.retryAfterMs !== null || wordsOf(answer.json()).length > 0) {

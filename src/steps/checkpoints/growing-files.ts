@@ -1,4 +1,4 @@
-// Downloading files that never rest: event files and tables that only grow, and files that are overwritten again and
+// Downloads files that keep changing: event files and tables that only grow, and files that are overwritten again and
 // again.
 //
 // G1. A file that grew is read from the end of the local copy, in one request for all files. The machine compares

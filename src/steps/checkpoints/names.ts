@@ -14,7 +14,7 @@ export function whyRefused(file: RemoteFile): string | null {
   // The target is requested by that name, and is looked up locally by it.
   if (leadsTo !== undefined) {
     const why = whyRefused({ path: leadsTo, size, mtimeMs, inode: file.inode });
-    if (why !== null) return `it is a link, and of what it leads to ${why}`;
+    if (why !== null) return `it is a symlink, and about its target: ${why}`;
   }
   const names = path.split("/");
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused

@@ -43,7 +43,7 @@ export class Resumes {
   }
 
   /**
-   * The newest complete checkpoint that the job itself has at home, by a name that changes when it is saved again; null for none. A fault of
+   * The newest complete checkpoint that the job itself has on this computer, by a name that changes when it is saved again; null for none. A fault of
    * the disk counts as none: it must not keep a machine from being released.
    */
   async newestOf(jobId: string): Promise<string | null> {

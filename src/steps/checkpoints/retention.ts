@@ -88,8 +88,8 @@ export class Retention {
 
   /**
    * Removes what need not stay.
-   * @param isHome whether the version that the machine has is wholly at home.
-   * @returns the paths that are not at home any more.
+   * @param isHome whether the machine's version is completely downloaded.
+   * @returns the paths that are not on this computer any more.
    */
   async apply(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<string[]> {
     const removed = await this.#finish(listing);
@@ -124,7 +124,7 @@ export class Retention {
     return all;
   }
 
-  /** KC5. How many of the newest ones a node that has shards of an older one does not have at home yet. */
+  /** KC5. How many of the newest ones a node that has shards of an older one has not downloaded yet. */
   async #stillComing(all: readonly Resume[], { times }: Announced): Promise<number> {
     let coming = 0;
     for (let node = 1; node < this.#rules.nodes; node++) {
@@ -158,7 +158,7 @@ export class Retention {
     return names;
   }
 
-  /** Whether the machine has a version of it that is not at home yet: removed now, it would never be downloaded. */
+  /** Whether the machine has a version of it that was not downloaded yet: removed now, it would never be downloaded. */
   async #isSavedAgain(
     name: string,
     listing: readonly RemoteFile[],

@@ -130,7 +130,7 @@ function selfEndOf(provider: Provider | undefined, machine: string): string | nu
     return provider?.selfEnd(machine) ?? null;
   } catch (e) {
     if (e instanceof SvcError && e.code === "provider_unavailable")
-      return "echo 'where the provider is asked was not known'; return 1";
+      return "echo 'the address of the provider was unknown'; return 1";
     throw e;
   }
 }

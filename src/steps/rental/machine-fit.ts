@@ -74,7 +74,7 @@ export function judgeMachine(
   if (gpus === null && facts.driver_pending) return { ...none, wait: "the GPU driver is being installed" };
   if (gpus !== null) return { ...compareGpus(order, { gpus, driver: facts.gpu_driver ?? null }), wait: null };
   const wish = `${order.count} × ${order.model}`;
-  const words = `The machine has neither nvidia-smi nor rocm-smi: whether it has the GPUs that were ordered (${wish}) is not known.`;
+  const words = `The machine has neither nvidia-smi nor rocm-smi: svc cannot tell whether it has the ordered GPUs (${wish}).`;
   return { ...none, warnings: [words] };
 }
 
