@@ -221,7 +221,7 @@ describe("the checker itself", () => {
 });
 
 describe("the layout", () => {
-  test("arrows between folders never turn back, and each package stays at home", () => {
+  test("arrows between folders never turn back, and each package is used only in its own folder", () => {
     const findings = PRODUCT.flatMap(({ path, lines }) =>
       importsOf(lines).flatMap((found) => {
         const why = objection(path, found);

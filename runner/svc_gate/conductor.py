@@ -63,7 +63,7 @@ class Conductor:
         while waiting or self.selector.get_map():
             if waiting:
                 ready = self.ready(self.results)
-                # Stop waiting once it is known, or once no running probe could still tell.
+                # Stops waiting once the answer is known, or once no running probe could still give it.
                 waiting = ready is None and bool(self.selector.get_map())
                 if ready:
                     self.start(self.late)

@@ -233,7 +233,7 @@ export function piecesOfTypeScript(source: string, isTest: boolean): Piece[] {
       const { end, text, lines } = stringAt(source, i, c);
       const isTitle =
         isTest &&
-        /\b(it|test|describe)(\.\w+(\([^)]*\))?|\.each\([\s\S]{0,2000}?\])?\s*\($/.test(
+        /(\b(it|test|describe)(\.\w+(\([^)]*\))?|\.each\([\s\S]{0,2000}?\])?|\]\)|`\))\s*\($/.test(
           source.slice(Math.max(0, i - 60), i),
         );
       if (isTitle) out.push({ kind: "title", line, text });

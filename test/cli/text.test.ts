@@ -92,7 +92,7 @@ test.each([
   [7_500_000, "2 h 05 min"],
   [273_600_000, "3 d 4 h"],
   [-5, "0.00 s"],
-])("%d ms is told as %s", (ms, told) => {
+])("%d ms is shown as %s", (ms, told) => {
   expect(duration(ms)).toBe(told);
 });
 

@@ -192,7 +192,7 @@ describe("judgeStall", () => {
     ["samples are missing", quiet((s, ago) => (ago > 5 * MINUTE && ago < 10 * MINUTE ? null : busy(s)))],
     ["no sample came", quiet(() => null)],
     ["the rule is off", quiet((s) => busy(s), { windowMs: 0 })],
-  ])("says nothing where %s", (_, input) => {
+  ])("says nothing if %s", (_, input) => {
     expect(judgeStall(input)).toBeNull();
   });
 });

@@ -24,7 +24,7 @@ it.each([
   ["ENDPOINT", "https://example.org:8443/a@b"],
   ["API_KEY", "env://OTHER"],
   ["API_KEY", "store://hub/token"],
-])("%s=%s is none", (name, value) => expect(holdsSecret(name, value)).toBe(false));
+])("%s=%s is not a secret", (name, value) => expect(holdsSecret(name, value)).toBe(false));
 
 it("parts of a secret are secrets by themselves", () => {
   expect(secretParts("plain")).toEqual(["plain"]);
@@ -66,4 +66,4 @@ it.each([
   [["--token", "env://MY_TOKEN_1"]],
   [["--password-file", "/run/secrets/db1"]],
   [["--auth", "disabled"]],
-])("The arguments %j hold none", (args) => expect(secretArguments(args)).toEqual([]));
+])("The arguments %j hold no secret", (args) => expect(secretArguments(args)).toEqual([]));

@@ -80,7 +80,7 @@ describe("a file is started", () => {
     ["tool", "#!\n", true, /no interpreter is named/],
     ["data.txt", "hello", false, /not executable/],
     ["train.ipynb", "{}", false, /jupyter nbconvert/],
-  ])("not at all, and in words why: %s that begins with %j, executable: %s", (path, text, executable, why) => {
+  ])("is refused with the reason: %s that begins with %j, executable: %s", (path, text, executable, why) => {
     expect(start(path, text, executable)).toEqual({ refused: expect.stringMatching(why) });
   });
 });

@@ -155,7 +155,7 @@ describe("keepsSecrets", () => {
     "http://notlocalhost",
     "ftp://localhost",
     "ws://127.0.0.1",
-  ])("%s may not", (url) => expect(keepsSecrets(new URL(url))).toBe(false));
+  ])("%s must not be sent a secret", (url) => expect(keepsSecrets(new URL(url))).toBe(false));
 });
 
 describe("orAborted", () => {

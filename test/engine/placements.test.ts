@@ -55,7 +55,7 @@ it("A refused candidate is one placement, and the next candidate's provider beco
   expect(h.folds()).toBe(true);
 });
 
-it("If a machine is lost and a checkpoint is at home, another machine continues the same job", async () => {
+it("If a machine is lost and a checkpoint was downloaded, another machine continues the same job", async () => {
   const h = await begin();
   await h.attempt("place").done({ candidate: 1 });
   await h.upTo("stream");

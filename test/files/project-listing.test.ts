@@ -184,7 +184,7 @@ it("Without a git binary our own walk lists the repository, and refuses an index
   vi.stubEnv("PATH", path);
   git("update-index", "--split-index");
   vi.stubEnv("PATH", top);
-  expect(await refusal()).toContain("git is not there to be asked");
+  expect(await refusal()).toContain("git is not installed");
 });
 
 it("A repository in the middle of a rebase is listed, each file in conflict once", async () => {

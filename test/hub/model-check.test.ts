@@ -82,13 +82,13 @@ describe("missing parts are named", () => {
     put({ ...CONFIG, "model.safetensors.index.json": index, "p1.safetensors": safetensors() });
     expect(await missing(folder)).toContain("of 3 parts of the weights 2 are missing: p2.safetensors, p3.safetensors");
   });
-  it("weights that are pointers, empty, cut short, or links to nowhere", async () => {
+  it("weights that are pointers, empty, truncated, or broken symlinks", async () => {
     put({ ...CONFIG, "model.safetensors": "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n" });
     expect(await missing(folder)).toContain("git lfs pull");
     put({ "model.safetensors": "" });
     expect(await missing(folder)).toContain("model.safetensors is empty");
     put({ "model.safetensors": safetensors(9) });
-    expect(await missing(folder)).toContain("by its header must be");
+    expect(await missing(folder)).toContain("but its header says");
     rmSync(join(folder, "model.safetensors"));
     symlinkSync("../../blobs/abc", join(folder, "model.safetensors"));
     expect(await missing(folder)).toContain("broken symlink");

@@ -78,7 +78,7 @@ describe("a token in every field of a spec", () => {
   it.each([
     ["that is a credential", true],
     ["that only its name in the arguments gives away", false],
-  ])("%s is given to the run and shown nowhere", async (_, saved) => {
+  ])("%s reaches the run and is shown nowhere", async (_, saved) => {
     const place = new Place();
     toClose.push(() => place.close());
     const token = `tk_${randomBytes(18).toString("hex")}`;

@@ -131,7 +131,7 @@ it("a reconcile leaves active runs alone: an install, a run, also in a home behi
 it.each([
   ["and ends by itself", "sleep 0.5; echo bye"],
   ["and writes on without end", "while :; do echo on and on; done"],
-])("a run whose directory somebody removes %s leaves no process behind", async (_, script) => {
+])("a run whose directory is removed %s leaves no process behind", async (_, script) => {
   const run = newRun(script, { spool_cap_bytes: 1 << 20 }, place.root);
   await run.host.start(run.spec, {}, never);
   expect(processesWith(`SVC_RUN_DIR=${run.runDir}`).length).toBeGreaterThan(0);

@@ -50,7 +50,7 @@ test.each<[string, Answer]>([
   ["an outage", { status: 503, text: "<html>" }],
   ["an answer without a text", { json: {} }],
   ["a cut connection", { cut: true }],
-])("A console that cannot be had (%s) says nothing", async (_what, answer) => {
+])("An unavailable console (%s) decides nothing", async (_what, answer) => {
   stub.on("GET", CONSOLE, answer);
   expect(await lookFor(300)).toMatchObject({ phase: "ready" });
   expect(looks()).toBeLessThanOrEqual(5);

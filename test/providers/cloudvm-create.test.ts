@@ -408,7 +408,7 @@ describe("an operation that failed", () => {
         errorDetails: [{ quotaInfo: { metricName: "compute.googleapis.com/gpus_all_regions", limitName: "GPUS-ALL-REGIONS-per-project", dimensions: { region: "global" }, limit: 0 } }],
       },
       "no_quota",
-      /GPUS-ALL-REGIONS-per-project in global, whose limit is 0.*new projects have 0/,
+      /GPUS-ALL-REGIONS-per-project in global, whose limit is 0.*new projects have a quota of 0/,
     ],
     ["an image that is gone", { code: "RESOURCE_NOT_FOUND", message: "The resource 'projects/d/global/images/family/old' was not found" }, "provider_refused", /image family|current family: common-cu129/],
     ["a machine type that the zone lacks", { code: "RESOURCE_NOT_FOUND", message: "The resource 'projects/p/zones/z/machineTypes/g2-standard-8' was not found" }, "offer_taken", /does not have it/],

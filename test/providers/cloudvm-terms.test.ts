@@ -106,7 +106,7 @@ describe("Settings of the credential", () => {
     [{ reservation: "No Such Name!" }, /reservation is neither/],
     [{ addresses: "both" }, /addresses "both" is none of external, internal/],
     [{ shielded: "maybe" }, /shielded "maybe" is none of/],
-  ])("what is none is refused before anything is ordered: %o", async (settings, words) => {
+  ])("an invalid value is refused before anything is ordered: %o", async (settings, words) => {
     await expect(sent(settings)).rejects.toMatchObject({
       code: "credential_missing",
       message: expect.stringMatching(words) as string,

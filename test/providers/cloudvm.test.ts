@@ -163,7 +163,7 @@ describe("a machine that is not found", () => {
     ["compute.instances.hostError", "system", /hardware failed/],
     ["delete", "anna@example.com", /deleted by anna@example\.com/],
     ["delete", `runs@${PROJECT}.example.com`, /deleted by this account's key/],
-  ])("is gone, and %s of %s tells why", async (operationType, user, words) => {
+  ])("is gone, and %s of %s gives the reason", async (operationType, user, words) => {
     stub.on("GET", OPERATIONS, listed(operation({ operationType, user }), operation({ operationType: "insert" })));
     expect(await stub.provider().inspect(fresh(), never)).toEqual({
       phase: "gone",

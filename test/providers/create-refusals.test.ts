@@ -97,7 +97,7 @@ describe("market's answer to a create call", () => {
       const began = stub.clock.ms;
       const error = await thrownBy(stub.provider().create({ id: "501", priceMicro: 1 }, order()));
       expect([error.code, kindOf(error)]).toEqual(["provider_error", "never sent"]);
-      expect(error.message).toContain("too often");
+      expect(error.message).toContain("too many requests");
       expect(stub.calls).toHaveLength(sent);
       expect(stub.clock.ms - began).toBeGreaterThanOrEqual(least);
       expect(stub.clock.ms - began).toBeLessThanOrEqual(20_000);
@@ -110,7 +110,7 @@ describe("market's answer to a create call", () => {
     await thrownBy(provider.create({ id: "501", priceMicro: 1 }, order()));
     const error = await thrownBy(provider.create({ id: "502", priceMicro: 1 }, order()));
     expect([error.code, kindOf(error)]).toEqual(["provider_error", "never sent"]);
-    expect(error.message).toMatch(/can be asked again in \d+ s/);
+    expect(error.message).toMatch(/the next request is allowed in \d+ s/);
     expect(stub.calls).toHaveLength(1);
   });
 });

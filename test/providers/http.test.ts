@@ -139,7 +139,7 @@ describe("a call", () => {
   test.each([
     ["plain", {}, Buffer.from('{"a":')],
     ["compressed", { "content-encoding": "gzip" }, gzipSync('{"a":1}').subarray(0, 12)],
-  ])("a %s body that breaks off is no answer", async (_, headers, body) => {
+  ])("a truncated %s body does not count as an answer", async (_, headers, body) => {
     const base = await serve((_request, response) => {
       response.writeHead(200, { "content-length": 100, ...headers });
       response.write(body, () => response.destroy());
@@ -262,7 +262,7 @@ describe("rate limits", () => {
     expect(waits).toEqual([2_000, 4_000]);
     limiter.hold(60_000);
     const error = await thrownBy(limiter.slot());
-    expect(error.message).toContain("asked again in 60 s");
+    expect(error.message).toContain("the next request is allowed in 60 s");
     expect(mayHaveBeenSent(error)).toBe(false);
     now += 60_001;
     await limiter.slot();

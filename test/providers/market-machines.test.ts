@@ -103,7 +103,7 @@ describe("polling a machine", () => {
     ["the port is shell text", { ports: { "22/tcp": [{ HostPort: "22 -x" }] } }, ["ssh5.example.test:15678"]],
     ["the port is no port", { ports: { "22/tcp": [{ HostPort: 70000 }, null] } }, ["ssh5.example.test:15678"]],
     ["the address has two lines", { public_ipaddr: "203.0.113.45\nevil" }, ["ssh5.example.test:15678"]],
-  ])("ways in where %s", async (_what, changes, ways) => {
+  ])("endpoints if %s", async (_what, changes, ways) => {
     const status = await look(changes);
     expect(status.phase === "ready" && status.ssh?.map(({ host, port }) => `${host}:${port}`)).toEqual(ways);
   });
@@ -333,7 +333,7 @@ describe("listings", () => {
     ["text", { status: 429, text: "API requests too frequent: endpoint threshold=1" }],
     ["detail", { status: 429, json: { detail: "API requests too frequent" } }],
     ["code", refusal(429, "rate_limit_exceeded")],
-  ])("asked too often (%s): waited out, and at last an error", async (_what, reply) => {
+  ])("too many requests (%s): svc waits, and then reports an error", async (_what, reply) => {
     let refusals = 2;
     stub.routes[LIST] = () => (refusals-- > 0 ? reply : page([machineRow()]));
     expect(await stub.provider().listOwned(PREFIX, signal)).toHaveLength(1);

@@ -29,7 +29,7 @@ it.each<[string, Reply]>([
   ["half an answer", "torn"],
   ["a page", { html: "<html>" }],
   ["nothing", { text: "" }],
-])("%s, twice, costs no proof", async (_what, fault) => {
+])("%s, twice, does not prevent the proof", async (_what, fault) => {
   stub.routes[LIST] = after([fault, fault], page([]));
   stub.routes[GET] = after([fault, fault], { json: { instances: null } });
   stub.routes[USER] = after([fault, fault], { json: { id: 5 } });

@@ -30,7 +30,7 @@ describe("bidding", () => {
     ["never", [false]],
     ["prefer", [true, false]],
     ["only", [true]],
-  ])("spot %s offers what it asks for, cheapest first", async (spot, kinds) => {
+  ])("spot %s lists the requested offers, cheapest first", async (spot, kinds) => {
     const offers = await offersOf({ min_bid: 0.2 }, { spot });
     expect(offers.map((offer) => offer.spot === true)).toEqual(kinds);
     expect(offers.every(({ host }) => host === "4411")).toBe(true);
@@ -85,7 +85,7 @@ describe("renting by a bid", () => {
   test.each([
     ["its code", refusal(400, "invalid_price", "price must be at least 0.3")],
     ["its words", refusal(400, "invalid_args", "your bid is too low")],
-  ])("a least bid that has risen meanwhile, told by %s, is an offer that is taken", async (_what, reply) => {
+  ])("an offer whose minimum bid has risen meanwhile, as %s reports, counts as taken", async (_what, reply) => {
     stub.routes[CREATE] = () => reply;
     const error = await rent().catch((e: unknown) => e);
     expect(error instanceof SvcError && error.code).toBe("offer_taken");

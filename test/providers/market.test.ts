@@ -128,7 +128,7 @@ describe("searching", () => {
     ["RTX409:1", ["RTX 4090", "RTX 3090", "L4"], [], /knows no GPU of that name; near it: RTX4090/],
     ["RTX4090:3", ["RTX 4090"], [1, 2, 8], /machines with it have 1, 2, 8 of them/],
     ["RTX4090:16", ["RTX 4090"], [1, 2, 8], /machines with it have 1, 2, 8 of them/],
-  ])("%s, which nobody has, is told at once and in words", async (gpus, names, counts, words) => {
+  ])("%s, which no provider has, is refused at once, with the reason", async (gpus, names, counts, words) => {
     theMarketHas(names, counts);
     const refused = await stub
       .provider()
@@ -142,7 +142,7 @@ describe("searching", () => {
     ["RTX4090:4", [1, 2, 8]],
     ["RTX4090:1", []],
     ["RTX4090:2", Array.from({ length: 64 }, () => 8)],
-  ])("%s, which is only not to be had now, is no offer", async (gpus, counts) => {
+  ])("%s, which is unavailable only now, has no offer", async (gpus, counts) => {
     theMarketHas(["RTX 4090"], counts);
     expect(await stub.provider().listOffers(spec({ gpus }), signal)).toEqual([]);
   });
@@ -243,12 +243,15 @@ describe("renting", () => {
     ["null", null],
     ["text", "0.43"],
     ["negative", -1],
-  ])("a price that is %s is none to hold a cap against; the offer's counts for the cost", async (_what, dph_total) => {
-    stub.routes[CREATE] = () => made;
-    stub.routes[GET] = () => ({ json: { instances: machineRow({ dph_total }) } });
-    const { priceMicro } = OFFER;
-    expect(await stub.provider().create(OFFER, order())).toMatchObject({ priceMicro, priceOffered: true });
-  });
+  ])(
+    "a price that is %s is not compared with the cap; the offer's price counts for the cost",
+    async (_what, dph_total) => {
+      stub.routes[CREATE] = () => made;
+      stub.routes[GET] = () => ({ json: { instances: machineRow({ dph_total }) } });
+      const { priceMicro } = OFFER;
+      expect(await stub.provider().create(OFFER, order())).toMatchObject({ priceMicro, priceOffered: true });
+    },
+  );
 
   test.each<[string, Reply, string]>([
     ["404 no_such_ask", refusal(404, "no_such_ask"), "offer_taken"],
@@ -306,7 +309,7 @@ describe("renting", () => {
     ["success: false", { json: { success: false, new_contract: 9001, msg: "bid too low" } }],
     ["a 400", { status: 400, json: { success: false, error: "invalid_price", new_contract: 9001 } }],
     ["no_such_ask", { status: 410, json: { error: "no_such_ask", new_contract: 9001 } }],
-  ])("a contract beside %s is named, to be ended", async (_what, reply) => {
+  ])("a second contract next to %s is named, and must be ended", async (_what, reply) => {
     stub.routes[CREATE] = () => reply;
     const error = await stub
       .provider()
@@ -330,7 +333,7 @@ describe("renting", () => {
   });
 
   test.each(dialects)(
-    "asked too often (%s) twice: nothing was made, and no list is asked for",
+    "too many requests (%s) twice: nothing was made, and svc requests no list",
     async (_what, reply) => {
       stub.routes[CREATE] = () => reply;
       const error = await stub

@@ -198,7 +198,7 @@ exec sleep 300`,
     ["ERR_NGROK_108", /another agent of the account still runs/],
     ["ERR_NGROK_4018", /wants an authtoken/],
     ["something else", /ended at once \(exit code 1\): authentication failed: .*\*\*\*redacted\*\*\* something else/],
-  ])("says in words what ngrok refuses with %s", async (code, words) => {
+  ])("explains ngrok's refusal %s", async (code, words) => {
     runtime.program(
       "ngrok",
       `[ "$1" = version ] && exit; echo "authentication failed: $NGROK_AUTHTOKEN ${code}"; exit 1`,
@@ -231,7 +231,7 @@ exec sleep 300`,
     ["the tunnel's program is missing", "bore", "bore", /there is no program bore here/],
     ["no token is given", "ngrok", "none", /ngrok wants an authtoken/],
     ["the tunnel is unknown", "other", "none", /TUNNEL must be ngrok, bore or pinggy/],
-  ])("says in words that %s", async (_, tunnel, hidden, words) => {
+  ])("reports that %s", async (_, tunnel, hidden, words) => {
     runtime.program("apt-get", "echo 'E: no network'; exit 100");
     runtime.program("ngrok", "exit 0");
     const hide = `inside = cell["connect"].__globals__; real = inside["program"]

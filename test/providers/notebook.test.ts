@@ -107,7 +107,7 @@ describe("the provider notebook", () => {
   });
 
   it.each<[Record<string, string>, string]>([
-    [{}, "where the runtime is, is not known"],
+    [{}, "the address of the runtime is unknown"],
     [{ host: "h.example" }, "the port of the tunnel is not set"],
     [{ host: "-oProxyCommand=x", port: "22" }, "host, port and user are not such as"],
     [{ host: "h.example", port: "22", ssh_user: "-l" }, "host, port and user are not such as"],

@@ -99,7 +99,7 @@ describe("an order that GraphQL refuses because it is not served any more", () =
     ["REST's list shows such a pod", { json: { pods: [restPod()] } }],
     ["REST's list is incomplete", { json: { pods: [], hasMore: true } }],
     ["REST does not answer", { status: 503, json: { title: "x" } }],
-  ])("is looked up by its name where %s", async (_what, list) => {
+  ])("is looked up by its name if %s", async (_what, list) => {
     const stub = await podhostStub(({ path }) => (path === "/graphql" ? gone : list));
     expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe("outcome_unknown");
     expect(stub.names()).not.toContain("POST /v2/pods");
@@ -158,7 +158,7 @@ test.each<[string, string, Answer, string]>([
     { json: { data: null, errors: [{ message: "bad gpuTypeId", extensions: { code: "BAD_USER_INPUT" } }] } },
     "provider_refused",
   ],
-])("%s: a create call that comes to %s", async (api, _what, answer, code) => {
+])("%s: a create call that ends with %s", async (api, _what, answer, code) => {
   const stub = await podhostStub(() => answer, { api });
   expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe(code);
   expect(stub.asked).toHaveLength(1);

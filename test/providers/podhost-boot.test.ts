@@ -47,7 +47,7 @@ describe("A pod whose image is unavailable", () => {
       /cuda>=12\.8/,
       true,
     ],
-  ])("is broken within a minute where its log says so as %s", async (_form, log, words, elsewhere) => {
+  ])("is broken within a minute if its log says so as %s", async (_form, log, words, elsewhere) => {
     const stub = await withLog(pulling, () => log);
     const { status, after } = await lookFor(stub, 300);
     expect(status).toMatchObject({ phase: "broken", why: expect.stringMatching(words) as string });

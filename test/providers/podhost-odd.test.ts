@@ -41,7 +41,7 @@ test("the way in which a machine ends itself is known without a credential, too:
 test.each([
   ["H10O:2", 8, /knows no GPU of that name; near it: H100/],
   ["H100:8", 4, /at most 4 of them on one machine/],
-])("%s, which it never has, is told at once and in words", async (gpus, maxGpuCount, words) => {
+])("%s, which the provider never has, is refused at once, with the reason", async (gpus, maxGpuCount, words) => {
   const types = ["NVIDIA H100 PCIe", "NVIDIA A40"].map((id) => ({ id, memoryInGb: 80, securePrice: 2, maxGpuCount }));
   const stub = await podhostStub(({ body }) =>
     data({ gpuTypes: types.filter(({ id }) => id === (body.variables.filter?.id ?? id)) }),

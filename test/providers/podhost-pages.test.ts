@@ -50,7 +50,7 @@ test.each<[string, unknown]>([
   ["a flag alone", { hasNextPage: true }],
   ["a total", { total: 4 }],
   ["a word that nobody knows", { continuationState: "open" }],
-])("REST: a list with %s is incomplete: it proves nothing of a pod that it lacks", async (_what, pagination) => {
+])("REST: a list with %s is incomplete: it does not prove that a missing pod is gone", async (_what, pagination) => {
   const stub = await podhostStub(
     ({ path }) =>
       path === "/v2/pods" ? { json: { pods: strangers, pagination } } : { status: 404, json: { title: "no" } },
@@ -81,7 +81,7 @@ test.each<[string, Answer]>([
   ["a Link header", { json: { data: { myself: { pods: [] } } }, headers: { link: '</graphql?page=2>; rel="next"' } }],
   ["an extension", { json: { data: { myself: { pods: [] } }, extensions: { pagination: { hasNextPage: true } } } }],
   ["a member beside the pods", data({ myself: { pods: [], podsTotal: 3 } })],
-])("GraphQL: a list with %s that speaks of more is incomplete", async (_what, answer) => {
+])("GraphQL: a list with %s that announces more is incomplete", async (_what, answer) => {
   const stub = await podhostStub(({ root }) => (root === "pod" ? errors("no") : answer));
   expect((await thrownBy(stub.provider.listOwned("svc-", never))).message).toContain("is not complete");
 });

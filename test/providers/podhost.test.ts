@@ -78,17 +78,20 @@ describe("a poll of a pod", () => {
     expect(await rest.provider.inspect(HANDLE, never)).toMatchObject({ phase: "starting" });
   });
 
-  test.each([0, 65536, -1, "22x", 1.5, null])("a port %j neither, but digits in a text are one", async (publicPort) => {
-    const port = (value: unknown) => ({
-      ip: "203.0.113.20",
-      isIpPublic: true,
-      privatePort: 22,
-      publicPort: value,
-      type: "tcp",
-    });
-    const stub = await podhostStub(listing(pod({ runtime: { ports: [port(publicPort), port("2222")] } })));
-    expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ ssh: [{ port: 2222 }] });
-  });
+  test.each([0, 65536, -1, "22x", 1.5, null])(
+    "a port %j is not a port, but digits in a string are",
+    async (publicPort) => {
+      const port = (value: unknown) => ({
+        ip: "203.0.113.20",
+        isIpPublic: true,
+        privatePort: 22,
+        publicPort: value,
+        type: "tcp",
+      });
+      const stub = await podhostStub(listing(pod({ runtime: { ports: [port(publicPort), port("2222")] } })));
+      expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ ssh: [{ port: 2222 }] });
+    },
+  );
 
   test.each([["3.5"], [null], [-1], ["NaN"], [{}]])(
     "a price %j is none; the adjusted one may stand in",
@@ -237,7 +240,7 @@ describe("rate limits", () => {
   test.each<[string, Record<string, string>]>([
     ["seconds", { "retry-after": "30" }],
     ["a policy header", { ratelimit: '"default";r=0;t=30' }],
-  ])("asked to wait by %s, nothing more is asked until then, but machines are ended", async (_, headers) => {
+  ])("svc sends no request before the time that %s requires, except to end machines", async (_, headers) => {
     const stub = await podhostStub(() => ({ status: 429, headers, raw: "<html>" }));
     expect((await thrownBy(stub.provider.listOwned("svc-", never))).message).toContain("in 30 s");
     expect((await thrownBy(stub.provider.listOwned("svc-", never))).message).toContain("rate limit is used up");
@@ -262,7 +265,7 @@ describe("ending a pod", () => {
         },
       },
     ],
-  ])("%s: fine, the proof comes from looking", async (_, answer) => {
+  ])("%s: accepted, because a later poll proves the end", async (_, answer) => {
     const stub = await podhostStub((asked) => (asked.root === "podTerminate" ? answer : listing(pod())(asked)));
     await stub.provider.terminate(HANDLE, never);
     expect(stub.asked.at(-1)?.body.variables).toEqual({ input: { podId: HANDLE.id } });
@@ -387,7 +390,7 @@ describe("the two APIs", () => {
     ["404 with a page", { status: 404, raw: "<html>" }],
     ["405", { status: 405, raw: "" }],
     ["words", errors("The GraphQL API has been retired. Please use REST.")],
-  ])("%s from the first: the second is asked from then on", async (_, retired) => {
+  ])("after %s from the first API, svc uses the second one", async (_, retired) => {
     const stub = await podhostStub(restOnly(retired));
     expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready", priceMicro: 2_990_000 });
     await stub.provider.terminate(HANDLE, never);

@@ -25,7 +25,7 @@ function wrongOf(world: World, ending: Ending): string[] {
 }
 const begins = (log: string): number[] => partsOf(log).map(({ begin }) => begin);
 
-/** The machine vanishes once a checkpoint is at home. */
+/** The machine vanishes once a checkpoint was downloaded. */
 const vanishesOnce = (world: World): void => world.once("checkpoint.saved", () => world.faults.set("vanishes", 500));
 
 describe.concurrent("a job that outlives its machine", () => {

@@ -25,7 +25,7 @@ while True:
 `;
 
 test("A script that is notified of its preemption saves, and its checkpoint is downloaded before the machine is gone", async () => {
-  // In real time: the machine asks once in a second of its own.
+  // In real time: the machine polls once per second of its own clock.
   const spec = { spot: "only", retry: { max: 0, on: [] } };
   const world = await World.start({ provider: "cloudvm", spec, factor: 1 });
   try {

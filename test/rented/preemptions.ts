@@ -117,7 +117,7 @@ export async function preemptions(seed: number, count: number): Promise<Preempti
       if (begin > last) wrong.push(`part ${n + 1} begins at ${begin}, after the last line ${last} of the one before`);
       lost.push(last - begin);
     }
-    // A checkpoint at home is never given up again.
+    // A downloaded checkpoint is never lost again.
     const begins = parts.map(({ begin }) => begin).slice(1);
     for (const { newest: saved, running } of taken)
       if (running && saved > 0 && !begins.some((begin) => begin >= saved))
@@ -133,7 +133,7 @@ export async function preemptions(seed: number, count: number): Promise<Preempti
   return { preempted: taken.length, lost, wrong, dir: isRight ? null : world.dir };
 }
 
-/** Compares every checkpoint at home with that of a run on this computer that nothing disturbs. */
+/** Compares every downloaded checkpoint with that of a run on this computer that nothing disturbs. */
 function wrongBytes(home: string, lines: number): string[] {
   const dir = mkdtempSync(join(tmpdir(), "svc-undisturbed-"));
   try {

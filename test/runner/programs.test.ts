@@ -103,7 +103,7 @@ it("An installed program is kept while it is intact, replaced if it is damaged, 
 it.each([
   ["the runner", runnerPath, ["json", "signal", "typing", "re", "subprocess", "ctypes"]],
   ["the agent", agentPath, ["typing", "subprocess", "hashlib", "shutil"]],
-])("%s imports nothing heavy before it is asked for it", (_, path, heavy) => {
+])("%s imports heavy modules only when they are used", (_, path, heavy) => {
   const load = `import sys; sys.path.insert(0, ${JSON.stringify(join(path, ".."))})
 __import__(${JSON.stringify(path.endsWith("svc_runner.py") ? "svc_runner" : "svc_agent")})
 print([name for name in ${JSON.stringify(heavy)} if name in sys.modules])`;

@@ -28,6 +28,8 @@ test("the scanner finds comments of several lines, strings that people read, and
   expect(texts("test/a.test.ts", 'it("that is no sentence at all", () => {});')).toEqual([
     ["title", 1, "that is no sentence at all"],
   ]);
+  const each = `it.each([\n${"  [1, 2],\n".repeat(40)}])("%d of a long table gives %d", () => {});`;
+  expect(texts("test/a.test.ts", each)).toEqual([["title", 42, "%d of a long table gives %d"]]);
 });
 
 test("the scanner finds comments and docstrings of Python", () => {

@@ -229,7 +229,7 @@ describe("removing", () => {
     expect(stored()).toEqual({ providers: { podhost: { api_key: "key" } } });
   });
 
-  it("waits for them even if only a field is removed without which they cannot be ended", async () => {
+  it("waits for them even if only one field is removed that their release needs", async () => {
     await put("podhost", { api_key: "key", region: "r" });
     await put("cloudvm", { service_account_json: KEY, zone: "z" });
     machines = 1;

@@ -40,7 +40,7 @@ describe("a reference", () => {
     ["literal://x", "neither env:// nor store://"],
     ["plain words", "neither env:// nor store://"],
     ["env://", "neither env:// nor store://"],
-  ])("%s that leads nowhere is refused, by its name and never with a value", (reference, why) => {
+  ])("%s without a value is refused, by its name and never with a value", (reference, why) => {
     const words = why.replace("neither env:// nor store://", "neither env://NAME nor store://path");
     const error = (() => {
       try {

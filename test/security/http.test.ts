@@ -35,7 +35,7 @@ describe("the wire", () => {
     ["NUL in the target", "GET /jobs/\0 HTTP/1.1\r\nOWN\r\n"],
     ["an absolute target, even its own", "GET http://127.0.0.1/jobs HTTP/1.1\r\nOWN\r\n"],
     ["headers without end", `GET /jobs HTTP/1.1\r\nOWN${"A:\r\n".repeat(2_100)}Origin: http://evil.example\r\n\r\n`],
-  ])("with %s is refused once, and nothing behind it is served", async (_, bytes) => {
+  ])("with %s is refused once, and no later request on the connection is served", async (_, bytes) => {
     const answers = await ask(bytes.replaceAll("OWN", own));
     expect(answers).toHaveLength(1);
     expect([400, 403, 431]).toContain(answers[0]);

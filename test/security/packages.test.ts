@@ -38,7 +38,7 @@ it.each([
   ["3.4.1", "warn"],
   ["3.4.3", "ok"],
   ["3.10.0", "ok"],
-])("an rsync that trusts the other side too much is warned of: %s is %s", (version, status) => {
+])("an rsync that trusts the other side too much causes a warning: %s is %s", (version, status) => {
   const top = mkdtempSync(join(tmpdir(), "svc-rsync-"));
   try {
     writeFileSync(join(top, "rsync"), `#!/bin/sh\necho 'rsync  version ${version}  protocol version 32'\n`);

@@ -68,7 +68,7 @@ it.each([
   "\u009b31m",
   "\u001b[6n",
   "\u001b[?1049h",
-])("lets the sequence %j do nothing", (sequence) => {
+])("makes the sequence %j harmless", (sequence) => {
   for (const safe of [safeField(sequence), terminalSafe(sequence)]) expect(safe).not.toMatch(/[\u001b\u009b\u0007]/);
 });
 

@@ -15,7 +15,7 @@ export interface Caller extends Life {
   probe(point: string): void;
   /** Called when the create request is sent, with its name. @returns the placement to which it belongs. */
   leaving(name: string): number;
-  /** The job's newest checkpoint at home, and its next one; in units of CHECKPOINT_MS of work. */
+  /** The job's newest downloaded checkpoint, and its next one; in units of CHECKPOINT_MS of work. */
   saved(jobId: string): number;
   fail(what: string): void;
 }

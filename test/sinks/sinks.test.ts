@@ -147,7 +147,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     ["they may not write for a while", 5, { do: "answer", status: 403, code: "AccessDenied" }, "large"],
     ["the store keeps something else", 1, { do: "spoil" }, "small"],
     ["the store tells another checksum than that of what it has", 1, { do: "wrong etag" }, "small"],
-  ])("has all of it in the end though %s", async (_, times, fault, which) => {
+  ])("has all of it in the end although %s", async (_, times, fault, which) => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
     store.fault = atFirst(times, which === "small" ? kind.put : kind.part, fault);
     const content = which === "small" ? Buffer.from("content") : LARGE;
@@ -163,7 +163,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
   it.each<[string, { do: "lose the answer" } | { do: "spoil" }]>([
     ["arrived, and nobody knows", { do: "lose the answer" }],
     ["arrived spoilt", { do: "spoil" }],
-  ])("sends what a file was before once more, where what it was meanwhile %s", async (_, fault) => {
+  ])("sends an earlier version of a file again, if the version in between %s", async (_, fault) => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
     await w.checkpoint("a.bin", "one");
     await w.until("copied", () => w.status.waiting.files === 0 && list().files.length === 1);

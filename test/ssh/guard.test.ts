@@ -133,7 +133,7 @@ describe("the guard", { tags: "needs/root" }, () => {
   }
 
   for (const text of ["garbage", "", "12x", "-5", "99999999999999999999", "1e9", "$(touch /tmp/x)"]) {
-    it(`takes ${JSON.stringify(text)} for no answer: waits a while, then ends the machine`, async () => {
+    it(`treats ${JSON.stringify(text)} as a missing answer: waits a while, then ends the machine`, async () => {
       const ending = join(folder, name);
       await boot(`echo ended >>${ending}`);
       setKeep(text);

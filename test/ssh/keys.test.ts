@@ -184,13 +184,13 @@ describe("a key with a passphrase", () => {
     ["locked", []],
     ["locked-pem", ["-m", "PEM", "-b", "2048"]],
     ["locked-pkcs8", ["-m", "PKCS8", "-b", "2048"]],
-  ])("%s: the agent signs if it holds it; else it is told how to make it so", async (name, more) => {
+  ])("%s: the agent signs if it holds the key; else the error says how to add the key", async (name, more) => {
     const path = join(dir, name);
     keygen(path, name === "locked" ? "ed25519" : "rsa", "open sesame", ...more);
     expect(await why(path)).toBe(
       `it has a passphrase, and no SSH agent runs (SSH_AUTH_SOCK is not set): run ssh-add ${path}`,
     );
-    expect(await why(path, join(dir, "no-agent"))).toContain("cannot be asked");
+    expect(await why(path, join(dir, "no-agent"))).toContain("does not answer");
     expect(await why(path, agentSocket)).toContain(`the SSH agent does not hold it: run ssh-add ${path}`);
     add(path);
     expect(await load(path, agentSocket)).toMatchObject({ privateKey: null, agent: agentSocket });

@@ -55,7 +55,7 @@ function write(name: string, files: Record<string, string>): string {
 }
 
 test.each(layouts)(
-  "What is complete of $framework is the same at home and on the machine",
+  "The complete checkpoints of $framework are the same on this computer and on the machine",
   async ({ framework, files, complete }) => {
     const source = write(framework, files);
     const targetDir = join(top, "homes", framework.replaceAll(/[^a-z]/gi, "-"));

@@ -73,7 +73,7 @@ describe("the release of machines", () => {
     "provider_unreachable",
     "provider_error",
   ] as const)(
-    "has nobody to ask where nothing was ordered and the provider cannot be asked (%s); with an order it waits",
+    "ends at once without an order if the provider cannot be reached (%s), and waits if there is an order",
     async (code) => {
       const no = () => {
         throw new SvcError(code, { provider: "podhost", why: "no", missing: "PODHOST_API_KEY" });

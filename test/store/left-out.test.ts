@@ -57,7 +57,7 @@ describe("Files that were left out of a run's code", () => {
     ["nobody misses them", "podhost" as const, told(0)],
     ["nothing was left out", "podhost" as const, undefined],
     ["the run worked in place", "local" as const, told(1)],
-  ])("are no note where %s", async (_, provider, leftOut) => {
+  ])("do not appear in the note if %s", async (_, provider, leftOut) => {
     expect(await failed(provider, leftOut)).toMatchObject({ status: "failed", note: null });
   });
 

@@ -130,7 +130,7 @@ class Collector {
   async #byWalk(at: string, dir: string, top: string | null): Promise<void> {
     const dirs = top === null ? null : gitDirsOf(top);
     if (top !== null && dirs === null && wasRepository(top))
-      throw new RulesUnreadable(`${join(top, ".git")} leads to no repository`);
+      throw new RulesUnreadable(`${join(top, ".git")} points to a repository that does not exist`);
     const place = dirs && top !== null ? { top, dirs } : { top: dir, dirs: null };
     const walked = await walk(dir, place);
     const files = walked.tracked.filter((entry) => !entry.gitlink).map((entry) => entry.path);

@@ -429,7 +429,7 @@ describe("CheckpointCollector", () => {
       { ...(await at("early.ckpt", "epoch=2.ckpt")), leadsTo: "epoch=3.ckpt.tmp" },
     ];
     expect((await one.scan(host, last)).skipped).toEqual([
-      { path: "bad.ckpt", why: "it is a link, and of what it leads to its path is not plain and relative" },
+      { path: "bad.ckpt", why: "it is a symlink, and about its target: its path is not plain and relative" },
       { path: "early.ckpt", why: expect.stringContaining("temporary name") as string },
     ]);
   });

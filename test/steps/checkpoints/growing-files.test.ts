@@ -1,4 +1,4 @@
-// Files that change all the time: which parts are at home while the script still writes.
+// Files that change all the time: which parts are downloaded while the script still writes.
 
 import {
   appendFileSync,

@@ -215,7 +215,7 @@ test.each<[string, MachineStatus]>([
   ["price_cap_exceeded", { phase: "ready", address: null, priceMicro: 1_000_001 }],
   ["machine_broken", { phase: "broken", why: "it was stopped" }],
   ["machine_preempted", { phase: "broken", why: "it was outbid", preempted: true }],
-])("what a look found against the machine is told at the next one: %s", async (code, status) => {
+])("a poll reports the reason that an earlier poll found against the machine: %s", async (code, status) => {
   const watch = watchOf();
   inspect = () => Promise.resolve(status);
   now += HALF_A_MINUTE_MS;

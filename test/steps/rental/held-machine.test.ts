@@ -34,7 +34,7 @@ test.each([
   new SvcError("credential_missing", { provider: "podhost", missing: "PODHOST_API_KEY" }),
   new SvcError("credential_refused", { provider: "podhost", why: "status 401" }),
   new SvcError("provider_unreachable", { provider: "podhost", why: "no network" }),
-])("the provider cannot be asked ($code): the step is tried again", async (no) => {
+])("the provider cannot be reached ($code): the step is retried", async (no) => {
   expect(await whatEnds(() => Promise.reject(no))).toBe(unreachable);
 });
 

@@ -139,7 +139,7 @@ print(json.dumps(svc_agent.gpus(${JSON.stringify(`${folder}:/bin`)})))`;
     [6, "No devices were found"],
     [15, "Unable to determine the device handle for GPU0000:01:00.0: GPU is lost."],
     [18, "Failed to initialize NVML: Driver/library version mismatch"],
-  ])("and tells a failure with exit code %i in the tool's own words", (exit, words) => {
+  ])("reports a failure with exit code %i in the tool's own words", (exit, words) => {
     expect(ask("nvidia-smi", `echo "${words}"; exit ${exit}`)).toEqual([
       null,
       null,
