@@ -417,7 +417,7 @@ def install_project(tools: Tools, step: dict[str, Any]) -> None:
             tools.packages(declared, folder).require()
     on_path(tools, step["paths"])
     warn(
-        "The project could not be built (%s). Its dependencies are installed, and the run goes on: %s put on Python's path instead."
+        "The project could not be built (%s). Its dependencies are installed, and the run continues: %s put on Python's path instead."
         % (reason(built.tail).rstrip("."), shown(step["paths"]))
     )
 
@@ -540,7 +540,7 @@ def install_locked(tools: Tools, step: dict[str, Any]) -> None:
     run([*command, "--no-install-project"], folder, **variables).require()
     on_path(tools, step["paths"])
     warn(
-        "The project could not be built (%s). Its dependencies are installed, and the run goes on: %s put on Python's path instead."
+        "The project could not be built (%s). Its dependencies are installed, and the run continues: %s put on Python's path instead."
         % (reason(synced.tail).rstrip("."), shown(step["paths"]))
     )
 

@@ -80,9 +80,7 @@ class ModelFolder {
       else if (found.isFile()) this.#sizes.set(path, found.size);
     }
     if (dangling.length > 0)
-      this.#missing.push(
-        `${named(dangling)} ${dangling.length === 1 ? "is a link that leads" : "are links that lead"} nowhere`,
-      );
+      this.#missing.push(`${named(dangling)} ${dangling.length === 1 ? "is a broken symlink" : "are broken symlinks"}`);
     const unfinished = [...this.#sizes.keys()].filter((path) => path.endsWith(".incomplete"));
     if (unfinished.length > 0) this.#missing.push(`${named(unfinished)} did not come whole`);
   }
