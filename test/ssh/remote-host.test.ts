@@ -106,7 +106,7 @@ describe("a run", () => {
     expect(new Set(answers.map((a) => a.runner_pid)).size).toBe(1);
     await expect(host.start(machine.spec("true"), {}, never)).rejects.toMatchObject({
       code: "runner_failed",
-      message: expect.stringContaining("another run lives"),
+      message: expect.stringContaining("another run uses"),
     });
     await host.stop(0.2, never);
     expect(readFileSync(`${machine.home}/count`, "utf8")).toBe("once\n");
