@@ -219,7 +219,7 @@ describe("the outcome", () => {
     expect(actions).toEqual([]);
   });
 
-  it.each(["job.kill", "control.end"] as const)("does not change when %s arrives late, which only shortens collecting", (type) => {
+  it.each(["job.kill", "control.end"] as const)("stays when %s comes late; collecting gets shorter", (type) => {
     const ended = after(inState("running"), exit(0, 0));
     const [hurried, actions] = step(ended, { type, error: errorOf("cancelled_by_user") });
     expect(textOf(hurried)).toBe(textOf(ended));

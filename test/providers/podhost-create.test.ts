@@ -374,15 +374,18 @@ describe("a create call", () => {
     expect(await stub.provider.create(OFFER, orderOf())).toMatchObject({ id: "q7r2vd0kx1" });
   });
 
-  test.each([[null], ["2.99"], ["NaN"], [-1]])("a price of %j is unknown: another poll may report it", async (costPerHr) => {
-    const stub = await podhostStub(({ root }) =>
-      root === "pod" ? data({ pod: pod() }) : data({ podFindAndDeployOnDemand: pod({ costPerHr }) }),
-    );
-    expect((await stub.provider.create(OFFER, orderOf())).priceMicro).toBe(2_990_000);
-    stub.script = ({ root }) =>
-      root === "pod" ? { status: 500 } : data({ podFindAndDeployOnDemand: pod({ costPerHr }) });
-    expect((await stub.provider.create(OFFER, orderOf())).priceMicro).toBe(null);
-  });
+  test.each([[null], ["2.99"], ["NaN"], [-1]])(
+    "a price of %j is unknown: another poll may report it",
+    async (costPerHr) => {
+      const stub = await podhostStub(({ root }) =>
+        root === "pod" ? data({ pod: pod() }) : data({ podFindAndDeployOnDemand: pod({ costPerHr }) }),
+      );
+      expect((await stub.provider.create(OFFER, orderOf())).priceMicro).toBe(2_990_000);
+      stub.script = ({ root }) =>
+        root === "pod" ? { status: 500 } : data({ podFindAndDeployOnDemand: pod({ costPerHr }) });
+      expect((await stub.provider.create(OFFER, orderOf())).priceMicro).toBe(null);
+    },
+  );
 
   test("a failure before anything is sent says so", async () => {
     const refused = new PodhostProvider({
