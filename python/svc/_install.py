@@ -409,8 +409,7 @@ def install_project(tools: Tools, step: dict[str, Any]) -> None:
         declared = declared_by_setup(tools, folder, step["version"])
         if declared is None:
             raise Failed(
-                unreachable(built.tail)
-                or "the project cannot be built, and only a build shows its dependencies: %s" % reason(built.tail),
+                unreachable(built.tail) or "the project cannot be built, and only a build shows its dependencies: %s" % reason(built.tail),
                 built.code,
             )
         if declared:
