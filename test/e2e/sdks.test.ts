@@ -125,7 +125,7 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     await served.ended(second);
     expect(await asked(live)).toBe("job_not_removable true");
     expect(await asked(first)).toBe("freed true");
-    expect(await asked(first)).toBe("job_not_found true");
+    expect(await asked(first)).toBe("job_removed true");
     await served.post(`/jobs/${live}/kill`, {});
     await served.ended(live);
     served.signal("SIGTERM");

@@ -60,7 +60,7 @@ describe("snapshots that users have stored", () => {
 describe("snapshots that are refused, with a reason", () => {
   it.each<[string, number, string, RegExp]>([
     ["a newer version", JOB_MACHINE_VERSION + 1, today(), /written by machine version \d+, this program knows/],
-    ["a version that never was", 0, today(), /no way from machine version 0 to 1/],
+    ["a version that never was", 0, today(), /no migration from machine version 0 to 1/],
     ["a state that does not exist", 1, today((s) => (s["value"] = "jogging")), /state "jogging" does not exist/],
     ["a state within a state", 1, today((s) => (s["value"] = { running: "fast" })), /state .* does not exist/],
     ["a state that every object has", 1, today((s) => (s["value"] = "constructor")), /does not exist/],
@@ -95,7 +95,7 @@ describe("a chain of migrations", () => {
   });
 
   it("with a gap is refused", () => {
-    expect(jobId(1, 5)).toMatch(/no way from machine version 4 to 5/);
+    expect(jobId(1, 5)).toMatch(/no migration from machine version 4 to 5/);
   });
 
   it("refuses this one job if it throws", () => {
