@@ -4,6 +4,7 @@
 
 import { copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { buildSite } from "./lib/build-site.ts";
 import { buildSdk, PROGRAM_MAPS, ROOT, theVersion, thirdPartyNotices } from "./package-parts.ts";
 
 const [readme, kept] = [join(ROOT, "README.md"), join(ROOT, ".cache", "README.checkout.md")];
@@ -13,8 +14,9 @@ if (process.argv.includes("--after")) process.exit();
 
 const version = theVersion();
 await buildSdk();
+buildSite();
 writeFileSync(join(ROOT, "dist", "THIRD-PARTY.txt"), thirdPartyNotices([...PROGRAM_MAPS, "sdk/*.map"]));
-console.error(`svc ${version}: dist/sdk, dist/types and dist/THIRD-PARTY.txt are made`);
+console.error(`svc ${version}: dist/sdk, dist/types, dist/site and dist/THIRD-PARTY.txt are made`);
 mkdirSync(join(ROOT, ".cache"), { recursive: true });
 copyFileSync(readme, kept);
 copyFileSync(join(ROOT, "sdk", "README.md"), readme);

@@ -12,6 +12,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { cpSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { buildSite, SiteError } from "./lib/build-site.ts";
 import { NoPythonTools, pythonWith } from "./lib/python-tools.ts";
 import { PROGRAM_MAPS, readManifest, ROOT, theVersion, thirdPartyNotices } from "./package-parts.ts";
 
@@ -58,6 +59,7 @@ function stage(version: string, folder: string): void {
       "dist/cli.mjs",
       "dist/chunks/*.mjs",
       "dist/sim/*",
+      "dist/site/**/*.*",
       "docs/**/*.md",
       "runner/**/*.py",
       "examples/digits/*.*",
@@ -84,6 +86,7 @@ function call(program: string, args: readonly string[], otherwise: string, cwd =
 
 function makeWheel(): string {
   const version = theVersion();
+  buildSite();
   const folder = join(CACHE, `wheel.${process.pid}`);
   rmSync(folder, { recursive: true, force: true });
   try {
@@ -111,7 +114,7 @@ try {
   console.log(`${path}  ${(bytes.length / 2 ** 20).toFixed(1)} MiB  sha256:${digest}`);
 } catch (error) {
   if (error instanceof NoPythonTools) console.error(`The tools that make the wheel are not there: ${error.message}.`);
-  else if (error instanceof WheelError) console.error(error.message);
+  else if (error instanceof WheelError || error instanceof SiteError) console.error(error.message);
   else throw error;
   process.exitCode = 1;
 }

@@ -18,6 +18,7 @@ import { LIMITS, type Limits } from "./limits.ts";
 import { ServerMetrics } from "./metrics.ts";
 import { openApiDocument } from "./openapi.ts";
 import { canTellPeers } from "./peer.ts";
+import type { DocsFolders } from "./documentation.ts";
 import { portTaken } from "./port-holder.ts";
 import { answer, answerSocket, headersOf, PROBLEM_TYPE, securityHeaders, toProblem } from "./problem.ts";
 import type { Backend, Call, Route } from "./route.ts";
@@ -34,8 +35,8 @@ export interface ServerOptions {
   projectDir: string;
   /** The built dashboard; null if it was not built. */
   dashboardDir: string | null;
-  /** The pages of the documentation, for `/docs`. */
-  docsDir?: string;
+  /** The documentation, for `/docs`. */
+  docs?: DocsFolders;
   version: string;
   /** Required off loopback, and where the system has no /proc/net/tcp. Admits callers whose user is unknown. */
   token?: string;
@@ -120,7 +121,7 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
     },
   });
   app.addHook("onResponse", async (request, reply) => observe(metrics, options.logger, request, reply));
-  const files = loadStatic(options.dashboardDir, options.docsDir);
+  const files = loadStatic(options.dashboardDir, options.docs ?? null);
   app.addHook("onRequest", async (request, reply) => {
     if (request.ws) void reply.headers(securityHeaders(null));
     if (request.is404) return unmatched(files, request, reply);

@@ -1,31 +1,13 @@
-// The dashboard, read into memory at start: no text from a caller ever becomes a path on disk.
+// The files of the dashboard and of the documentation. The paths are known at start: no text from a caller ever becomes a
+// path on disk.
 
-import { createHash } from "node:crypto";
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
-import { extname, join } from "node:path";
-import { docsPages } from "../platform/docs-pages.ts";
+import { join } from "node:path";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { collectDocs, NOT_A_PAGE, type DocsFolders } from "./documentation.ts";
+import { staticFile, type Source } from "./static-file.ts";
 
-interface StaticFile {
-  body: Buffer;
-  type: string;
-  etag: string;
-  cacheControl: string;
-}
-
-export type StaticFiles = ReadonlyMap<string, StaticFile>;
-
-const TYPES: Record<string, string> = {
-  ".html": "text/html; charset=utf-8",
-  ".js": "text/javascript; charset=utf-8",
-  ".css": "text/css; charset=utf-8",
-  ".json": "application/json; charset=utf-8",
-  ".svg": "image/svg+xml",
-  ".png": "image/png",
-  ".ico": "image/x-icon",
-  ".woff2": "font/woff2",
-  ".txt": "text/plain; charset=utf-8",
-};
+export type StaticFiles = ReadonlyMap<string, Source>;
 
 const NOT_BUILT = `<!doctype html><html lang="en"><meta charset="utf-8"><title>svc</title>
 <h1>The dashboard is not built</h1>
@@ -37,39 +19,15 @@ checkout and start <code>svc serve</code> again. Until then, <code>svc jobs</cod
 const FILES_MAX = 2_000;
 
 /** Every plain file under `directory`; without one, a page that says how to build it. */
-export function loadStatic(directory: string | null, docs: string | null = null): StaticFiles {
-  const files = new Map<string, StaticFile>();
+export function loadStatic(directory: string | null, docs: DocsFolders | null = null): StaticFiles {
+  const files = new Map<string, Source>();
   if (docs !== null) collectDocs(docs, files);
   if (directory !== null) collect(directory, "", files);
-  if (!files.has("/index.html")) files.set("/index.html", entry("/index.html", Buffer.from(NOT_BUILT)));
+  if (!files.has("/index.html")) files.set("/index.html", staticFile("/index.html", Buffer.from(NOT_BUILT)));
   return files;
 }
 
-/**
- * The documentation in its Markdown source, `/docs/reference/cli.md` or `/docs/reference/cli`, and a list of its pages
- * at `/docs`.
- */
-function collectDocs(folder: string, files: Map<string, StaticFile>): void {
-  const pages = docsPages(folder);
-  for (const page of pages) {
-    const text = { ...entry(`/docs/${page}.md`, readFileSync(join(folder, `${page}.md`))), type: TYPES[".txt"] ?? "" };
-    for (const path of [`/docs/${page}`, `/docs/${page}.md`]) files.set(path, text);
-  }
-  if (pages.length === 0) return;
-  const links = pages.map((page) => `<li><a href="/docs/${page}.md">${page}</a></li>`).join("\n");
-  const list = `<!doctype html><html lang="en"><meta charset="utf-8"><title>svc: documentation</title>
-<h1>Documentation of svc</h1>
-<p><a href="/">Dashboard</a> · <a href="/openapi.json">API description</a></p>
-<ul>
-${links}
-</ul>
-</html>
-`;
-  for (const path of ["/docs", "/docs/"])
-    files.set(path, { ...entry(path, Buffer.from(list)), type: TYPES[".html"] ?? "" });
-}
-
-function collect(directory: string, prefix: string, files: Map<string, StaticFile>): void {
+function collect(directory: string, prefix: string, files: Map<string, Source>): void {
   let names: string[];
   try {
     names = readdirSync(directory);
@@ -81,18 +39,8 @@ function collect(directory: string, prefix: string, files: Map<string, StaticFil
     const found = lstatSync(path, { throwIfNoEntry: false });
     if (found?.isDirectory()) collect(path, `${prefix}/${name}`, files);
     else if (found?.isFile() && files.size < FILES_MAX)
-      files.set(`${prefix}/${name}`, entry(`${prefix}/${name}`, readFileSync(path)));
+      files.set(`${prefix}/${name}`, staticFile(`${prefix}/${name}`, readFileSync(path)));
   }
-}
-
-function entry(path: string, body: Buffer): StaticFile {
-  return {
-    body,
-    type: TYPES[extname(path)] ?? "application/octet-stream",
-    etag: `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`,
-    // The build puts a hash of the content into the name of everything under assets/.
-    cacheControl: path.startsWith("/assets/") ? "private, max-age=31536000, immutable" : "no-cache",
-  };
 }
 
 /**
@@ -101,11 +49,18 @@ function entry(path: string, body: Buffer): StaticFile {
  */
 export function serveStatic(files: StaticFiles, path: string, request: FastifyRequest, reply: FastifyReply): boolean {
   if (request.method !== "GET" && request.method !== "HEAD") return false;
-  const file = files.get(isShell(path, request.headers.accept ?? "") ? "/index.html" : path);
+  const accept = request.headers.accept ?? "";
+  const found = files.get(isShell(path, accept) ? "/index.html" : path);
+  const missing =
+    !found && path.startsWith("/docs/") && accept.includes("text/html") ? files.get(NOT_A_PAGE) : undefined;
+  const source = found ?? missing;
+  const file = typeof source === "function" ? source() : source;
   if (!file) return false;
   void reply.headers({ "cache-control": file.cacheControl, etag: file.etag, "content-type": file.type });
-  const known = (request.headers["if-none-match"] ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""));
-  if (known.includes(file.etag)) void reply.code(304).send();
+  if (file.policy) void reply.header("content-security-policy", file.policy);
+  const held = (request.headers["if-none-match"] ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""));
+  if (missing) void reply.code(404).send(file.body);
+  else if (held.includes(file.etag)) void reply.code(304).send();
   else void reply.code(200).send(file.body);
   return true;
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -250,29 +250,6 @@ describe("paths and methods", () => {
     expect(lines).toHaveLength(1);
     expect(lines[0]).toContain("GET /v1/machines 500");
     expect(lines[0]).not.toContain("hunter");
-  });
-});
-
-describe("the documentation", () => {
-  it("is served as Markdown source, with a list of its pages, and no other file", async () => {
-    const docsDir = join(import.meta.dirname, "../../docs");
-    const { server } = await serve({ docsDir });
-    const port = server.port;
-    const list = await ask({ port, path: "/docs", headers: { accept: "text/html" } });
-    expect([list.status, list.headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
-    expect(list.text).toContain('<a href="/docs/guide/troubleshooting.md">');
-    for (const path of ["/docs/reference/credentials.md", "/docs/reference/credentials"]) {
-      const page = await ask({ port, path, headers: { accept: "text/html" } });
-      expect([page.status, page.headers["content-type"]]).toEqual([200, "text/plain; charset=utf-8"]);
-      expect(page.text).toBe(readFileSync(join(docsDir, "reference/credentials.md"), "utf8"));
-    }
-    for (const path of [
-      "/docs/NONE.md",
-      "/docs/quality/campaign.jsonl",
-      "/docs/../package.json",
-      "/docs/%2e%2e/README.md",
-    ])
-      expect((await ask({ port, path, headers: { accept: "text/html" } })).status, path).toBe(404);
   });
 });
 

@@ -73,7 +73,7 @@ test("svc works without Node", () => {
   expect(call([svc, "no-such-command"], { env: env() }).code, "the exit code is the program's own").toBe(2);
 });
 
-test("serves its own dashboard", async () => {
+test("serves its own dashboard and documentation", async () => {
   const serving = start([svc, "serve", "--port", "0", "--json"], { env: env(), cwd: project });
   const first = await new Promise<string>((done) => serving.child.stdout?.once("data", done));
   const { url } = JSON.parse(first) as { url: string };
@@ -81,6 +81,11 @@ test("serves its own dashboard", async () => {
   expect(page).toContain("<!doctype html>");
   const script = /src="([^"]+\.js)"/.exec(page)?.[1] ?? "";
   expect((await fetch(new URL(script, url))).status).toBe(200);
+  const docs = await (await fetch(new URL("/docs/guide/quickstart", url))).text();
+  expect(docs).toContain("<title>First run | svc</title>");
+  const asset = /src="(\/docs\/assets\/[^"]+\.js)"/.exec(docs)?.[1] ?? "";
+  expect((await fetch(new URL(asset, url))).status).toBe(200);
+  expect(await (await fetch(new URL("/docs/api", url))).text()).toContain('spec-url="/v1/openapi.json"');
   expect(serving.child.pid && serving.child.kill("SIGINT"), "it is the launcher's own process that serves").toBe(true);
   expect((await serving.ended).code).toBe(130);
 });

@@ -118,7 +118,7 @@ async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
       port: options.port,
       projectDir: io.cwd,
       dashboardDir: join(root, "dashboard", "dist"),
-      docsDir: join(root, "docs"),
+      docs: { source: join(root, "docs"), site: join(root, "dist", "site") },
       version: version(),
       log: log.info,
       ...(log.requests ? { logger: log.requests } : {}),
