@@ -20,9 +20,16 @@ export function Banner({
   );
 }
 
-/** The problem, and the remedy. */
-export const ProblemBanner = ({ problem }: { problem: Pick<Problem, "detail" | "title" | "hint"> }) => (
+type Shown = Pick<Problem, "detail" | "title" | "hint"> & Partial<Pick<Problem, "code" | "type">>;
+
+/** The problem, the remedy, and the page about this error. */
+export const ProblemBanner = ({ problem }: { problem: Shown }) => (
   <Banner tone="bad" title={problem.detail || problem.title}>
     {problem.hint && <p>{withCode(problem.hint)}</p>}
+    {problem.code && problem.type?.startsWith("urn:svc:error:") && (
+      <p>
+        <a href={`/docs/reference/errors#${problem.code}`}>About this error</a>
+      </p>
+    )}
   </Banner>
 );

@@ -22,6 +22,9 @@ export function SettingsMenu({ onKeys }: { onKeys: () => void }) {
         <button type="button" className="button small" onClick={onKeys}>
           Keys <kbd>?</kbd>
         </button>
+        <a className="button small" href="/docs/">
+          Documentation
+        </a>
       </div>
     </details>
   );
