@@ -75,6 +75,20 @@ export function stockRows(of: StockCase): void {
     await of.end(good);
   });
 
+  test("a host whose GPUs another process uses answers as a good one, and has no free memory", async (ctx) => {
+    const simulated = of.faulty(ctx, "busy_hosts");
+    if (simulated.parts.fleet.kind === "plain") ctx.skip("machines share this computer's GPU tools here");
+    simulated.parts.faults.set("busy_hosts");
+    const busy = await make();
+    const way = of.wayOf(simulated, await of.reach(busy, "ready"));
+    await login(way);
+    const query = "nvidia-smi --query-gpu=memory.total,memory.free --format=csv,noheader,nounits";
+    const { code, out } = await ssh(way, query);
+    const [total = 0, free = 0] = out.split(",").map(Number);
+    expect([code, total > 0, free < 0.75 * total]).toEqual([0, true, true]);
+    await of.end(busy);
+  });
+
   test("a machine of a dead host never comes up, and the next order gets another host", async (ctx) => {
     const simulated = of.faulty(ctx, "dead_hosts");
     simulated.parts.faults.set("dead_hosts");

@@ -71,6 +71,7 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   container_refused: { when: "start", ends: FINE, only: PRICED },
   dead_hosts: { when: "start", ends: FINE, only: OWNED },
   bad_hosts: { when: "start", ends: FINE, only: OWNED },
+  busy_hosts: { when: "start", ends: FINE, only: OWNED },
   // Machines that share this computer have no nvidia-smi, and pass with a warning.
   gpu_lost: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
   gpu_other: { when: "start", ends: ["machine_unfit", "succeeded"], only: OWNED },
@@ -117,6 +118,7 @@ export const MOVES: Readonly<
   boot_fails: { when: "start", only: PRICED },
   dead_hosts: { when: "start" },
   bad_hosts: { when: "start" },
+  busy_hosts: { when: "start" },
   gpu_lost: { when: "start", until: "placement.closed" },
   container_refused: { when: "start" },
   no_capacity: { when: "start" },

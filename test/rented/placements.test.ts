@@ -65,6 +65,24 @@ describe.concurrent("a job that outlives its machine", () => {
     });
   });
 
+  it.for(["no boundary", "sync.succeeded", "install.succeeded", "launch.started"] as const)(
+    "uses another host if the gate finds that one unfit, with a control plane that dies at %s",
+    async (kill) => {
+      await within({ provider: "market" }, async (world) => {
+        world.faults.set("busy_hosts");
+        const ending = await world.live(kill === "no boundary" ? null : kill);
+        expect(wrongOf(world, ending)).toEqual([]);
+        const placements = ending.placements[0] ?? [];
+        expect(placements.map(({ failure }) => failure)).toEqual(["machine_unfit", null]);
+        expect(placements[0]?.error?.message).toMatch(/only .* of a GPU's memory are free/);
+        // The upload was over when the gate found it, and nothing of the run was started on the bad host.
+        expect(placements[0]?.step).toBe("launch");
+        expect(world.lives).toBe(kill === "no boundary" ? 1 : 2);
+        expect(begins(ending.logs[0] ?? "")).toHaveLength(1);
+      });
+    },
+  );
+
   it.for(["placement.closed", "placement.opened", "machine.released", "collect.started"])(
     "orders no second machine when the control plane is killed at %s",
     async (kill) => {

@@ -1,6 +1,6 @@
 // The gate of one machine as the steps use it: `sync` starts it and looks at it after the upload, `launch` ends it. The machine's agent holds
-// the results, not this process: a restart of the control plane ends the gate, and the script starts without its verdict.
-// docs/internals/gate.md has the rules (H1 to H5).
+// the results, and it ends with its connection: if it was lost in between, `launch` runs the tests again before it starts the script.
+// docs/internals/gate.md has the rules (H1 to H6).
 
 import { SvcError } from "../../errors/index.ts";
 import { answersOf, PROBE_NAMES, type GateAnswers, type GateLook, type ProbeName } from "../../schemas/gate.ts";
@@ -18,6 +18,9 @@ const BEYOND_UPLOAD_MS = 1_000;
 /** The script does not start before these probes have answered, unless they exceed the gate's limit. */
 const OF_GPU: readonly ProbeName[] = ["gpus", "cuda"];
 const WITHOUT_GPU: readonly ProbeName[] = ["shm", "disk", "download"];
+/** When `launch` runs the tests again, no upload runs next to them: it waits for those that are fast and can refuse a machine. */
+const AGAIN_OF_GPU: readonly ProbeName[] = [...OF_GPU, "gpu_health", "xid", "disk"];
+const AGAIN_WITHOUT_GPU: readonly ProbeName[] = ["disk"];
 
 type Services = Pick<RunServices, "facts" | "sink" | "ledger" | "now" | "gateIndex" | "hosts">;
 
@@ -45,25 +48,41 @@ export async function beginGate(services: Services, context: StepContext, held: 
 }
 
 /** Reads the results after the upload: waits at most one second for the probes of the GPUs. Throws `machine_unfit`. */
-export function lookThroughGate(services: Services, context: StepContext, held: HeldMachine) {
-  return judged(services, context, held, { waitMs: BEYOND_UPLOAD_MS, end: false });
+export async function lookThroughGate(services: Services, context: StepContext, held: HeldMachine): Promise<Judged> {
+  const look = await judged(services, context, held, { waitMs: BEYOND_UPLOAD_MS, end: false });
+  return look === "unknown" ? {} : look;
 }
 
-/** Ends the gate before the script starts, so that nothing of it remains on the GPUs. Throws `machine_unfit`. */
-export function endGate(services: Services, context: StepContext, held: HeldMachine) {
-  return judged(services, context, held, { waitMs: GATE_MS, end: true });
+/**
+ * Ends the gate before the script starts, so that nothing of it remains on the GPUs. If the results were lost with their connection, it
+ * tests again first. Throws `machine_unfit`.
+ */
+export async function endGate(services: Services, context: StepContext, held: HeldMachine) {
+  const first = await judged(services, context, held, { waitMs: GATE_MS, end: true });
+  if (first !== "unknown") return first;
+  // A script that was started already uses the GPUs: their memory is no longer free, and the result would be wrong.
+  if ((await held.access.host("run").status(context.signal)) !== null) return {};
+  await beginGate(services, context, held);
+  const need = isCpu(services.facts(context.jobId).spec.gpus) ? AGAIN_WITHOUT_GPU : AGAIN_OF_GPU;
+  const again = await judged(services, context, held, { waitMs: GATE_MS, end: true, need });
+  return again === "unknown" ? {} : again;
 }
 
+interface Judged {
+  gate?: Record<string, unknown>;
+}
+
+/** "unknown": the machine's agent has started no gate. */
 async function judged(
   services: Services,
   context: StepContext,
   held: HeldMachine,
-  { waitMs, end }: { waitMs: number; end: boolean },
-): Promise<{ gate?: Record<string, unknown> }> {
+  { waitMs, end, need: wanted }: { waitMs: number; end: boolean; need?: readonly ProbeName[] },
+): Promise<Judged | "unknown"> {
   const { access, handle } = held;
   const { spec } = services.facts(context.jobId);
   if (isOff(services, context, held) || access.gate === undefined) return {};
-  const need = isCpu(spec.gpus) ? [] : OF_GPU;
+  const need = wanted ?? (isCpu(spec.gpus) ? [] : OF_GPU);
   const began = performance.now();
   let look: GateLook & { clockAheadMs: number };
   try {
@@ -72,7 +91,7 @@ async function judged(
     await unlessLost(services, context, e);
     return {};
   }
-  if (!look.started) return {};
+  if (!look.started) return "unknown";
   const answers = answersOf(look);
   const before = answersOf({ results: look.results.filter(({ probe }) => look.told.includes(probe)) });
   const known = new Set(

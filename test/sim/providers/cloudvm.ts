@@ -3,7 +3,7 @@
 // Faults: all answer faults of http-server.ts; lost_after_create, error_after_create, error_before_create, slow_create;
 // listing_lag (list and get); no_capacity, sold_out and offer_taken (a stockout inside the operation); delete_ignored,
 // delete_errors, delete_lost; hostile_strings (addresses); boot_never (stays STAGING), boot_fails (halts itself),
-// bad_hosts and dead_hosts; and those of machine-faults.ts, where `port_swap` is another address. The API reports no
+// bad_hosts, busy_hosts and dead_hosts; and those of machine-faults.ts, where `port_swap` is another address. The API reports no
 // prices, so it has no price faults. Further switches: `stockouts`, `quota`, `denied`, `unreachable`, `pageSize`, and
 // those of `instances` and `desk`.
 

@@ -37,6 +37,7 @@ export const MEASURES: Readonly<
   boot_fails: { unit: "times", usual: 1 },
   container_refused: { unit: "times", usual: 1 },
   bad_hosts: { unit: "hosts", usual: 1 },
+  busy_hosts: { unit: "hosts", usual: 1 },
   dead_hosts: { unit: "hosts", usual: 1 },
   gpu_lost: { unit: "times", usual: Infinity },
   gpu_other: { unit: "times", usual: Infinity },

@@ -3,8 +3,17 @@
 
 import type { Faults } from "./parts.ts";
 
-/** `gpu`: nvidia-smi fails on its machines. `boot`: its machines never boot. */
-export type HostDefect = "gpu" | "boot";
+/**
+ * `gpu`: nvidia-smi fails on its machines. `memory`: another process uses their GPUs' memory, which only the gate
+ * finds. `boot`: its machines never boot.
+ */
+export type HostDefect = "gpu" | "memory" | "boot";
+
+const DEFECTS = [
+  ["bad_hosts", "gpu"],
+  ["busy_hosts", "memory"],
+  ["dead_hosts", "boot"],
+] as const;
 
 export class Hosts {
   readonly #faults: Faults;
@@ -24,11 +33,11 @@ export class Hosts {
     this.#known.clear();
   }
 
-  /** Called once for each new machine: the faults `bad_hosts` and `dead_hosts` count hosts that were not bad before. */
+  /** Called once for each new machine: the faults of DEFECTS count hosts that were not bad before. */
   defectOf(host: string): HostDefect | null {
     const known = this.#known.get(host);
     if (known !== undefined) return known;
-    const defect = this.#faults.take("bad_hosts") ? "gpu" : this.#faults.take("dead_hosts") ? "boot" : null;
+    const defect = DEFECTS.find(([fault]) => this.#faults.take(fault))?.[1] ?? null;
     if (defect !== null) this.#known.set(host, defect);
     return defect;
   }

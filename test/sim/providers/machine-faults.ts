@@ -26,7 +26,8 @@ export function gpuShown(faults: SimParts["faults"], gpuName: string, host: Host
   if (gpuName === "") return gpuName;
   if (host === "gpu" || faults.get("gpu_lost") !== null)
     return "!15 Unable to determine the device handle for GPU0000:01:00.0: GPU is lost. Reboot the system to recover this GPU";
-  return faults.get("gpu_other") === null ? gpuName : "NVIDIA GeForce RTX 3060";
+  const shown = faults.get("gpu_other") === null ? gpuName : "NVIDIA GeForce RTX 3060";
+  return host === "memory" ? `~${shown}` : shown;
 }
 
 export class MachineFaults {

@@ -1,7 +1,7 @@
 // When the gate is started, read and ended, and what a run sees of it. The test plays the machine;
 // test/ssh/gate.test.ts uses a real one.
 
-import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../../src/errors/index.ts";
 import type { GateAsk, MachineAccess, MachineGate } from "../../../src/providers/host.ts";
 import type { GateLook } from "../../../src/schemas/gate.ts";
@@ -40,14 +40,17 @@ let failure: Error | null;
 let notices: string[];
 let told: string[][];
 let earlier: string | null;
+let onStart: () => unknown;
+let runStatus: object | null;
 beforeEach(async () => {
   rent = await Rent.open();
   rent.want({ gpus: "RTX4090" });
   [asked, looks, look, failure, notices] = [[], [], { results: [gpus({})] }, null, []];
-  [told, earlier] = [[], null];
+  [told, earlier, onStart, runStatus] = [[], null, () => undefined, null];
   const gate: MachineGate = {
     start: (ask) => {
       asked.push(ask);
+      onStart();
       return failure === null ? Promise.resolve() : Promise.reject(failure);
     },
     look: (how) => {
@@ -56,7 +59,8 @@ beforeEach(async () => {
       return failure === null ? Promise.resolve(all) : Promise.reject(failure);
     },
   };
-  rent.cloud.access = () => ({ inPlace: false, gate }) as unknown as MachineAccess;
+  const host = () => ({ status: () => Promise.resolve(runStatus) });
+  rent.cloud.access = () => ({ inPlace: false, gate, host }) as unknown as MachineAccess;
   const sink = { notice: (_job: string, _level: string, words: string) => Promise.resolve(void notices.push(words)) };
   services = {
     ...rent.ports,
@@ -143,10 +147,36 @@ test("The ids of the GPUs are stored, and one that was bad before causes one not
   expect(notices).toEqual([expect.stringContaining(earlier)]);
 });
 
-test("If the agent has started no gate, svc reads no results, and the script starts", async () => {
-  look = { started: false };
-  expect(await end()).toEqual({});
-  expect(notices).toEqual([]);
+describe("a gate whose results were lost with their connection", () => {
+  beforeEach(() => void (look = { started: false }));
+
+  test("is run again before the script starts, and waits for every fast test that can refuse the machine", async () => {
+    onStart = () => (look = { results: [gpus({})] });
+    expect(await end()).toMatchObject({ gate: { gpus: [GPU.name] } });
+    expect(asked).toHaveLength(1);
+    expect(looks.at(-1)).toEqual({ need: ["gpus", "cuda", "gpu_health", "xid", "disk"], waitMs: 20_000, end: true });
+  });
+
+  test("refuses the machine by its second run", async () => {
+    onStart = () => (look = { results: [gpus({}), DEAD] });
+    await expect(end()).rejects.toMatchObject({ code: "machine_unfit" });
+  });
+
+  test("is not run again once the script was started, because the script uses the GPUs", async () => {
+    runStatus = { phase: "running" };
+    expect([await end(), asked]).toEqual([{}, []]);
+  });
+
+  test("waits for the disk alone where no GPU was ordered", async () => {
+    rent.want({ gpus: "cpu" });
+    onStart = () => (look = { results: [] });
+    await end();
+    expect(looks.at(-1)?.need).toEqual(["disk"]);
+  });
+
+  test("lets the script start if no test can be started", async () => {
+    expect([await end(), notices]).toEqual([{}, []]);
+  });
 });
 
 test("`health: off` starts no gate", async () => {
