@@ -183,6 +183,10 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
         since: searching_since ?? engine.clock.now(),
         waitMs: (spec.wait_for_capacity_minutes ?? 0) * 60_000,
         refusals,
+        unfit: engine.store
+          .placementFailures(jobId)
+          .filter(({ failure }) => failure === "machine_unfit" || failure === "boot_failed")
+          .map(({ candidate }) => candidate),
       };
     },
     code: (jobId: string): { codeDir: string; id: string; manifests: ManifestSeal } => {

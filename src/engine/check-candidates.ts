@@ -15,7 +15,26 @@ export interface CandidateChecks extends Omit<SpecChecks, "provider"> {
 /** Throws the first refusal, naming its field. Asks no provider. */
 export function checkCandidates(checks: CandidateChecks, spec: RunSpec): void {
   checkFurtherMachines(checks.providers, spec);
-  for (let index = 0; index < candidateCount(spec); index++) checkCandidate(checks, spec, index);
+  const refusals: unknown[] = [];
+  for (let index = 0; index < candidateCount(spec); index++)
+    try {
+      checkCandidate(checks, spec, index);
+    } catch (e) {
+      refusals.push(e);
+    }
+  if (refusals.length === 0) return;
+  throw ofAll(refusals, candidateCount(spec)) ?? refusals[0];
+}
+
+/** If every candidate contradicts the same field of the run, that field has to change; null otherwise. */
+function ofAll(refusals: readonly unknown[], count: number): unknown {
+  const [first] = refusals;
+  if (refusals.length < count || !(first instanceof SvcError) || !(first.cause instanceof SvcError)) return null;
+  const own = first.cause.errors?.[0]?.field;
+  const isSame = (e: unknown): boolean =>
+    e instanceof SvcError && e.cause instanceof SvcError && e.cause.errors?.[0]?.field === own;
+  const isOfRun = own !== undefined && first.errors?.[0]?.field.endsWith(".provider") && own !== "spec.provider";
+  return isOfRun && refusals.every(isSame) ? first.cause : null;
 }
 
 /** The same for one candidate, by itself. */
@@ -58,15 +77,22 @@ function checkCap(provider: Provider | undefined, candidate: Candidate): void {
   );
 }
 
+/** What a candidate takes from the run if it does not set it. */
+const TAKEN_FROM_RUN: ReadonlySet<string> = new Set(["gpus", "region", "price_cap", "min_vram_gb", "image", "spot"]);
+
 /**
- * Renames the field of a refusal to the candidate's, if the candidate sets it. A field such as `nodes` belongs to the
- * run: then the candidate's provider is named, because it contradicts the run.
+ * Renames the field of a refusal to the candidate's, if the candidate sets it. If the candidate takes it from the run, the run's field is
+ * named. A field such as `nodes` belongs to the run alone: then the candidate's provider is named, because it contradicts the run.
  */
 function ofCandidate(e: unknown, index: number, candidate: Candidate): unknown {
   if (!(e instanceof SvcError) || e.errors === undefined) return e;
   const errors = e.errors.map(({ field, message }) => {
     const own = field.replace(/^spec\./, "");
-    return { field: `spec.candidates.${index}.${own in candidate ? own : "provider"}`, message };
+    const isSet = own in candidate || !TAKEN_FROM_RUN.has(own);
+    const ofCandidates = `spec.candidates.${index}.${own in candidate ? own : "provider"}`;
+    return isSet
+      ? { field: ofCandidates, message }
+      : { field: `spec.${own}`, message: `${message} (candidates.${index} takes it from the run)` };
   });
   return new SvcError(e.code, e.data, { cause: e, errors });
 }

@@ -48,6 +48,35 @@ export function leastMemoryOf(model: string): number | null {
   return entry?.vram_gb ?? null;
 }
 
+/** Cards with twice the memory of their kind exist (an RTX 4090 with 48 GB, for example), with more they do not. */
+const MODIFIED_FACTOR = 2;
+
+/** The most gigabytes that any variant of this model has; null if the model is not known. */
+function mostMemoryOf(model: string): number | null {
+  const { card, memoryGb } = readGpuName(model);
+  if (memoryGb !== null) return memoryGb;
+  const listed = GPU_CATALOGUE.map(({ model: name, vram_gb }) => ({ name, gb: vram_gb }));
+  const sold = Object.entries(TABLE.gpus).map(([name, { memory_gb }]) => ({ name, gb: memory_gb }));
+  const sizes = [...listed, ...sold].filter(({ name }) => readGpuName(name).card === card).map(({ gb }) => gb);
+  return sizes.length === 0 ? null : Math.max(...sizes);
+}
+
+/** Throws, naming the field, if no GPU of the model has `min_vram_gb`: to wait for one would be useless. */
+export function refuseMemory(provider: string, spec: { gpus: string; min_vram_gb?: number | undefined }): void {
+  const { model } = gpuWish(spec.gpus) ?? { model: null };
+  const most = model === null ? null : mostMemoryOf(model);
+  if (model !== null && most !== null && (spec.min_vram_gb ?? 0) > most * MODIFIED_FACTOR)
+    throw lessMemory(provider, spec.gpus, `a ${model} has at most ${most} GB`);
+}
+
+/** The error for `min_vram_gb` that no GPU of the requested model has. */
+export const lessMemory = (provider: string, gpus: string, why: string): SvcError =>
+  new SvcError(
+    "gpus_unsupported",
+    { provider, gpus: `${gpus} with that much memory (${why})` },
+    { errors: [{ field: "spec.min_vram_gb", message: why }] },
+  );
+
 /** The table's identifiers of a model, or the model itself if the table does not have it. */
 export function gpuIds(speaker: Speaker, model: string): readonly string[] {
   const ids = tableIds(speaker, model);

@@ -97,6 +97,10 @@ export type MachineStatus =
   /** Proven not to exist. `why` if the provider reports a reason: preempted, deleted by hand, its time limit. */
   | { phase: "gone"; why?: string; preempted?: true };
 
+/** Marks a machine that broke before the first login (only then does its handle know a home directory): another one may work. */
+export const neverReached = ({ extra }: MachineHandle): { elsewhere?: true } =>
+  extra?.["home"] === undefined ? { elsewhere: true } : {};
+
 /** The order of preference among machines with one name: running, then starting, then stopped. */
 export const usefulness = ({ phase }: MachineStatus): number => ["ready", "starting", "broken", "gone"].indexOf(phase);
 

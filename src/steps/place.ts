@@ -7,6 +7,9 @@
 // W3. If the search runs out of time, the error names every candidate with its last reason. From then on only a candidate without a
 //     refusal in this search may still be chosen: slow orders that are refused in turn must not prolong it.
 // W4. Jobs that wait for the same offers share one request to the provider.
+// W5. A candidate two of whose machines were unfit or did not boot comes after all others: the last retries are not spent on it alone.
+// W6. A candidate whose provider says that a field of the spec contradicts it never has a machine. If that is so of all, the search
+//     does not last longer than that of a job that may not wait; later than CONTRADICTED_MS it is more likely a fault of their answers.
 
 import { asSvcError, hourly, SvcError } from "../errors/index.ts";
 import { longDuration } from "../domain/long-duration.ts";
@@ -31,6 +34,9 @@ const REFUSED_MS_MAX = 15 * 60_000;
 const OF_STOCK: ReadonlySet<string> = new Set(["no_offer", "offer_taken"]);
 /** Jobs that request the same offers within this time receive the same answer. */
 const SHARED_MS = 5_000;
+const CONTRADICTED_MS = 10 * 60_000;
+/** After so many bad machines, a candidate comes last. */
+const UNFIT_MAX = 2;
 /** Maximum length of each candidate's reason in the timeline, in characters. */
 const WHY_MAX = 300;
 
@@ -41,6 +47,8 @@ interface Look {
   /** Micro-dollars an hour of the cheapest machine within the cap; null if the provider gives no price. */
   offer: { priceMicro: number | null } | null;
   why: string | null;
+  /** Whether the answer names a field of the spec that rules out every machine of the candidate. */
+  never: boolean;
 }
 
 /** One candidate's part of a look, for the timeline and the record. */
@@ -96,8 +104,9 @@ export function placeStep(ports: StepPorts): StepDefinition {
           refusal === undefined || (now < until && !isWithin(passedOverMs(refusal, search.since), refusal.at, now))
         );
       });
-      const looks = await lookAll(ports, shared, asked, search.choose, context.signal);
-      const best = chosen(looks, search.choose);
+      const byRank = asked.toSorted((a, b) => Number(isLast(search, a.index)) - Number(isLast(search, b.index)));
+      const looks = await lookAll(ports, shared, byRank, search.choose, context.signal);
+      const best = chosen(looks, search);
       const tried = search.candidates.flatMap(({ index, spec }): Tried[] => {
         const look = looks.find(({ candidate }) => candidate.index === index);
         if (look !== undefined && look.offer !== null) return [];
@@ -108,7 +117,17 @@ export function placeStep(ports: StepPorts): StepDefinition {
         const { index, spec } = best.candidate;
         const price = best.offer?.priceMicro ?? null;
         // In order, the candidates after this one did not matter, and may not even have answered.
-        const passed = tried.filter(({ candidate }) => search.choose !== "in_order" || candidate < index);
+        const before = new Set(
+          byRank
+            .slice(
+              0,
+              byRank.findIndex((one) => one.index === index),
+            )
+            .map((one) => one.index),
+        );
+        const passed = tried.filter(
+          ({ candidate }) => search.choose !== "in_order" || candidate < index || before.has(candidate),
+        );
         return {
           done: { candidate: index },
           detail: {
@@ -119,7 +138,10 @@ export function placeStep(ports: StepPorts): StepDefinition {
           },
         };
       }
+      const lastedMs = ports.now() - search.since;
       if (ports.now() >= until) throw timeIsUp(tried, until - search.since);
+      const isVain = looks.length === search.candidates.length && looks.every(({ never }) => never);
+      if (isVain && lastedMs >= SEARCH_MS_MIN && lastedMs < CONTRADICTED_MS) throw timeIsUp(tried, lastedMs);
       const afterMs = Math.min(waitMs(ports.now() - search.since), Math.max(0, until - ports.now()));
       return { later: { afterMs, why: whyOf(tried), detail: { tried, until: new Date(until).toISOString() } } };
     },
@@ -185,11 +207,14 @@ async function lookAt(ports: StepPorts, shared: SharedOffers, candidate: PlacedC
   try {
     const provider = ports.provider(spec.provider);
     const [best] = affordable(provider, spec, await shared.of(provider, spec));
-    return { candidate, offer: best === undefined ? null : { priceMicro: best.priceMicro }, why: null };
+    return { candidate, offer: best === undefined ? null : { priceMicro: best.priceMicro }, why: null, never: false };
   } catch (e) {
     // Whatever fails at one provider, the others are still asked, and the search still ends in time.
     const isLate = e instanceof DOMException && e.name === "TimeoutError";
-    return { candidate, offer: null, why: isLate ? LATE : asSvcError(e).message };
+    const error = asSvcError(e);
+    const never =
+      !isLate && error.retry === "never" && (error.errors ?? []).some(({ field }) => field.startsWith("spec."));
+    return { candidate, offer: null, why: isLate ? LATE : error.message, never };
   }
 }
 
@@ -201,10 +226,15 @@ async function within(ports: StepPorts, work: Promise<unknown>, ms: number, sign
   await Promise.race([work, ports.pause(ms, stop)]).finally(() => over.abort());
 }
 
+const isLast = ({ unfit }: Pick<Search, "unfit">, index: number): boolean =>
+  unfit.filter((one) => one === index).length >= UNFIT_MAX;
+
 /** The chosen candidate's look; null if no candidate has an offer. */
-function chosen(looks: readonly Look[], choose: Search["choose"]): Look | null {
+function chosen(looks: readonly Look[], search: Search): Look | null {
   const able = looks.filter(({ offer }) => offer !== null).toSorted((a, b) => a.candidate.index - b.candidate.index);
-  if (choose === "in_order") return able[0] ?? null;
   const price = ({ offer }: Look): number => offer?.priceMicro ?? Infinity;
-  return able.toSorted((a, b) => price(a) - price(b) || 0)[0] ?? null;
+  // A stable sort, twice: the order of the choice holds within the good candidates, and within the last ones.
+  const inOrder = search.choose === "in_order" ? able : able.toSorted((a, b) => price(a) - price(b) || 0);
+  const rank = ({ candidate }: Look): number => (isLast(search, candidate.index) ? 1 : 0);
+  return inOrder.toSorted((a, b) => rank(a) - rank(b))[0] ?? null;
 }

@@ -33,6 +33,8 @@ export interface Search {
   waitMs: number;
   /** Orders that were refused in this search, the last one of each candidate. */
   refusals: readonly { candidate: number; at: number; code: string; message: string }[];
+  /** Candidates whose machines of this job were unfit or did not boot, once for each machine. */
+  unfit: readonly number[];
 }
 
 /** One order of a machine, from the intent to the proof that it is gone. */

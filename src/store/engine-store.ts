@@ -288,6 +288,10 @@ export class EngineStore {
         db,
         q.selectFrom("placement").selectAll().where("job_id", "=", p("job_id")).orderBy("n", "desc").limit(1),
       ),
+      placementFailures: prepare<Pick<PlacementRow, "candidate" | "failure">>(
+        db,
+        q.selectFrom("placement").select(["candidate", "failure"]).where("job_id", "=", p("job_id")).orderBy("n"),
+      ),
 
       insertFeed: prepare(db, q.insertInto("feed").values(columns("job_id", "at", "type", "data"))),
     };
@@ -466,6 +470,11 @@ export class EngineStore {
   resumedFrom(jobId: string, n: number, text: string): void {
     this.#s.resumedFrom.run({ job_id: jobId, n, resumed_from: text });
   }
+  /** Why each placement of the job ended, in order; null while it is open or if it succeeded. */
+  placementFailures(jobId: string): Pick<PlacementRow, "candidate" | "failure">[] {
+    return this.#s.placementFailures.all({ job_id: jobId });
+  }
+
   lastPlacement(jobId: string): PlacementRow | undefined {
     return this.#s.lastPlacement.get({ job_id: jobId });
   }

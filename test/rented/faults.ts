@@ -64,9 +64,8 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   port_swap: { when: "log", measure: SECOND, ends: FINE, seconds: 3 },
   // Another machine is rented when one did not boot, or is unfit; the retries are limited.
   boot_never: { when: "start", ends: FINE, only: OWNED },
-  // The provider may delete a machine that halted itself before the next poll. If the fault is the host's, another
-  // machine of the same order is rented.
-  boot_fails: { when: "start", ends: [...LOST, "succeeded"], only: OWNED },
+  // Another machine is rented, whether the provider still has the machine that halted itself or has deleted it.
+  boot_fails: { when: "start", ends: FINE, only: OWNED },
   // The host is to blame: another machine of the same order is rented.
   container_refused: { when: "start", ends: FINE, only: PRICED },
   dead_hosts: { when: "start", ends: FINE, only: OWNED },
@@ -114,8 +113,7 @@ export const MOVES: Readonly<
   vanishes: { when: "checkpoint.saved" },
   preempted: { when: "checkpoint.saved" },
   boot_never: { when: "start" },
-  // A VM of cloudvm that halts itself counts as a fault of its image, which the next one would have too.
-  boot_fails: { when: "start", only: PRICED },
+  boot_fails: { when: "start" },
   dead_hosts: { when: "start" },
   bad_hosts: { when: "start" },
   busy_hosts: { when: "start" },

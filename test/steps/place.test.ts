@@ -27,7 +27,7 @@ function look(...providers: NonNullable<RunSpecInput["provider"]>[]): void {
     index,
     spec: RunSpec.parse({ entrypoint: "train.py", provider, gpus: "A100" }),
   }));
-  rent.search = { candidates, choose: "in_order", since: rent.h.clock.now(), waitMs: 0, refusals: [] };
+  rent.search = { candidates, choose: "in_order", since: rent.h.clock.now(), waitMs: 0, refusals: [], unfit: [] };
 }
 const priced = (usd: number): Offer[] => [{ id: "x", priceMicro: usd * 1e6 }];
 const has = (name: string, offers: Offer[]): void => void (clouds[name]!.offers = offers);
@@ -61,6 +61,56 @@ describe("place", () => {
     has("market", priced(2));
     has("cloudvm", priced(4));
     expect(await placed()).toMatchObject({ done: { candidate: 1 } });
+  });
+
+  it("takes a candidate with two bad machines last, and one with a single bad machine in its order", async () => {
+    has("podhost", priced(1));
+    has("market", priced(2));
+    has("cloudvm", priced(3));
+    const after = async (choose: "in_order" | "cheapest", ...unfit: number[]) => {
+      rent.search = { ...rent.search, choose, unfit };
+      return (await placed()) as unknown;
+    };
+    for (const choose of ["in_order", "cheapest"] as const) {
+      expect(await after(choose, 0)).toMatchObject({ done: { candidate: 0 } });
+      expect(await after(choose, 0, 0)).toMatchObject({ done: { candidate: 1 } });
+      expect(await after(choose, 0, 0, 1, 1)).toMatchObject({ done: { candidate: 2 } });
+    }
+    // If no other candidate has a machine, it is used again.
+    has("market", []);
+    has("cloudvm", []);
+    await rent.h.clock.advance(6_000);
+    expect(await after("in_order", 0, 0)).toMatchObject({ done: { candidate: 0 } });
+  });
+
+  describe("with a spec that contradicts every candidate", () => {
+    const never = (name: string) => {
+      const errors = [{ field: "spec.gpus", message: "is not sold there" }];
+      clouds[name]!.before = () =>
+        Promise.reject(new SvcError("gpus_unsupported", { provider: name, gpus: "Z9" }, { errors }));
+    };
+    const week = 10_080 * 60_000;
+
+    it("ends after a minute, whatever the wait, with each candidate's reason", async () => {
+      for (const name of ["podhost", "market", "cloudvm"]) never(name);
+      rent.search = { ...rent.search, waitMs: week };
+      expect(await placed()).toMatchObject({ later: {} });
+      await rent.h.clock.advance(61_000);
+      await expect(placed()).rejects.toMatchObject({ code: "no_offer", message: /podhost.*Z9.*market.*Z9/ });
+    });
+
+    it("waits on if one of them has only no stock, or if the search found no contradiction before", async () => {
+      for (const name of ["podhost", "market", "cloudvm"]) never(name);
+      rent.search = { ...rent.search, waitMs: week };
+      await rent.h.clock.advance(11 * 60_000);
+      expect(await placed()).toMatchObject({ later: {} });
+      look("podhost", "market", "cloudvm");
+      rent.search = { ...rent.search, waitMs: week };
+      clouds["market"]!.before = () => Promise.resolve();
+      has("market", []);
+      await rent.h.clock.advance(61_000);
+      expect(await placed()).toMatchObject({ later: {} });
+    });
   });
 
   it("does not wait for a provider that never answers while another has an offer", async () => {

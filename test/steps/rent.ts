@@ -18,7 +18,7 @@ export class Rent {
   readonly ports: StepPorts;
   spec: RunSpec = RunSpec.parse({ entrypoint: "train.py", provider: "podhost" });
   /** The candidates of a waiting job. */
-  search: Search = { candidates: [], choose: "in_order", since: 0, waitMs: 0, refusals: [] };
+  search: Search = { candidates: [], choose: "in_order", since: 0, waitMs: 0, refusals: [], unfit: [] };
   searches = false;
   controller = new AbortController();
   /** When each step first failed with each error; the engine reads this from the attempts. */

@@ -5,6 +5,7 @@
 // S2. An unreadable console proves nothing: a key may lack the permission (compute.instances.getSerialPortOutput).
 // S3. Only a young machine is checked: a booted machine keeps writing there.
 
+import type { BootVerdict } from "../boot-words.ts";
 import type { ComputeClient } from "./client.ts";
 import { instancePath, type Place } from "./place.ts";
 import { plainText, SerialOutput } from "./wire.ts";
@@ -17,13 +18,16 @@ const LOOK_MS_UNREAD = 60_000;
 const YOUNG_MS = 5 * 60_000;
 const CHARACTERS_MAX = 200_000;
 
-const CANNOT_BOOT =
-  /kernel panic - not syncing|no bootable device|not a bootable disk|unable to mount root fs|you are in (emergency|rescue) mode|entering rescue mode|cannot open access to console, the root account is locked/i;
+/** The disk cannot be booted: every machine of this image would fail in the same way. */
+const OF_IMAGE =
+  /no bootable device|not a bootable disk|unable to mount root fs|you are in (emergency|rescue) mode|entering rescue mode|cannot open access to console, the root account is locked/i;
+/** Any other panic may come from the hardware. */
+const CANNOT_BOOT = new RegExp(`kernel panic - not syncing|${OF_IMAGE.source}`, "i");
 
 interface Seen {
   since: number;
   nextLookAt: number;
-  verdict: string | null;
+  verdict: BootVerdict | null;
 }
 
 export class BootSerial {
@@ -38,7 +42,7 @@ export class BootSerial {
    * The line that says that the machine cannot boot; null if there is none.
    * @param read returns the text of its console; null if it cannot be read
    */
-  async verdict(key: string, read: () => Promise<string | null>): Promise<string | null> {
+  async verdict(key: string, read: () => Promise<string | null>): Promise<BootVerdict | null> {
     const now = this.#now();
     const seen = this.#seen.get(key) ?? { since: now, nextLookAt: now + FIRST_LOOK_MS, verdict: null };
     this.#seen.set(key, seen);
@@ -48,7 +52,8 @@ export class BootSerial {
     if (text === null) seen.nextLookAt = now + LOOK_MS_UNREAD;
     const lines = (text ?? "").slice(-CHARACTERS_MAX).split(/[\r\n]+/);
     const line = lines.find((one) => CANNOT_BOOT.test(one));
-    if (line !== undefined) seen.verdict = plainText(line, 300);
+    if (line !== undefined)
+      seen.verdict = { why: plainText(line, 300), elsewhere: !lines.some((one) => OF_IMAGE.test(one)) };
     return seen.verdict;
   }
 

@@ -1,6 +1,7 @@
 // Finds why a machine is going or gone: the zone keeps a list of operations on it, with their authors.
 
 import { SvcError } from "../../errors/index.ts";
+import { neverReached, type MachineHandle, type MachineStatus } from "../provider.ts";
 import { readList, type List } from "../paging.ts";
 import { errorOf, type ComputeClient } from "./client.ts";
 import { zonePath, type Place } from "./place.ts";
@@ -17,6 +18,7 @@ const ENDINGS: Readonly<Record<string, string>> = {
   "compute.instances.guestTerminate": "it was powered off from inside",
   "compute.instances.hostError": "the provider's hardware failed",
 };
+const BY_ITSELF: ReadonlySet<string> = new Set(["compute.instances.guestTerminate", "compute.instances.hostError"]);
 const REMOVES: ReadonlySet<string> = new Set(["delete", "compute.instances.deferredDelete", PREEMPTED]);
 const BY_SOMEBODY: Readonly<Record<string, string>> = { delete: "deleted", stop: "stopped", suspend: "suspended" };
 
@@ -25,6 +27,8 @@ export interface Endings {
   why: string | null;
   /** The provider's preemption ended it, before anything else did. */
   preempted: boolean;
+  /** Its guest or its hardware ended it, or the list does not show what did: a machine elsewhere may work. */
+  byItself: boolean;
   /** An operation that ends the machine and is over: it did exist. */
   ended: boolean;
   /** An operation that removes the machine completely is still running. */
@@ -35,6 +39,13 @@ export interface Endings {
 
 export const takenBack = (endings: Endings | null): { preempted?: true } =>
   endings?.preempted ? { preempted: true } : {};
+
+/** The status of a machine that is stopped or going; `words` describe its present state. */
+export function brokenBy(endings: Endings | null, handle: MachineHandle, words: string): MachineStatus {
+  const why = endings?.why ?? null;
+  const fails = endings === null || endings.byItself ? neverReached(handle) : {};
+  return { phase: "broken", why: why === null ? words : `${why}; ${words}`, ...fails, ...takenBack(endings) };
+}
 
 /**
  * Requests the operations on one machine. Throws if their list is missing, or incomplete without an end of the machine.
@@ -60,6 +71,7 @@ export async function endingsOf(
   return {
     why: first === undefined ? null : wordsOf(first, ownEmail),
     preempted: first?.operationType === PREEMPTED,
+    byItself: first === undefined || BY_ITSELF.has(first.operationType ?? ""),
     ended: endings.some((operation) => operation.status === "DONE" && operation.error === null),
     ending: endings.some(({ operationType: type = "", status }) => REMOVES.has(type) && status !== "DONE"),
     making: mine.some((operation) => operation.operationType === "insert" && operation.status !== "DONE"),

@@ -15,6 +15,7 @@ import type { MachineAccess } from "../host.ts";
 import { beforeSending } from "../http.ts";
 import {
   inPart,
+  neverReached,
   type Account,
   type Certainty,
   type ForeignMachine,
@@ -31,7 +32,7 @@ import { BootSerial, serialOutput } from "./boot-serial.ts";
 import { readKeyFile, type GoogleCredential } from "./auth.ts";
 import { TokenSource } from "./tokens.ts";
 import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from "./client.ts";
-import { endingsOf, takenBack, type Endings } from "./endings.ts";
+import { brokenBy, endingsOf, takenBack, type Endings } from "./endings.ts";
 import { failureOf, insert, SENT_WITHIN_MS, type Made } from "./insert.ts";
 import { instanceBody, isInternal, ownerOf, powerOff } from "./instance-body.ts";
 import { gapOf, listInstances, shortOf, type Listed } from "./listing.ts";
@@ -166,19 +167,17 @@ export class CloudvmProvider implements Provider {
     this.#sightings.seen(keyOf(place, handle.name));
     const { status } = instance.data;
     // The text stays in the run's record: it must still be true after the machine is gone.
-    const tell = async (words: string): Promise<MachineStatus> => {
-      const endings = await this.#endings(session, place, handle, signal);
-      const why = endings?.why ?? null;
-      return { phase: "broken", why: why === null ? words : `${why}; ${words}`, ...takenBack(endings) };
-    };
+    const tell = async (words: string): Promise<MachineStatus> =>
+      brokenBy(await this.#endings(session, place, handle, signal), handle, words);
     switch (status) {
       case "RUNNING": {
         const status = readyOrStarting(instance.data, handle, session.settings);
-        const words = await this.#bootSerial.verdict(keyOf(place, handle.name), () =>
+        const verdict = await this.#bootSerial.verdict(keyOf(place, handle.name), () =>
           serialOutput(session.client, place, handle.name, signal),
         );
         signal.throwIfAborted();
-        return words === null ? status : { phase: "broken", why: `it cannot boot: ${words}` };
+        const elsewhere = verdict?.elsewhere ? neverReached(handle) : {};
+        return verdict === null ? status : { phase: "broken", why: `it cannot boot: ${verdict.why}`, ...elsewhere };
       }
       case "STOPPING":
       case "DEPROVISIONING":

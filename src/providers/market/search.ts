@@ -10,7 +10,7 @@ import { priceMicroOf } from "../../domain/money.ts";
 import { cudaOfImage, cudaServes, cudaText, parseCuda, type CudaVersion } from "../../domain/cuda.ts";
 import { readGpuName } from "../../domain/gpu-name.ts";
 import type { RunSpec, SpotChoice } from "../../schemas/spec.ts";
-import { gpuIds, gpuWishOf, leastMemoryOf } from "../gpu-names.ts";
+import { gpuIds, gpuWishOf, leastMemoryOf, refuseMemory } from "../gpu-names.ts";
 import { bidFor } from "./bid.ts";
 import { withoutOthers, type Offer } from "../provider.ts";
 import { countriesOf, countryOf } from "./places.ts";
@@ -46,6 +46,7 @@ export interface Wish {
 /** Throws `gpus_unsupported` and `invalid_request`, naming the field. */
 export function wishOf(spec: RunSpec): Wish {
   const { model, count } = gpuWishOf("market", spec.gpus);
+  refuseMemory("market", spec);
   const vramGb = spec.min_vram_gb ?? leastMemoryOf(model);
   return {
     names: gpuIds("market", model).map((name) => name.replaceAll("_", " ")),

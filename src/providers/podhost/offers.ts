@@ -3,7 +3,7 @@
 import { nearestFew } from "../../domain/nearest.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuIds, gpuWishOf, neverSold } from "../gpu-names.ts";
+import { gpuIds, gpuWishOf, neverSold, refuseMemory } from "../gpu-names.ts";
 import type { Offer } from "../provider.ts";
 import { refuseSpot } from "../spot.ts";
 import { PODHOST } from "./transport.ts";
@@ -23,6 +23,7 @@ export function checkSpec(spec: RunSpec): void {
   if (wish.count > GPUS_MAX)
     throw neverSold(PODHOST, spec.gpus, `no machine has more than ${GPUS_MAX}; use nodes for more`);
   if (gpuIds(PODHOST, wish.model).length === 0) throw neverSold(PODHOST, spec.gpus, `${wish.model} is not sold there`);
+  refuseMemory(PODHOST, spec);
   const invalid = (field: string, message: string): never => {
     throw new SvcError(
       "invalid_request",

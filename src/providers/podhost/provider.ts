@@ -15,7 +15,7 @@ import { readGpuName } from "../../domain/gpu-name.ts";
 import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuIdsSold, gpuWishOf, nearGpus, neverSold, unknownName, type SoldGpu } from "../gpu-names.ts";
+import { gpuIdsSold, gpuWishOf, lessMemory, nearGpus, neverSold, type SoldGpu, unknownName } from "../gpu-names.ts";
 import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
@@ -149,12 +149,15 @@ export class PodhostProvider implements Provider {
     if (refusal !== null) throw refusal;
   }
 
-  /** Throws `gpus_unsupported` if no machine has that many: waiting would change nothing. */
+  /** Throws `gpus_unsupported` if no machine has that many, or that much memory: waiting would change nothing. */
   #assertSold(spec: RunSpec, kinds: readonly GpuType[]): void {
     const { count } = gpuWishOf(PODHOST, spec.gpus);
     const most = Math.max(...kinds.map(({ countMax }) => countMax ?? Infinity));
     if (kinds.length > 0 && most < count)
       throw neverSold(PODHOST, spec.gpus, `there are at most ${most} of them on one machine`);
+    const memory = Math.max(...kinds.map(({ memoryGb }) => memoryGb ?? Infinity));
+    if (kinds.length > 0 && memory < (spec.min_vram_gb ?? 0))
+      throw lessMemory(PODHOST, spec.gpus, `they have at most ${memory} GB`);
   }
 
   /** Null if it cannot be read: the table of names replaces it. */

@@ -12,11 +12,11 @@ export function statusOf(pod: Pod): Exclude<MachineStatus, { phase: "gone" }> {
   if (STOPPED.has(pod.status)) {
     const taken = /^outbid/i.test(pod.lastChange) ? ({ preempted: true } as const) : {};
     const stopped = { phase: "broken", why: whyStopped(pod), priceMicro, ...taken } as const;
-    // The provider stopped it before its container ever ran: another host may start it. Without a reason (its second
+    // It stopped before its container ever ran, and no person stopped it: another host may start it. Without a reason (its second
     // API gives none) that is possible as well. If the account's credit was the reason, the next order is refused for
     // it.
-    const byProvider = /^exited by runpod/i.test(pod.lastChange) || (pod.status === "EXITED" && pod.lastChange === "");
-    return !pod.up && byProvider ? { ...stopped, elsewhere: true } : stopped;
+    const isMeant = pod.status === "TERMINATED" || /^(terminated by|exited by user|outbid)/i.test(pod.lastChange);
+    return !pod.up && !isMeant ? { ...stopped, elsewhere: true } : stopped;
   }
   if (pod.id === null) return { phase: "broken", why: "the provider names it by an id that cannot be one", priceMicro };
   if (COMING.has(pod.status)) return { phase: "starting", why: `the provider says ${pod.status}` };
