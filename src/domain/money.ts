@@ -26,7 +26,7 @@ export function priceMicroOf(usd: unknown): number | null {
 export const costOver = (priceMicro: number, ms: number): number => (Math.max(0, ms) / HOUR_MS) * usdOf(priceMicro);
 
 /** The ledger's record of a machine's price over time. */
-interface PricedTime {
+export interface PricedTime {
   price_micro: number | null;
   /** Micro-dollars owed up to `priced_at`. A home of the first schema lacks this column. */
   spent_micro: number | undefined;

@@ -112,6 +112,8 @@ export interface ProviderDescriptor {
   idleTimeoutMinutes: number;
   /** Seconds between the notice of an interruption and its machine's end; null if there is no such notice. */
   interruptionNoticeSeconds: number | null;
+  /** What it bills at least for a machine that existed; 0: it bills by the second from the first. */
+  minimumBilledSeconds: number;
   /** Its machines may install the GPU driver after their first boot. */
   installsDriver: boolean;
   /** Machine types have fixed GPUs, and some a fraction of one: their memory is not compared with the usual size. */

@@ -34,6 +34,8 @@ export const cloudvm = {
   idleTimeoutMinutes: 30,
   // Its documentation, November 2026: a spot machine gets notice 30 s before.
   interruptionNoticeSeconds: 30,
+  // Its pricing pages, November 2026: by the second, after a minimum of one minute.
+  minimumBilledSeconds: 60,
   installsDriver: true,
   fixedGpus: true,
   withoutConda: false,

@@ -22,6 +22,7 @@ export const local = {
   gpus: [],
   idleTimeoutMinutes: 0,
   interruptionNoticeSeconds: null,
+  minimumBilledSeconds: 0,
   installsDriver: false,
   fixedGpus: false,
   withoutConda: false,

@@ -35,6 +35,7 @@ export const market = {
   ),
   idleTimeoutMinutes: 30,
   interruptionNoticeSeconds: null,
+  minimumBilledSeconds: 0,
   installsDriver: false,
   fixedGpus: false,
   withoutConda: false,

@@ -29,6 +29,7 @@ export const notebook = {
   gpus: ["A100", "V100", "T4"],
   idleTimeoutMinutes: 30,
   interruptionNoticeSeconds: null,
+  minimumBilledSeconds: 0,
   installsDriver: false,
   fixedGpus: false,
   withoutConda: false,

@@ -34,6 +34,7 @@ export const podhost = {
   ),
   idleTimeoutMinutes: 30,
   interruptionNoticeSeconds: null,
+  minimumBilledSeconds: 0,
   installsDriver: false,
   fixedGpus: false,
   withoutConda: true,

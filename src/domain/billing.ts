@@ -1,0 +1,126 @@
+// The rules of money, as providers bill it: what machines have cost, cost now, and may cost at most. Pure. Budgets, limits, costs and the
+// plan call it with rows of the ledger.
+//
+// B1. A machine is billed from its order until the provider proved its end. Where a rate changed (storage before GPU), each part has its own.
+// B2. An order without an answer may be a machine: it costs the assumed rate until it is found, or proven absent.
+// B3. A rate that nobody reports is unknown, and never 0. A rate that the user gives takes its place.
+// B4. A provider's minimum is owed for every machine that existed.
+
+import { descriptorOf } from "../providers/descriptors.ts";
+import { costUsd, type PricedTime } from "./money.ts";
+
+const HOUR_MS = 3_600_000;
+const MICRO = 1e6;
+
+/** A row of the ledger, as far as money is concerned. */
+export interface BilledMachine extends PricedTime {
+  provider: string;
+  state: string;
+}
+
+/** Micro-dollars per hour for what no provider reports; null where they are not known either. */
+export interface Rates {
+  /** Of a machine whose provider reports no price. */
+  givenMicro: number | null;
+  /** Of an order whose answer is missing. */
+  assumedMicro: number | null;
+}
+
+export const NO_RATES: Rates = { givenMicro: null, assumedMicro: null };
+
+export interface Spending {
+  /** Whole micro-dollars of all machines until now. */
+  spentMicro: number;
+  /** Per hour, of all machines that may still cost money. */
+  rateMicro: number;
+  /** False if the rate of a machine is unknown: then both sums are a minimum. */
+  isKnown: boolean;
+}
+
+const isFree = (provider: string): boolean => descriptorOf(provider)?.capabilities.bills === false;
+
+/** Milliseconds that the provider bills at least; 0 for one that bills by the second. */
+export const minimumMs = (provider: string): number => (descriptorOf(provider)?.minimumBilledSeconds ?? 0) * 1_000;
+
+/** The rate of one machine in micro-dollars per hour, whether it still exists or not; null if it is unknown. */
+export function rateOf(machine: BilledMachine, { givenMicro, assumedMicro }: Rates): number | null {
+  if (isFree(machine.provider)) return 0;
+  if (machine.held_at === null) return machine.price_micro ?? assumedMicro ?? givenMicro;
+  return machine.price_micro ?? givenMicro;
+}
+
+/** Whether the machine may cost money now (B2). An order whose request is being sent counts: it may have arrived. */
+export const mayCost = (machine: BilledMachine): boolean => machine.released_at === null;
+
+/** The micro-dollars, not rounded, that are owed for one machine; null if its rate is unknown. */
+export function owedMicro(machine: BilledMachine, now: number, rates: Rates): number | null {
+  const existed = machine.held_at !== null;
+  if (!existed && !mayCost(machine)) return 0;
+  const rate = rateOf(machine, rates);
+  // An intent is a few seconds old, or becomes `unknown`.
+  if (rate === null) return machine.state === "intended" ? 0 : null;
+  const least = (rate * minimumMs(machine.provider)) / HOUR_MS;
+  // A price of the ledger has its own history; a given or assumed rate applies to the whole time.
+  const owed =
+    existed && machine.price_micro !== null
+      ? costUsd(machine, now) * MICRO
+      : (rate * Math.max(0, (machine.released_at ?? now) - machine.created_at)) / HOUR_MS;
+  return Math.max(least, owed);
+}
+
+export function spendingOf(machines: readonly BilledMachine[], now: number, rates: Rates = NO_RATES): Spending {
+  let spent = 0;
+  let rateMicro = 0;
+  let isKnown = true;
+  for (const machine of machines) {
+    const owed = owedMicro(machine, now, rates);
+    if (owed === null) isKnown = false;
+    else spent += owed;
+    if (mayCost(machine)) rateMicro += rateOf(machine, rates) ?? 0;
+  }
+  // Upwards: what is owed must not be rounded below a limit.
+  return { spentMicro: Math.max(0, Math.ceil(spent - 1e-6)), rateMicro, isKnown };
+}
+
+/** Whole micro-dollars for `ms` at a rate per hour, rounded up. */
+export const microOver = (rateMicro: number, ms: number): number =>
+  Math.max(0, Math.ceil((rateMicro * Math.max(0, ms)) / HOUR_MS - 1e-6));
+
+/** How long an amount lasts at a rate per hour, in milliseconds; Infinity at no rate. */
+export const lastsMs = (micro: number, rateMicro: number): number =>
+  rateMicro <= 0 ? Infinity : (Math.max(0, micro) / rateMicro) * HOUR_MS;
+
+/** What an orderly end takes: the script's grace, the downloads, the release. */
+export interface End {
+  graceMs: number;
+  /** Bytes of checkpoints and log that are not on this computer yet. */
+  bytes: number;
+  /** As measured; null before any were downloaded. */
+  bytesPerSecond: number | null;
+  releaseMs: number;
+}
+
+/** Without a measurement: what a home connection brings at least. */
+const BYTES_PER_SECOND = 2_000_000;
+
+export const endMs = ({ graceMs, bytes, bytesPerSecond, releaseMs }: End): number =>
+  graceMs + (Math.max(0, bytes) / Math.max(1, bytesPerSecond ?? BYTES_PER_SECOND)) * 1_000 + releaseMs;
+
+export interface MostParts {
+  /** Per hour, of all nodes together; null if it is unknown. */
+  rateMicro: number | null;
+  budgetMicro: number | null;
+  /** Limit of the time in which the script runs; null for none. */
+  maxRuntimeMs: number | null;
+  /** Before the script begins, and after it ends. */
+  startMs: number;
+  endMs: number;
+}
+
+/** The micro-dollars that a run may cost at most; null if nothing limits them. */
+export function mostMicro({ rateMicro, budgetMicro, maxRuntimeMs, startMs, endMs }: MostParts): number | null {
+  const timed =
+    rateMicro === null || maxRuntimeMs === null ? null : microOver(rateMicro, startMs + maxRuntimeMs + endMs);
+  if (timed === null) return budgetMicro;
+  return budgetMicro === null ? timed : Math.min(timed, budgetMicro);
+}
