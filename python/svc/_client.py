@@ -124,6 +124,7 @@ def run(
     image: str | None = None,
     data: Sequence[str] | None = None,
     resume_from: str | None = None,
+    resume_checkpoint: str | None = None,
     sinks: Sequence[Mapping[str, Any]] | None = None,
     candidates: Sequence[Mapping[str, Any]] | None = None,
     choose: Choose | None = None,
@@ -162,6 +163,7 @@ def run(
     :param image: container image or VM image family.
     :param data: names of data manifests.
     :param resume_from: a job whose last complete checkpoint this run starts from.
+    :param resume_checkpoint: a complete checkpoint of that job, by its path, instead of the last one.
     :param sinks: object stores that also receive checkpoints and logs.
     :param candidates: machines that the run may use, instead of ``provider`` and ``gpus``: ``[{"provider": "podhost", "gpus": "A100"},
         {"provider": "market", "gpus": "H100", "price_cap": 2.5, "spot": "prefer"}]``. Fields that one leaves out are the run's own.
@@ -203,6 +205,7 @@ def run(
             "image": image,
             "data": data,
             "resume_from": resume_from,
+            "resume_checkpoint": resume_checkpoint,
             "sinks": sinks,
             "candidates": candidates,
             "choose": choose,

@@ -56,6 +56,7 @@ class RunParameters(TypedDict, total=False):
     image: str | None
     data: Sequence[str] | None
     resume_from: str | None
+    resume_checkpoint: str | None
     sinks: Sequence[Mapping[str, Any]] | None
     candidates: Sequence[Mapping[str, Any]] | None
     choose: _client.Choose | None

@@ -318,7 +318,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
           : new Redactor([...known.all(), ...shownAmong(secretsOfSpec(also, { home, env }))]),
       seal: (spec) => sealSpec(spec, installationKey(home), known.redactor()),
       fingerprint: (text) => createHmac("sha256", installationKey(home)).update(text).digest("hex"),
-      checkResume: async (jobId) => void (await resumes.check(jobId)),
+      checkResume: (spec) => resumes.checkSpec(spec),
+      resumePoints: (jobId) => resumes.points(jobId),
       checkData: (names) => checkData(home, names),
       pinData: (jobId, names) => pinData(home, jobId, names),
       onTerminal: (jobId) => {

@@ -4,7 +4,7 @@
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../schemas/credentials.ts";
 import type { RegistryBody, RegistryInUse } from "../schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody, HubPulled, HubPullHint } from "../schemas/hub.ts";
-import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport } from "../schemas/job.ts";
+import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, ResumePoint } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
@@ -65,6 +65,8 @@ export interface ControlPlane {
   kill(jobId: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }>;
   /** Resolves when the run and all its files are gone. Throws `job_not_found`, `job_not_removable`. */
   remove(jobId: string): Promise<Removed>;
+  /** The complete checkpoints of a job on this computer, the newest first, 200 at most. */
+  resumePoints(jobId: string): Promise<ResumePoint[]>;
   /** Resolves with the ids of the jobs that received a kill. */
   killAll(): Promise<string[]>;
   /** Retries at once what a sink of the job failed to copy, including files that were given up. Throws `sinks_none`. */

@@ -1,7 +1,13 @@
 import { SvcError } from "../errors/index.ts";
 
 /** The error together with the field that it concerns, for a person who fills in a form. */
-export function namingField(e: unknown): unknown {
+/** Rejections name the field that they concern. */
+export const named = <T>(work: Promise<T>): Promise<T> =>
+  work.catch((e: unknown) => {
+    throw namingField(e);
+  });
+
+function namingField(e: unknown): unknown {
   if (!(e instanceof SvcError) || e.errors !== undefined) return e;
   const field = e.code.startsWith("entrypoint_")
     ? "spec.entrypoint"

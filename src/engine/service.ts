@@ -7,7 +7,15 @@ import { placementRules } from "../machines/placement-rules.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
-import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, StoredLeftOut } from "../schemas/job.ts";
+import type {
+  FeedEvent,
+  FeedHint,
+  JobRecord,
+  ProviderInfo,
+  ReconcileReport,
+  ResumePoint,
+  StoredLeftOut,
+} from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
@@ -23,7 +31,7 @@ import { historyOf } from "../domain/host-history.ts";
 import { refuseMasked } from "./refuse-masked.ts";
 import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import { untilOver } from "./graceful-shutdown.ts";
-import { namingField } from "./naming-field.ts";
+import { named } from "./naming-field.ts";
 import { Removals } from "./removals.ts";
 import { checkCandidate, checkCandidates, checkFurtherMachines } from "./check-candidates.ts";
 import { reconcile, sweep } from "./reconcile.ts";
@@ -97,8 +105,10 @@ export interface ServiceOptions {
   seal: (spec: RunSpec) => RunSpec;
   /** Equal for equal texts, and useless for guessing the text. */
   fingerprint: (text: string) => string;
-  /** Throws `resume_unavailable` if the job has no complete checkpoint to resume from. */
-  checkResume: (jobId: string) => Promise<void>;
+  /** Throws `resume_unavailable` if the job in `resume_from` has no complete checkpoint to resume from. */
+  checkResume: (spec: RunSpec) => Promise<void>;
+  /** The complete checkpoints of a job on this computer, the newest first. */
+  resumePoints: (jobId: string) => Promise<ResumePoint[]>;
   /** Throws `data_unavailable`, naming the field, if data is unknown or has changed. */
   checkData: (names: readonly string[]) => Promise<void>;
   /** Pins the data's current version for the job; returns a function that undoes it. */
@@ -251,13 +261,11 @@ export class Service implements ControlPlane {
     refuseMasked(body);
     checkCandidates(this.#o, spec);
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
-    await this.#checkProject(spec, projectDir);
+    await named(this.#o.checkProject(projectDir, spec));
     this.#o.checkSecrets(spec);
-    await this.#checkResume(spec);
+    await named(this.#o.checkResume(spec));
     await this.#o.checkData(spec.data);
-    const code = await this.#o.snapshot(projectDir, spec).catch((e: unknown) => {
-      throw namingField(e);
-    });
+    const code = await named(this.#o.snapshot(projectDir, spec));
     try {
       return await this.#submitted(body, { spec, hash, key, code });
     } finally {
@@ -310,6 +318,10 @@ export class Service implements ControlPlane {
     return { record: this.#record(id), created: true };
   }
 
+  resumePoints(jobId: string): Promise<ResumePoint[]> {
+    return this.#o.resumePoints(jobId);
+  }
+
   async plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan> {
     const spec = placed(body, options.defaultProjectDir, this.#o.defaults());
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
@@ -320,9 +332,9 @@ export class Service implements ControlPlane {
       checks: [
         () => refuseMasked(body),
         () => checkFurtherMachines(this.#o.providers, spec),
-        () => this.#checkProject(spec, projectDir),
+        () => named(this.#o.checkProject(projectDir, spec)),
         () => this.#o.checkSecrets(spec),
-        () => this.#checkResume(spec),
+        () => named(this.#o.checkResume(spec)),
         () => this.#o.checkData(spec.data),
       ],
       clock: this.#o.engine.clock,
@@ -333,10 +345,7 @@ export class Service implements ControlPlane {
       projectDir,
       history: (provider, gpus) => historyOf(stats, { provider, gpus }),
       measure: () => this.#o.measureProject(projectDir, runsHere(spec.provider)),
-      preview: (files) =>
-        this.#o.preview(projectDir, spec, files).catch((e: unknown) => {
-          throw namingField(e);
-        }),
+      preview: (files) => named(this.#o.preview(projectDir, spec, files)),
     });
     return secrets.redactValue(plan);
   }
@@ -353,19 +362,6 @@ export class Service implements ControlPlane {
 
   example(): Summary["example"] {
     return this.#o.example();
-  }
-
-  async #checkProject(spec: RunSpec, projectDir: string): Promise<void> {
-    await this.#o.checkProject(projectDir, spec).catch((e: unknown) => {
-      throw namingField(e);
-    });
-  }
-
-  async #checkResume(spec: RunSpec): Promise<void> {
-    if (spec.resume_from === undefined) return;
-    await this.#o.checkResume(spec.resume_from).catch((e: unknown) => {
-      throw namingField(e);
-    });
   }
 
   /** Waits for the commit of a new job, and makes the shutdown wait for it, too. */

@@ -209,6 +209,21 @@ export type CheckpointFile = z.infer<typeof CheckpointFile>;
 export const Checkpoints = z.object({ files: z.array(CheckpointFile) }).meta({ id: "Checkpoints" });
 export type Checkpoints = z.infer<typeof Checkpoints>;
 
+export const ResumePoint = z
+  .object({
+    name: z
+      .string()
+      .meta({ description: "Path of the file or folder in the checkpoint directory: `resume_checkpoint`." }),
+    step: z.int().nullable().meta({ description: "As the script announced it; null if it did not." }),
+    files: z.int(),
+    bytes: z.int(),
+    saved_at: Instant,
+  })
+  .meta({ id: "ResumePoint" });
+export type ResumePoint = z.infer<typeof ResumePoint>;
+export const ResumePoints = z.object({ checkpoints: z.array(ResumePoint) }).meta({ id: "ResumePoints" });
+export type ResumePoints = z.infer<typeof ResumePoints>;
+
 export const CodeFile = z.object({
   path: z.string(),
   size: z.int(),

@@ -232,6 +232,10 @@ export const RunSpec = z
     resume_from: line(64)
       .optional()
       .meta({ title: "Resume from", description: "A job whose last complete checkpoint this run starts from." }),
+    resume_checkpoint: line(1_024).optional().meta({
+      title: "Resume from checkpoint",
+      description: "A complete checkpoint of the job in resume_from, by its path, instead of the last one.",
+    }),
     keep_checkpoints: KeepCheckpoints.optional(),
     candidates: z
       .array(Candidate)

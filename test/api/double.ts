@@ -19,6 +19,7 @@ import type {
   JobRecord,
   Metrics,
   Timeline,
+  ResumePoint,
 } from "../../src/schemas/job.ts";
 import type { SubmitBody } from "../../src/schemas/spec.ts";
 import type { Reads } from "../../src/store/reads.ts";
@@ -230,6 +231,10 @@ export class PlaneDouble implements ControlPlane {
     if (options.idempotencyKey !== undefined) this.#byKey.set(options.idempotencyKey, { id: record.id, body: text });
     this.emit(record.id, "job.created");
     return { record, created: true };
+  }
+
+  resumePoints(): Promise<ResumePoint[]> {
+    return Promise.resolve([]);
   }
 
   retrySinks(id: string): Promise<void> {

@@ -35,6 +35,7 @@ describe("the OpenAPI document", () => {
         "GET /jobs/{id}/code.tar",
         "GET /jobs/{id}/checkpoint-digest",
         "GET /jobs/{id}/metrics",
+        "GET /jobs/{id}/resume-points",
         "GET /jobs/{id}/sinks",
         "GET /jobs/{id}/timeline",
         "GET /jobs/{id}/placements",

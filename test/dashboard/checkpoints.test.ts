@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { stepOf } from "../../dashboard/src/run/checkpoints-view.tsx";
+import { stepOf } from "../../dashboard/src/run/step-of.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard } from "./browser.ts";
 import { fakeWorld } from "./fake-world.ts";
@@ -35,6 +35,16 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
     run.checkpoints = run.checkpoints.map((file, i) => ({ ...file, path: `model-${"abc"[i]}.bin` }));
     server.emit("checkpoint.saved", "r1-digits");
     await expect.poll(titles, WAIT).toEqual(["File", "Size", "Written", "SHA-256"]);
+    await close();
+  });
+
+  it("can each be resumed from: the form of a new run names the job and the checkpoint", async () => {
+    const { page, close } = await board.open("/runs/r1-digits?tab=checkpoints", {}, fakeWorld());
+    await page.waitForSelector(".connection-live");
+    await page.getByRole("link", { name: "Resume from epoch-010/model.bin" }).click();
+    await page.getByText("More settings").click();
+    await expect.poll(() => page.getByLabel("Resume from", { exact: true }).inputValue(), WAIT).toBe("r1-digits");
+    await expect.poll(() => page.getByLabel("Resume from checkpoint").inputValue(), WAIT).toBe("epoch-010/model.bin");
     await close();
   });
 });

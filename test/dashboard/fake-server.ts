@@ -17,6 +17,7 @@ import type {
   ProviderInfo,
   Timeline,
 } from "../../src/schemas/job.ts";
+import type { ResumePoint } from "../../src/schemas/job.ts";
 import type { Placements } from "../../src/schemas/placement.ts";
 import type { Summary } from "../../src/schemas/plan.ts";
 import { HOSTILE, runPart } from "./fake-run-parts.ts";
@@ -195,6 +196,7 @@ export class FakeServer {
     const answer = await runPart(run, [part, ...rest].join("/"), url);
     if (answer !== undefined) return json(response, 200, answer);
     if (part === "timeline") return json(response, 200, run.timeline);
+    if (part === "resume-points") return json(response, 200, { checkpoints: pointsOf(run.checkpoints) });
     if (part === "placements") return json(response, 200, run.placements ?? { placements: [], waiting: null });
     if (part === "metrics") return this.#metrics(run, url, response);
     if (part === "code" && rest[0] === "files")
@@ -316,6 +318,16 @@ export class FakeServer {
     response.end(content);
   }
 }
+
+/** Every file of the fake world is a complete checkpoint. */
+const pointsOf = (files: CheckpointFile[]): ResumePoint[] =>
+  files.map(({ path, size, modified_at }) => ({
+    name: path,
+    step: null,
+    files: 1,
+    bytes: size,
+    saved_at: modified_at,
+  }));
 
 function json(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { "content-type": status < 400 ? "application/json" : "application/problem+json" });

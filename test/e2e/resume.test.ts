@@ -50,6 +50,32 @@ test("resume_from continues from the last complete checkpoint, and only files th
   expect(await log(fourth)).toMatch(/from True count-3\.json\nstep 4\n$/);
 });
 
+test("resume_checkpoint names an earlier complete checkpoint, and svc lists those that it may name", async () => {
+  const first = await served.submit({ entrypoint: "count.py", args: ["3"] });
+  await served.ended(first);
+  const { checkpoints: points } = (await served.get(`/jobs/${first}/resume-points`)) as {
+    checkpoints: { name: string; step: number; files: number; bytes: number }[];
+  };
+  expect(points.map(({ name, step, files, bytes }) => [name, step, files, bytes])).toEqual(
+    [3, 2, 1].map((n) => [`count-${n}.json`, n, 1, 11]),
+  );
+  const spec = { entrypoint: "count.py", args: ["3"], resume_from: first };
+  const second = await served.submit({ ...spec, resume_checkpoint: "count-1.json" });
+  expect(await served.ended(second)).toMatchObject({ status: "succeeded" });
+  expect(await log(second)).toMatch(/from True count-1\.json\nstep 2\nstep 3\n$/);
+
+  const refused = async (body: object) => {
+    const { status, body: told } = await served.post("/jobs", { spec: { project_dir: place.project, ...body } });
+    const { code, detail, errors } = told as { code: string; detail: string; errors: { field: string }[] };
+    expect([status, errors[0]?.field]).toEqual([400, "spec.resume_checkpoint"]);
+    return `${code}: ${detail}`;
+  };
+  expect(await refused({ ...spec, resume_checkpoint: "tmp-torn.json" })).toMatch(
+    /^resume_unavailable: .*the newest that are: count-3\.json, count-2\.json, count-1\.json\.$/,
+  );
+  expect(await refused({ entrypoint: "count.py", resume_checkpoint: "count-1.json" })).toMatch(/^invalid_request: /);
+});
+
 test.each([
   ["nobody", "there is no such job"],
   ["a job without a complete checkpoint", "none of its complete checkpoints is on this computer"],

@@ -70,10 +70,11 @@ async function newService(harness: Harness): Promise<void> {
     secrets: () => new Redactor([]),
     seal: (spec) => spec,
     fingerprint: (text) => text,
-    checkResume: (job) =>
-      Promise.reject(
-        new SvcError("resume_unavailable", { job, why: "none of its complete checkpoints is on this computer" }),
-      ),
+    checkResume: async ({ resume_from: job }) => {
+      if (job === undefined) return;
+      throw new SvcError("resume_unavailable", { job, why: "none of its complete checkpoints is on this computer" });
+    },
+    resumePoints: () => Promise.resolve([]),
     checkData: async ([name]) => {
       if (name === undefined) return;
       const errors = [{ field: "spec.data[0]", message: "is not known" }];

@@ -71,10 +71,14 @@ export function NewRunPage({ query }: { query: URLSearchParams }) {
           <p>Set again under Environment: {maskedOf(job).join(", ")}.</p>
         </Banner>
       )}
-      <RunForm initial={job ? valuesOf(job) : initialValues(query)} />
+      <RunForm initial={job ? resuming(job, query.get("checkpoint")) : initialValues(query)} />
     </div>
   );
 }
+
+/** The values of an earlier run; with a checkpoint, of one that continues from it. */
+const resuming = (job: JobRecord, checkpoint: string | null): Values =>
+  checkpoint === null ? valuesOf(job) : { ...valuesOf(job), resume_from: job.id, resume_checkpoint: checkpoint };
 
 function RunForm({ initial }: { initial: Values }) {
   const [values, setValues] = useDraft(initial);

@@ -10,21 +10,11 @@ import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { isActive } from "../status.ts";
 import { useData } from "../store.ts";
+import { ResumePoints } from "./resume-points.tsx";
 import { runApi } from "./run-api.ts";
+import { stepOf } from "./step-of.ts";
 
 const FILES_AT_ONCE = 200;
-
-/**
- * A word for a counter, or a number at the end of the file's name: `weights-040.json`. A shard's number does not count.
- */
-const NAMED = /(?:step|epoch|iter|iteration|checkpoint|ckpt|global_step)[-_=]?0*(\d{1,12})/gi;
-const LAST = /(?:^|(?<!of|rank|part|shard|node)[-_=])0*(\d{1,12})(?:\.[a-z][a-z\d]*)*$/i;
-
-/** The step in a path, for people; no other field has it. */
-export function stepOf(path: string): number | null {
-  const found = [...path.matchAll(NAMED)].at(-1) ?? LAST.exec(path.split("/").at(-1) ?? "");
-  return found ? Number(found[1]) : null;
-}
 
 export function CheckpointsView({ job }: { job: JobRecord }) {
   const files = useData((data) => data.checkpoints[job.id]);
@@ -48,6 +38,7 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
   }
   return (
     <div className="stack">
+      <ResumePoints job={job} newest={newest[0]?.modified_at ?? ""} />
       <section className="panel" aria-label="Checkpoints">
         <div className="panel-head">
           <p className="quiet">

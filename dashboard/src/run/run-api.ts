@@ -2,6 +2,7 @@
 
 import type { CodeDiff } from "../../../src/schemas/code.ts";
 import type { LogLines, LogMatches } from "../../../src/schemas/log.ts";
+import type { ResumePoints } from "../../../src/schemas/job.ts";
 import type { SeriesList, SeriesPoints } from "../../../src/schemas/series.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { call, get, job, query } from "../api.ts";
@@ -21,6 +22,7 @@ export const runApi = {
       signal,
     ),
   digest: (id: string, path: string) => get<{ sha256: string }>(`${job(id)}/checkpoint-digest${query({ path })}`),
+  resumePoints: (id: string) => get<ResumePoints>(`${job(id)}/resume-points`),
   sinks: (id: string) => get<{ sinks: SinkStatus[] }>(`${job(id)}/sinks`),
   codeDiff: (id: string, other: string) =>
     get<CodeDiff>(other === DIRECTORY ? `${job(id)}/code/changes` : `${job(id)}/code/diff${query({ with: other })}`),

@@ -1,5 +1,14 @@
 import { z } from "zod";
-import { Checkpoints, JobRecord, JobsPage, JobsQuery, Metrics, MetricsQuery, Timeline } from "../../schemas/job.ts";
+import {
+  Checkpoints,
+  JobRecord,
+  JobsPage,
+  JobsQuery,
+  Metrics,
+  MetricsQuery,
+  ResumePoints,
+  Timeline,
+} from "../../schemas/job.ts";
 import { Placements } from "../../schemas/placement.ts";
 import { Removed } from "../../schemas/removal.ts";
 import { JobSinks } from "../../schemas/sink-status.ts";
@@ -193,6 +202,17 @@ export const JOB_ROUTES = [
     responses: { 200: { description: "The downloaded files.", schema: Checkpoints } },
     errors: [...NO_JOB],
     handle: (call) => ok({ files: call.cp.reads.checkpoints(jobOf(call).id) }),
+  }),
+  route({
+    method: "GET",
+    path: "/jobs/{id}/resume-points",
+    id: "listResumePoints",
+    summary: "Complete checkpoints of a job that another run can resume from",
+    description:
+      "Checkpoints that are complete on this computer, the newest first, 200 at most. svc looks into the files of each.",
+    responses: { 200: { description: "The complete checkpoints.", schema: ResumePoints } },
+    errors: [...NO_JOB],
+    handle: async (call) => ok({ checkpoints: await call.cp.resumePoints(jobOf(call).id) }),
   }),
   route({
     method: "GET",

@@ -4,13 +4,30 @@
 
 import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { SvcError } from "../../errors/index.ts";
+import type { ResumePoint } from "../../schemas/job.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { chooseResume, lastComplete, pinResume, readAnnounced, Resume, type Announced } from "./resume.ts";
+import {
+  chooseResume,
+  completeOnes,
+  lastComplete,
+  pinResume,
+  readAnnounced,
+  Resume,
+  type Announced,
+  type ResumeSource,
+} from "./resume.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 import { homeLayout } from "../../platform/home-layout.ts";
 
 /** More announcements add no information: this bounds how much a script can make svc store. */
 const ANNOUNCED_BYTES_MAX = 4 * 1024 * 1024;
+
+/** Names in a refusal, and checkpoints in a list. */
+const [NAMED_MAX, POINTS_MAX] = [5, 200];
+
+/** What the first placement of a run resumes from. */
+export const sourceOf = ({ resume_from, resume_checkpoint }: RunSpec): ResumeSource | undefined =>
+  resume_from === undefined ? undefined : { job: resume_from, checkpoint: resume_checkpoint };
 
 export class Resumes {
   readonly #home: string;
@@ -59,18 +76,52 @@ export class Resumes {
     return this.#read(jobId, this.#placementOf(jobId))?.files ?? [];
   }
 
+  /** Throws `resume_unavailable` or `invalid_request`, with the field, if a run of this spec could not resume as it asks. */
+  async checkSpec(spec: RunSpec): Promise<void> {
+    const from = sourceOf(spec);
+    if (from) await this.check(from);
+    else if (spec.resume_checkpoint !== undefined) {
+      const message = "needs resume_from, the job that saved it";
+      const errors = [{ field: "spec.resume_checkpoint", message }];
+      throw new SvcError("invalid_request", { summary: `spec.resume_checkpoint ${message}.` }, { errors });
+    }
+  }
+
   /**
    * Chooses the checkpoint to resume from. Throws `resume_unavailable` if the job or a complete checkpoint is missing.
    */
-  async check(from: string): Promise<Resume> {
-    if (this.#specOf(from) === null)
-      throw new SvcError("resume_unavailable", { job: from, why: "there is no such job" });
-    const found = await chooseResume(from, (job) => this.#leavings(job));
-    if (found === null)
-      throw new SvcError("resume_unavailable", {
-        job: from,
-        why: "none of its complete checkpoints is on this computer",
-      });
+  async check(from: ResumeSource): Promise<Resume> {
+    const { job, checkpoint } = from;
+    if (this.#specOf(job) === null) throw new SvcError("resume_unavailable", { job, why: "there is no such job" });
+    const found = await chooseResume(from, (each) => this.#leavings(each));
+    if (found !== null) return found;
+    const complete = (await this.complete(job, NAMED_MAX)).map(({ name }) => name);
+    if (checkpoint === undefined || complete.length === 0)
+      throw new SvcError("resume_unavailable", { job, why: "none of its complete checkpoints is on this computer" });
+    const why = `${checkpoint} is not a complete checkpoint on this computer; the newest that are: ${complete.join(", ")}`;
+    const error = new SvcError("resume_unavailable", { job, why });
+    const errors = [{ field: "spec.resume_checkpoint", message: error.message }];
+    throw new SvcError(error.code, error.data, { errors });
+  }
+
+  /** The complete checkpoints of the job, for people who choose one. */
+  async points(jobId: string): Promise<ResumePoint[]> {
+    const { steps } = await this.announced(jobId);
+    return (await this.complete(jobId, POINTS_MAX)).map(({ name, files }) => ({
+      name,
+      step: steps.get(name) ?? null,
+      files: files.length,
+      bytes: files.reduce((sum, { size }) => sum + size, 0),
+      saved_at: new Date(files.reduce((at, { mtime_ms }) => Math.max(at, mtime_ms), 0)).toISOString(),
+    }));
+  }
+
+  /** The complete checkpoints that the job itself has on this computer, the newest first. Opens the files of each. */
+  async complete(jobId: string, max: number): Promise<Resume[]> {
+    const left = await this.#leavings(jobId);
+    const found: Resume[] = [];
+    if (left === null) return found;
+    for await (const each of completeOnes(left)) if (found.push(each) >= max) break;
     return found;
   }
 
@@ -106,12 +157,13 @@ export class Resumes {
     if (spec === null) return null;
     const announced = new Set((await this.announcements(job)).keys());
     const checkpoints = homeLayout.checkpoints(this.#home, job);
-    return { job, checkpoints, announced, nodes: spec.nodes, resumedFrom: spec.resume_from };
+    return { job, checkpoints, announced, nodes: spec.nodes, resumedFrom: sourceOf(spec) };
   }
 
   async #choose(jobId: string, placement: number): Promise<Resume | null> {
     // For a job that has saved no checkpoint, the job that it resumed from is searched.
-    const from = placement > 1 ? jobId : this.#specOf(jobId)?.resume_from;
+    const spec = this.#specOf(jobId);
+    const from = placement > 1 ? { job: jobId } : spec === null ? undefined : sourceOf(spec);
     if (from === undefined) return null;
     const before = this.#read(jobId, placement);
     if (before) return before;

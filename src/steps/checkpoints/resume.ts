@@ -57,19 +57,34 @@ const UNIT_FOLDER = /^(?:checkpoint[-_]|global_step|mp_rank_)/;
 const MEMBER =
   /^(?:model[.-]|model_optim_rng|distrib_optim|pytorch_model|adapter_model|optimizer|scheduler|scaler|rng_state|random_states|sampler|training_args|mp_rank_|(?:bf16_)?zero_pp_rank_|custom_checkpoint_)/;
 
-/** The last complete checkpoint of the job, or of the one that it was resumed from; null when there is none. */
+/** The job whose checkpoint is wanted, and the checkpoint's path if it is not the last complete one. */
+export interface ResumeSource {
+  job: string;
+  checkpoint?: string | undefined;
+}
+
+/**
+ * The last complete checkpoint of the job, or of the one that it was resumed from; the named one, if a name is given. Null
+ * when there is none.
+ */
 export async function chooseResume(
-  job: string,
-  leavingsOf: (job: string) => Promise<(Leavings & { resumedFrom?: string | undefined }) | null>,
+  from: ResumeSource,
+  leavingsOf: (job: string) => Promise<(Leavings & { resumedFrom?: ResumeSource | undefined }) | null>,
 ): Promise<Resume | null> {
-  let next: string | undefined = job;
+  let next: ResumeSource | undefined = from;
   for (let n = 0; next !== undefined && n < CHAIN_MAX; n++) {
-    const left = await leavingsOf(next);
+    const left = await leavingsOf(next.job);
     if (left === null) return null;
+    if (next.checkpoint !== undefined) return namedComplete(left, plainName(next.checkpoint));
     const found = await lastComplete(left);
     if (found) return found;
     next = left.resumedFrom;
   }
+  return null;
+}
+
+async function namedComplete(leavings: Leavings, name: string): Promise<Resume | null> {
+  for await (const found of completeOnes(leavings)) if (found.name === name) return found;
   return null;
 }
 

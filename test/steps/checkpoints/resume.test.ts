@@ -95,10 +95,19 @@ describe("the last complete checkpoint", () => {
         checkpoints: join(dir, job),
         announced: new Set<string>(),
         nodes: 1,
-        resumedFrom: jobs[job],
+        resumedFrom: jobs[job] === undefined ? undefined : { job: jobs[job] },
       });
-    expect(await chooseResume("third", look)).toMatchObject({ job: "first", name: "1.pt" });
-    expect(await chooseResume("nobody", () => Promise.resolve(null))).toBeNull();
+    expect(await chooseResume({ job: "third" }, look)).toMatchObject({ job: "first", name: "1.pt" });
+    expect(await chooseResume({ job: "nobody" }, () => Promise.resolve(null))).toBeNull();
+  });
+
+  it("is the named one, and never another when that is not complete", async () => {
+    put({ "1.pt": ZIP, "2.pt": ZIP, "3.pt": "PK\x03\x04" });
+    const look = (job: string) => Promise.resolve({ job, checkpoints: dir, announced: new Set<string>(), nodes: 1 });
+    expect(await chooseResume({ job: "a" }, look)).toMatchObject({ name: "2.pt" });
+    expect(await chooseResume({ job: "a", checkpoint: "./1.pt" }, look)).toMatchObject({ name: "1.pt" });
+    for (const checkpoint of ["3.pt", "none", "../1.pt", ""])
+      expect(await chooseResume({ job: "a", checkpoint }, look), checkpoint).toBeNull();
   });
 });
 
