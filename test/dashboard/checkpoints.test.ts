@@ -41,7 +41,7 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
   it("can each be resumed from: the form of a new run names the job and the checkpoint", async () => {
     const { page, close } = await board.open("/runs/r1-digits?tab=checkpoints", {}, fakeWorld());
     await page.waitForSelector(".connection-live");
-    await page.getByRole("link", { name: "Resume from epoch-010/model.bin" }).click();
+    await page.getByRole("link", { name: "Resume from this: epoch-010/model.bin" }).click();
     await page.getByText("More settings").click();
     await expect.poll(() => page.getByLabel("Resume from", { exact: true }).inputValue(), WAIT).toBe("r1-digits");
     await expect.poll(() => page.getByLabel("Resume from checkpoint").inputValue(), WAIT).toBe("epoch-010/model.bin");

@@ -179,7 +179,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
     const opened = await board.open("/runs/r-one?tab=metrics", {}, { runs: [one], machines: [], providers: [] });
     const { page } = opened;
     try {
-      const canvas = page.locator("figure:has(.chart-name:text-is('system/cpu_cores')) canvas");
+      const canvas = page.locator("figure:has(.chart-name:text-is('CPU cores in use')) canvas");
       await canvas.waitFor(WAIT);
       const coloured = () =>
         canvas.evaluate((element: HTMLCanvasElement) => {
@@ -192,6 +192,26 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
           return found;
         });
       await expect.poll(coloured, WAIT).toBeGreaterThan(20);
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  });
+
+  it("draw the GPUs of a machine as lines of one chart, with an axis from 0 to 100 for their use", async () => {
+    const run = fakeRun("r-gpus", 60);
+    run.metrics = Object.fromEntries([
+      ...[0, 1, 2].map((gpu) => [`system/gpu${gpu}_util_percent`, points(30, () => 40 + gpu)] as const),
+      ...[0, 1, 2].map((gpu) => [`system/gpu${gpu}_memory_mib`, points(30, () => 1_000 * (gpu + 1))] as const),
+    ]);
+    const opened = await board.open("/runs/r-gpus?tab=metrics", {}, { runs: [run], machines: [], providers: [] });
+    const { page } = opened;
+    try {
+      const use = page.locator("figure:has(.chart-name:text-is('GPU utilisation'))");
+      await use.locator("canvas").waitFor(WAIT);
+      await expect.poll(() => use.locator(".legend bdi").allTextContents(), WAIT).toEqual(["GPU 0", "GPU 1", "GPU 2"]);
+      await expect.poll(() => use.locator(".chart-value").textContent(), WAIT).toBe("40 to 42");
+      expect(await page.locator("figure.chart").count()).toBe(2);
       expect(await opened.complaints()).toEqual([]);
     } finally {
       await opened.close();

@@ -63,10 +63,16 @@ describe("the page of a real run", { tags: "needs/chromium" }, () => {
     visiting("", async ({ page }) => {
       await page.locator(".log-row:has-text('step 49 <b>bold</b>')").waitFor(WAIT);
       await page.locator(".step-running:has-text('Run')").waitFor(WAIT);
+      const setUp = page.getByRole("button", { name: "Set-up", exact: true });
+      await expect.poll(() => page.locator(".steps .step-name").allTextContents(), WAIT).not.toContain("Copy code");
+      await setUp.click();
+      await page.getByRole("button", { name: "Copy code", exact: true }).waitFor(WAIT);
+      await setUp.click();
       await page.getByRole("link", { name: "Metrics", exact: true }).click();
       await page.getByRole("img", { name: /^train\/loss: last 0.02 at step 49/ }).waitFor(WAIT);
       await page.getByRole("link", { name: "Checkpoints", exact: true }).click();
       await page.getByRole("link", { name: "step-000050/model.bin" }).waitFor(WAIT);
+      await expect.poll(() => page.locator(".tab-count").textContent(), WAIT).toBe("1");
       await page.getByRole("link", { name: "Metrics", exact: true }).click();
       place.file("../gate", "");
       await page.getByRole("img", { name: /^train\/loss: last 0.125 at step 50/ }).waitFor(WAIT);

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
+import { number } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { useTitle } from "../parts/title.ts";
 import { Link, runPath } from "../router.tsx";
@@ -55,7 +56,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
   return (
     <div className="page">
       <RunHead job={job} brief={shown !== "overview"} />
-      <Tabs id={id} shown={shown} />
+      <Tabs job={job} shown={shown} />
       {shown === "overview" && <Overview job={job} />}
       {shown === "logs" && <LogView jobId={id} ended={!isActive(job)} nodes={job.nodes} />}
       {shown === "metrics" && <MetricsView job={job} />}
@@ -67,7 +68,9 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
   );
 }
 
-function Tabs({ id, shown }: { id: string; shown: string }) {
+function Tabs({ job, shown }: { job: JobRecord; shown: string }) {
+  const { id } = job;
+  const files = useData((data) => data.checkpoints[id]?.length ?? 0);
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
     // On a phone the current tab may be outside of the visible row; the page itself stays in place.
@@ -89,6 +92,14 @@ function Tabs({ id, shown }: { id: string; shown: string }) {
           aria-current={name === shown ? "page" : undefined}
         >
           {title}
+          {name === "checkpoints" && files > 0 && (
+            <span className="tab-count num" aria-hidden="true">
+              {number(files)}
+            </span>
+          )}
+          {name === "logs" && job.error?.code === "script_failed" && (
+            <span className="tab-mark" title="The script failed: its last lines are here." aria-hidden="true" />
+          )}
         </Link>
       ))}
     </nav>

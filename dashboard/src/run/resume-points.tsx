@@ -46,7 +46,7 @@ export function ResumePoints({ job, newest }: { job: JobRecord; newest: string }
             <Link
               className="button small"
               href={`/new?from=${encodeURIComponent(job.id)}&checkpoint=${encodeURIComponent(point.name)}`}
-              aria-label={`Resume from ${point.name}`}
+              aria-label={`Resume from this: ${point.name}`}
             >
               Resume from this
             </Link>

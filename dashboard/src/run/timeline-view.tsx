@@ -26,22 +26,28 @@ export function TimelineView({ job }: { job: JobRecord }) {
   const now = useNow(live);
   const { query } = usePlace();
   const [full, setFull] = useState(false);
+  const [unfolded, setUnfolded] = useState(false);
   const at = Number(query.get("at")) || null;
   const scale = useMemo(
     () => (timeline ? scaleOf(job, timeline, live ? now : null, !full) : null),
     [job, timeline, live, now, full],
   );
   if (!timeline || !scale) return <p className="quiet pad">Reading the steps…</p>;
-  const rows = rowsOf(timeline, live);
-  const nodes = new Set(rows.map((row) => row.node)).size;
-  const lanes = new Set(rows.map((row) => row.lane)).size;
+  const all = rowsOf(timeline, live);
+  const nodes = new Set(all.map((row) => row.node)).size;
+  const lanes = new Set(all.map((row) => row.lane)).size;
   const chosen = timeline.steps.find((step) => keyOf(step) === query.get("step")) ?? null;
+  // Once the script runs, the steps before it are one line, unless one of them is looked at.
+  const ready = job.status === "running" && nodes === 1 && lanes === 1 ? setUpOf(all) : null;
+  const isFolded = ready !== null && !unfolded && !(chosen !== null && ready.steps.has(chosen.step));
+  const rows = isFolded ? all.filter((row) => !ready.steps.has(row.step)) : all;
   const couldCollapse = full || scale.gaps.length > 0;
   return (
     <>
       <div className="steps">
         <Axis scale={scale} />
         <ol className="plain">
+          {ready && <SetUp ready={ready} scale={scale} isFolded={isFolded} toggle={() => setUnfolded(isFolded)} />}
           {rows.map((row, i) => (
             <Fragment key={`${row.lane}/${row.node}/${row.step}`}>
               {lanes > 1 && row.lane !== rows[i - 1]?.lane && <LaneHead row={row} job={job} />}
@@ -115,6 +121,44 @@ function rowsOf(timeline: Timeline, live: boolean): Row[] {
     }
   }
   return rows;
+}
+
+interface Ready {
+  steps: ReadonlySet<string>;
+  from: number;
+  to: number;
+}
+
+const BEFORE_THE_SCRIPT = STEP_NAMES.slice(0, STEP_NAMES.indexOf("stream"));
+
+/** The steps before the script, if all of them have succeeded; null otherwise. */
+function setUpOf(rows: readonly Row[]): Ready | null {
+  const before = rows.filter((row) => BEFORE_THE_SCRIPT.includes(row.step));
+  const attempts = before.flatMap((row) => row.attempts);
+  if (before.length < 2 || before.some((row) => row.attempts.at(-1)?.status !== "succeeded")) return null;
+  const from = Math.min(...attempts.flatMap(({ started_at }) => (started_at ? [Date.parse(started_at)] : [])));
+  const to = Math.max(...attempts.flatMap(({ ended_at }) => (ended_at ? [Date.parse(ended_at)] : [])));
+  return Number.isFinite(to - from) ? { steps: new Set(before.map((row) => row.step)), from, to } : null;
+}
+
+function SetUp(props: { ready: Ready; scale: TimeScale; isFolded: boolean; toggle: () => void }) {
+  const { ready, scale, isFolded, toggle } = props;
+  const left = Math.min(0.995, scale.at(ready.from));
+  const width = Math.max(0, Math.min(1 - left, scale.at(ready.to) - left));
+  return (
+    <li className="step step-succeeded">
+      <button type="button" className="step-name step-link" aria-expanded={!isFolded} onClick={toggle}>
+        Set-up
+      </button>
+      <span className="step-track">
+        {isFolded && (
+          <span className="bar bar-succeeded" style={{ left: `${left * 100}%`, width: `max(4px, ${width * 100}%)` }} />
+        )}
+      </span>
+      <span className="step-time num">{duration(ready.to - ready.from)}</span>
+      <span className="step-state">ready</span>
+    </li>
+  );
 }
 
 function LaneHead({ row, job }: { row: Row; job: JobRecord }) {

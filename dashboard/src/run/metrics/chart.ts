@@ -4,6 +4,7 @@
 import uPlot from "uplot";
 import { duration, metricValue, number } from "../../format.ts";
 import { stepMarks, timeMarks, valueMarks } from "./axis-words.ts";
+import { isShare } from "./shown-chart.ts";
 import { drawnPoints, oddPlaces, smoothed, type Curve } from "./curves.ts";
 
 export interface Line {
@@ -220,7 +221,7 @@ export class Chart {
       legend: { show: false },
       scales: {
         x: { time: false, distr: look.logX ? 3 : 1, auto: false },
-        y: look.logY ? { distr: 3 } : { range: rangeOf },
+        y: look.logY ? { distr: 3 } : { range: isShare(look.name) ? [0, 100] : rangeOf },
       },
       cursor: {
         sync: { key: this.#syncKey, scales: ["x", null] },

@@ -6,6 +6,7 @@ import { Chart, type Hover, type Line } from "./chart.ts";
 import { summary, type Summary } from "./columns.ts";
 import { csvOf, curvesOf, type Curve, type XAxis } from "./curves.ts";
 import type { MetricsSet } from "./reader.ts";
+import type { Member, ShownChart } from "./shown-chart.ts";
 
 const LINES_MAX = 24;
 
@@ -41,14 +42,15 @@ function useSeen(box: React.RefObject<HTMLElement | null>): boolean {
 }
 
 export function MetricChart(props: {
-  name: string;
+  chart: ShownChart;
   set: MetricsSet;
   runs: readonly ShownRun[];
   settings: ChartSettings;
   onZoom: (range: [number, number] | null) => void;
   bare?: boolean;
 }) {
-  const { name, set, runs, settings, onZoom } = props;
+  const { set, runs, settings, onZoom } = props;
+  const { name, title, members } = props.chart;
   const box = useRef<HTMLDivElement>(null);
   const figure = useRef<HTMLElement>(null);
   const seen = useSeen(figure);
@@ -61,12 +63,13 @@ export function MetricChart(props: {
 
   useEffect(() => {
     if (!seen) return;
-    const names = x === "step" || x === "time" || x === name ? [name] : [name, x];
+    const own = members.map((member) => member.name);
+    const names = x === "step" || x === "time" || own.includes(x) ? own : [...own, x];
     const stops = set.readers.flatMap((reader) => names.map((each) => reader.want(each)));
     return () => {
       for (const stop of stops) stop();
     };
-  }, [seen, set, name, x]);
+  }, [seen, set, members, x]);
   useEffect(() => {
     if (!box.current || !seen) return;
     const made = new Chart(box.current, { syncKey: x, hover: setHover, zoom: (range) => zoom.current(range) });
@@ -85,12 +88,14 @@ export function MetricChart(props: {
   // Subscribed here instead of reading what the parent drew: React may call this function again for an unchanged state,
   // keep a result from newer columns, and never run the effect that draws them.
   const versions = useSyncExternalStore(set.subscribe, () =>
-    set.readers.map((reader) => `${reader.version(name)}/${reader.version(x)}`).join(),
+    set.readers
+      .flatMap((reader) => [...members.map((member) => reader.version(member.name)), reader.version(x)])
+      .join("/"),
   );
   const lines = useMemo(
-    () => linesOf(set, runs, name, x, versions),
+    () => linesOf(set, runs, members, x, versions),
     // The columns grow in place: their versions show changes.
-    [set, runs, name, x, versions],
+    [set, runs, members, x, versions],
   );
   const shown = useMemo(() => lines.slice(0, LINES_MAX), [lines]);
   const { smooth, logX, logY, range } = settings;
@@ -109,8 +114,15 @@ export function MetricChart(props: {
   }, [chart, name, shown, smooth, logX, logY, range, x, settings.x]);
 
   const columns = useMemo(
-    () => set.readers.map((reader) => ({ reader, columns: versions === "" ? null : reader.columns(name) })),
-    [set, name, versions],
+    () =>
+      members.flatMap((member) =>
+        set.readers.map((reader, run) => ({
+          member,
+          run,
+          columns: versions === "" ? null : reader.columns(member.name),
+        })),
+      ),
+    [set, members, versions],
   );
   // When runs are compared, the numbers are those of the first run that logged this metric.
   const told = useMemo(
@@ -122,18 +134,21 @@ export function MetricChart(props: {
   const value = (n: number) => metricValue(name, n);
   const spoken =
     sum === null
-      ? name
-      : `${name}: last ${value(sum.last)} at step ${number(sum.lastStep)}, least ${sum.min === null ? DASH : value(sum.min)}, most ${sum.max === null ? DASH : value(sum.max)}`;
+      ? title
+      : `${title}: last ${value(sum.last)} at step ${number(sum.lastStep)}, least ${sum.min === null ? DASH : value(sum.min)}, most ${sum.max === null ? DASH : value(sum.max)}`;
   const table = () =>
     csvOf(
       name,
-      columns.flatMap((each, i) => (each.columns ? [{ label: runs[i]?.id ?? "", columns: each.columns }] : [])),
+      columns.flatMap(({ member, run, columns: known }) => {
+        const label = [runs[run]?.id ?? "", member.label].filter((word) => word !== null).join(" ");
+        return known ? [{ label, columns: known }] : [];
+      }),
     );
   return (
     <figure ref={figure} className={props.bare ? "chart chart-bare" : "chart"}>
       <figcaption>
-        <bdi className="chart-name" title={name}>
-          {name}
+        <bdi className="chart-name" title={members.map((member) => member.name).join(", ")}>
+          {title}
         </bdi>
         {!props.bare && (
           <span className="chart-actions">
@@ -141,7 +156,7 @@ export function MetricChart(props: {
               type="button"
               className="chart-save"
               onClick={() => save(new Blob([table()], { type: "text/csv" }), `${fileName(name)}.csv`)}
-              aria-label={`Save ${name} as CSV`}
+              aria-label={`Save ${title} as CSV`}
             >
               CSV
             </button>
@@ -149,7 +164,7 @@ export function MetricChart(props: {
               type="button"
               className="chart-save"
               onClick={() => void chart?.picture().then((blob) => blob && save(blob, `${fileName(name)}.png`))}
-              aria-label={`Save ${name} as PNG`}
+              aria-label={`Save ${title} as PNG`}
             >
               PNG
             </button>
@@ -162,7 +177,12 @@ export function MetricChart(props: {
               : hover.x
             : sum === null
               ? DASH
-              : value(sum.last)}
+              : members.length > 1
+                ? between(
+                    told.map((each) => each.sum?.last ?? Number.NaN),
+                    value,
+                  )
+                : value(sum.last)}
         </span>
       </figcaption>
       <div ref={box} className={sum === null ? "chart-box chart-unread" : "chart-box"} role="img" aria-label={spoken} />
@@ -170,6 +190,14 @@ export function MetricChart(props: {
       <Notes {...factsOf(told)} more={lines.length - shown.length} logY={logY} />
     </figure>
   );
+}
+
+/** The least and the greatest of several lines' last values. */
+function between(values: readonly number[], text: (value: number) => string): string {
+  const known = values.filter((each) => Number.isFinite(each));
+  if (known.length === 0) return DASH;
+  const [least, most] = [Math.min(...known), Math.max(...known)];
+  return least === most ? text(least) : `${text(least)} to ${text(most)}`;
 }
 
 function Legend({ lines, hover }: { lines: readonly Line[]; hover: Hover | null }) {
@@ -214,37 +242,45 @@ export const isSystem = (name: string): boolean => /^(system|sys|machine|gpu|cpu
 function linesOf(
   set: MetricsSet,
   runs: readonly ShownRun[],
-  name: string,
+  members: readonly Member[],
   x: string,
   versions: string,
 ): readonly Line[] {
   if (versions === "") return [];
-  const found: { run: number; curve: Curve }[] = [];
-  for (const [run, reader] of set.readers.entries()) {
-    const columns = reader.columns(name);
-    const other = x === "step" || x === "time" ? null : reader.columns(x);
-    if (!columns) continue;
-    const axis: XAxis = x === "step" || x === "time" ? x : { metric: other ?? columns };
-    for (const curve of curvesOf(columns, axis, runs[run]?.startMs ?? 0)) found.push({ run, curve });
+  const found: { run: number; member: Member; curve: Curve }[] = [];
+  for (const member of members) {
+    for (const [run, reader] of set.readers.entries()) {
+      const columns = reader.columns(member.name);
+      const other = x === "step" || x === "time" ? null : reader.columns(x);
+      if (!columns) continue;
+      const axis: XAxis = x === "step" || x === "time" ? x : { metric: other ?? columns };
+      for (const curve of curvesOf(columns, axis, runs[run]?.startMs ?? 0)) found.push({ run, member, curve });
+    }
   }
   const ranks = new Set(found.map(({ curve }) => curve.rank));
-  const groups = [...new Set(found.map(({ run, curve }) => `${run}/${curve.rank}`))];
+  const groups = [...new Set(found.map(groupOf))];
   // If each run is one line, its colour is the same in every chart.
-  const colour = (run: number, rank: number) => (ranks.size > 1 ? groups.indexOf(`${run}/${rank}`) : run);
-  return found.map(({ run, curve }) => {
+  const areMany = ranks.size > 1 || members.length > 1;
+  return found.map((each) => {
+    const { run, member, curve } = each;
     const words = [
       runs.length > 1 ? nameAmong(runs, run) : null,
-      ranks.size > 1 ? `${isSystem(name) ? "node" : "rank"} ${curve.rank}` : null,
+      ranks.size > 1 ? `${isSystem(member.name) ? "node" : "rank"} ${curve.rank}` : null,
+      member.label,
       curve.attempt < curve.attempts ? `attempt ${curve.attempt}, repeated later` : null,
     ].filter((word) => word !== null);
     return {
-      label: words.join(" · ") || name,
-      colour: colour(run, curve.rank),
+      label: words.join(" · ") || member.name,
+      colour: areMany ? groups.indexOf(groupOf(each)) : run,
       earlier: curve.attempt < curve.attempts,
       curve,
     };
   });
 }
+
+/** Lines of one colour: those of one run, rank and metric. */
+const groupOf = ({ run, member, curve }: { run: number; member: Member; curve: Curve }): string =>
+  `${run}/${curve.rank}/${member.name}`;
 
 /** Reruns keep their label: then the id distinguishes them. */
 function nameAmong(runs: readonly ShownRun[], run: number): string {

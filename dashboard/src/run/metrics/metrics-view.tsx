@@ -11,6 +11,7 @@ import { summary } from "./columns.ts";
 import { isSystem, MetricChart, type ChartSettings, type ShownRun } from "./metric-chart.tsx";
 import { MetricsTools } from "./metrics-tools.tsx";
 import { MetricsSet } from "./reader.ts";
+import { chartsOf, titleOfMetric } from "./shown-chart.ts";
 
 const CHARTS_AT_ONCE = 24;
 const COMPARED_MAX = 8;
@@ -69,6 +70,7 @@ const hasOwn = (names: readonly string[]): boolean => names.some((name) => !isSy
 /** The first few charts, for the overview. */
 export function MetricsPeek({ job, max }: { job: JobRecord; max: number }) {
   const { set, names, loading, problem } = useMetrics([job.id], !isActive(job));
+  const charts = useMemo(() => chartsOf(names), [names]);
   const told = JSON.stringify([runOf(job)]);
   const runs = useMemo(() => JSON.parse(told) as ShownRun[], [told]);
   if (problem && loading) return <p className="bad pad">{problem.detail}</p>;
@@ -88,8 +90,16 @@ export function MetricsPeek({ job, max }: { job: JobRecord; max: number }) {
     );
   return (
     <div className="charts charts-narrow">
-      {names.slice(0, max).map((name) => (
-        <MetricChart key={name} name={name} set={set} runs={runs} settings={PLAIN} onZoom={() => undefined} bare />
+      {charts.slice(0, max).map((chart) => (
+        <MetricChart
+          key={chart.name}
+          chart={chart}
+          set={set}
+          runs={runs}
+          settings={PLAIN}
+          onZoom={() => undefined}
+          bare
+        />
       ))}
     </div>
   );
@@ -136,7 +146,10 @@ export function MetricsView({ job }: { job: JobRecord }) {
   const { set, names, loading, problem } = useMetrics(ids, !isActive(job));
   const text = query.get("find") ?? "";
   const found = useMemo(
-    () => (text === "" ? names : names.filter((name) => name.toLowerCase().includes(text.toLowerCase()))),
+    () =>
+      text === ""
+        ? names
+        : names.filter((name) => `${name} ${titleOfMetric(name)}`.toLowerCase().includes(text.toLowerCase())),
     [names, text],
   );
   const groups = useMemo(() => groupsOf(found), [found]);
@@ -165,22 +178,23 @@ function Group(props: {
 }) {
   const { prefix, names, set, runs, settings } = props;
   const [limit, setLimit] = useState(CHARTS_AT_ONCE);
+  const charts = useMemo(() => chartsOf(names), [names]);
   const title = prefix || "metrics";
   return (
     <details className="group" open>
       <summary>
-        <bdi>{title}</bdi> <span className="quiet num">{names.length}</span>
+        <bdi>{title}</bdi> <span className="quiet num">{charts.length}</span>
       </summary>
       <div className="charts">
-        {names.slice(0, limit).map((name) => (
-          <MetricChart key={name} name={name} set={set} runs={runs} settings={settings} onZoom={zoomTo} />
+        {charts.slice(0, limit).map((chart) => (
+          <MetricChart key={chart.name} chart={chart} set={set} runs={runs} settings={settings} onZoom={zoomTo} />
         ))}
       </div>
       <MoreButton
-        all={names.length}
+        all={charts.length}
         shown={limit}
         atOnce={CHARTS_AT_ONCE}
-        word={`more of ${number(names.length)}`}
+        word={`more of ${number(charts.length)}`}
         onMore={setLimit}
       />
     </details>
