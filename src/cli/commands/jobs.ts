@@ -1,3 +1,5 @@
+// `svc jobs`: the list of runs, once or until Ctrl-C.
+
 import { bytes } from "../../domain/bytes.ts";
 import { costText } from "../../domain/money.ts";
 import { SvcError } from "../../errors/index.ts";

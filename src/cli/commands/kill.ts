@@ -1,3 +1,6 @@
+// `svc kill`: ends runs and waits until their machines are gone, through the control plane or, if none runs, in this
+// process.
+
 import { SvcError } from "../../errors/index.ts";
 import type { JobRecord } from "../../schemas/job.ts";
 import { usage } from "../argv.ts";

@@ -1,3 +1,5 @@
+// `svc logs`: the stored log of a run, followed until the run ends if asked.
+
 import { SvcError as WireError } from "../../../sdk/errors.ts";
 import type { Client } from "../../../sdk/client.ts";
 import { foldReturns, rankOf, terminalSafe } from "../../domain/log-lines.ts";

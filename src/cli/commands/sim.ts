@@ -1,36 +1,13 @@
 // `svc sim`: simulated providers on this computer, to try everything without cost. They belong to the tests and depend
 // on nothing in the product, so they are loaded by path, from the program's folder.
 
-import { existsSync } from "node:fs";
-import { join } from "node:path";
-import { pathToFileURL } from "node:url";
-import { quoted } from "../../domain/shell-words.ts";
 import { dollars } from "../../errors/dollars.ts";
 import { SvcError } from "../../errors/index.ts";
 import { usage, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
-import { checkoutRoot } from "../root.ts";
 import { printJson } from "../text.ts";
-
-/** The functions of test/sim/serve.ts that this command uses. */
-interface SimModule {
-  objectionTo(words: { providers: readonly string[]; faults: readonly string[] }): string | null;
-  missingPrograms(): string[];
-  serveSims(options: {
-    providers: readonly string[];
-    port: number;
-    faults: readonly string[];
-    seed?: number;
-    say(line: string): void;
-  }): Promise<{
-    kind: string;
-    env: Record<string, string>;
-    urls: Record<string, string>;
-    gpus: Record<string, string>;
-    cost(): number;
-    close(): Promise<void>;
-  }>;
-}
+import { exports, unsets, whatNow } from "./sim/instructions.ts";
+import { asPortTaken, load } from "./sim/simulators.ts";
 
 /** Troubles that a run may have to survive. Each is a fault of the simulators, whose size is the flag's number times `scale`. */
 const TROUBLES = [
@@ -63,6 +40,7 @@ const TROUBLES = [
     what: "Change each price between search and order, to this percentage of it",
   },
 ] as const;
+
 const MEASURE_MAX = 100_000_000;
 
 export const sim: Command = {
@@ -134,66 +112,3 @@ export const sim: Command = {
     }
   },
 };
-
-/** @throws `port_taken` if the port is in use, and otherwise the original error */
-async function asPortTaken(error: unknown): Promise<never> {
-  const { code, address, port } = error as { code?: unknown; address?: unknown; port?: unknown };
-  if (code !== "EADDRINUSE" || typeof port !== "number") throw error;
-  const { portTaken } = await import("../../api/port-holder.ts");
-  throw await portTaken(typeof address === "string" ? address : "127.0.0.1", port, error);
-}
-
-/** A port other than the default: the command line must not reach a control plane that rents real machines. */
-const PORT = 8781;
-
-function whatNow({ kind, urls, gpus }: { kind: string; urls: Record<string, string>; gpus: Record<string, string> }) {
-  const root = checkoutRoot();
-  const start = ([provider, wanted]: [string, string]): string => {
-    const spec = { provider, gpus: wanted, entrypoint: "train.py", project_dir: join(root, "examples", "digits") };
-    const body = JSON.stringify({ label: `${provider} simulated`, spec });
-    return `  curl -s http://127.0.0.1:${PORT}/jobs -H 'Content-Type: application/json' -d ${quoted(body)}`;
-  };
-  const machines =
-    kind === "plain"
-      ? "an sshd each, on this computer's own files"
-      : "booted here, each with its own network, processes and disk";
-  return [
-    `Serving ${Object.keys(urls).join(", ")} on this computer only. Machines are ${machines}. Nothing costs money.`,
-    "",
-    "In a second terminal, paste the lines that begin with export or unset, and start a control plane there:",
-    `  ${join(root, "bin", "svc")} serve --port ${PORT}`,
-    "In a third one, paste them again, and start a run:",
-    ...Object.entries(gpus).map(start),
-    "Then `svc jobs`, `svc logs -f JOB`, `svc timeline JOB`, and, while it runs, `svc ssh JOB`.",
-    "",
-    "Providers not listed above are still the real ones in those terminals.",
-    "The folder SVC_HOME is deleted at the end. Ctrl-C ends all machines and prints what they would have cost.",
-  ].join("\n");
-}
-
-/** Variables set in this environment that would override the simulators' credentials. */
-function unsets({ env, urls }: { env: Record<string, string>; urls: Record<string, string> }, here: NodeJS.ProcessEnv) {
-  const prefixes = Object.keys(urls).map((provider) => `${provider.toUpperCase()}_`);
-  const names = Object.keys(here).filter(
-    (name) => /^[A-Z_]+$/.test(name) && !(name in env) && prefixes.some((prefix) => name.startsWith(prefix)),
-  );
-  return names.length === 0 ? [] : [`unset ${names.join(" ")}`];
-}
-
-const exports = (env: Record<string, string>): string =>
-  Object.entries(env)
-    .map(([name, value]) => `export ${name}=${quoted(value)}`)
-    .join("\n");
-
-async function load(): Promise<SimModule> {
-  const root = checkoutRoot();
-  const path = [join(root, "test", "sim", "serve.ts"), join(root, "dist", "sim", "serve.mjs")].find((each) =>
-    existsSync(each),
-  );
-  if (path === undefined)
-    throw new SvcError("command_unavailable", {
-      what: "The simulated providers are not part of this installation.",
-      instead: "Reinstall svc: files of its package are missing.",
-    });
-  return (await import(pathToFileURL(path).href)) as SimModule;
-}

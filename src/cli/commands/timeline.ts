@@ -1,3 +1,5 @@
+// `svc timeline`: the steps of a run with attempts and durations, its machines, and its copies in object stores.
+
 import { bytes } from "../../domain/bytes.ts";
 import { gateWords } from "../../domain/gate-words.ts";
 import { lanesOf } from "../../domain/placement-words.ts";

@@ -1,0 +1,48 @@
+// Loads the simulated providers from the program's folder: `svc sim` cannot import them, as they belong to the tests.
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { SvcError } from "../../../errors/index.ts";
+import { checkoutRoot } from "../../root.ts";
+
+/** The functions of test/sim/serve.ts that this command uses. */
+interface SimModule {
+  objectionTo(words: { providers: readonly string[]; faults: readonly string[] }): string | null;
+  missingPrograms(): string[];
+  serveSims(options: {
+    providers: readonly string[];
+    port: number;
+    faults: readonly string[];
+    seed?: number;
+    say(line: string): void;
+  }): Promise<{
+    kind: string;
+    env: Record<string, string>;
+    urls: Record<string, string>;
+    gpus: Record<string, string>;
+    cost(): number;
+    close(): Promise<void>;
+  }>;
+}
+
+export async function load(): Promise<SimModule> {
+  const root = checkoutRoot();
+  const path = [join(root, "test", "sim", "serve.ts"), join(root, "dist", "sim", "serve.mjs")].find((each) =>
+    existsSync(each),
+  );
+  if (path === undefined)
+    throw new SvcError("command_unavailable", {
+      what: "The simulated providers are not part of this installation.",
+      instead: "Reinstall svc: files of its package are missing.",
+    });
+  return (await import(pathToFileURL(path).href)) as SimModule;
+}
+
+/** @throws `port_taken` if the port is in use, and otherwise the original error */
+export async function asPortTaken(error: unknown): Promise<never> {
+  const { code, address, port } = error as { code?: unknown; address?: unknown; port?: unknown };
+  if (code !== "EADDRINUSE" || typeof port !== "number") throw error;
+  const { portTaken } = await import("../../../api/port-holder.ts");
+  throw await portTaken(typeof address === "string" ? address : "127.0.0.1", port, error);
+}
