@@ -290,6 +290,13 @@ describe("the layout", () => {
     expect(names).toEqual([]);
   });
 
+  test("a file of more than 60 lines begins with what it does", () => {
+    const bare = ALL.filter(({ path, lines }) => !/(^|\/)test\//.test(path) && lines.length > 60).filter(
+      ({ lines }) => !/^(\/\/ |\/\*\*|#!)/.test(lines[0] ?? ""),
+    );
+    expect(bare.map(({ path }) => path)).toEqual([]);
+  });
+
   test("no exported name has two meanings", () => {
     /** Each provider's folder and the commands are separate: their files repeat each other's names on purpose. */
     const own = /^src\/(providers\/[a-z]+\/|cli\/commands\/)/;

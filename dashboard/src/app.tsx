@@ -1,3 +1,5 @@
+// Maps each address to its page, loads pages when they are opened, and handles the keys that work everywhere.
+
 import { lazy, Suspense, useEffect, useRef, useState, type ComponentType } from "react";
 import { EVERYWHERE, useKeys } from "./keys.ts";
 import { NewRunPage } from "./pages/new-run-page.tsx";

@@ -1,3 +1,5 @@
+// Reads a secret for `svc credentials set`, without showing it on the terminal.
+
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { sleep, type Io } from "./io.ts";

@@ -1,5 +1,6 @@
-import { abortReason } from "./abort-reason.ts";
 // Time as the parts of the control plane receive it; tests put a virtual clock in its place.
+
+import { abortReason } from "./abort-reason.ts";
 
 /** A timer that has not fired. */
 export interface TimerHandle {

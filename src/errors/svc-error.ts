@@ -1,3 +1,5 @@
+// The one error class of the product. Messages, hints and codes come from the catalogue; callers give only the data.
+
 import { CATALOGUE, type ErrorCode, type ErrorData, type Retry } from "./catalogue.ts";
 import { isDiskFull } from "./system.ts";
 

@@ -1,3 +1,6 @@
+// Sends a tree with the rsync of both sides. `tree.ts` calls it for large trees and falls back to tar when rsync is
+// unfit.
+
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { Duplex } from "node:stream";

@@ -1,3 +1,5 @@
+// Sends a tree as tar over the connection that stands, where rsync is unfit or slower. `tree.ts` calls it.
+
 import { SvcError } from "../errors/index.ts";
 import { inAnyShell, quote } from "../domain/shell-words.ts";
 import { digestOf, FileChanged, tarOf, type TarFile } from "../files/tar-writer.ts";

@@ -1,3 +1,5 @@
+// One card of the Connect page. A secret goes to the server when it is saved and is never read back.
+
 import { useRef, useState } from "react";
 import type { CredentialField } from "../../../src/providers/descriptor.ts";
 import { CREDENTIAL_BLOCKS, type CredentialName } from "../../../src/schemas/credential-blocks.ts";

@@ -1,3 +1,5 @@
+// Edits the field `candidates` of the new run form as rows, one for each machine that the run may use.
+
 import { descriptorOf, PROVIDER_NAMES } from "../../../src/providers/descriptors.ts";
 import { SPOT_CHOICES } from "../../../src/schemas/names.ts";
 import { withCode } from "../parts/with-code.tsx";

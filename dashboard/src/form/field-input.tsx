@@ -1,3 +1,5 @@
+// One field of the new run form, with the input that its kind needs.
+
 import { splitWords } from "../../../src/domain/shell-words.ts";
 import { withCode } from "../parts/with-code.tsx";
 import type { Field } from "./schema-fields.ts";

@@ -1,3 +1,5 @@
+// The plan of the new run page: machines in the order of the attempts, prices, what is sent, and refusals.
+
 import { runsHere } from "../../../src/providers/descriptors.ts";
 import { LeftOutList } from "../parts/left-out-list.tsx";
 import { historyWords } from "../../../src/domain/host-history.ts";

@@ -1,3 +1,5 @@
+// Asks the server for the plan of the form while it is filled in, with a pause after each change.
+
 import { runsHere } from "../../../src/providers/descriptors.ts";
 import { useEffect, useState } from "react";
 import type { Problem } from "../../../src/schemas/job.ts";

@@ -1,3 +1,5 @@
+// The Connect page: a card for each provider and service with a credential.
+
 import { REMOTE_NAMES, THIS_COMPUTER } from "../../../src/providers/descriptors.ts";
 import { SERVICE_NAMES } from "../../../src/schemas/credential-blocks.ts";
 import { CredentialCard } from "../connect/credential-card.tsx";

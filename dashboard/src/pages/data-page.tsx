@@ -1,3 +1,5 @@
+// The Data page: data sets that runs use by name, and the form that adds one.
+
 import { useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { DataReport, DataSummary } from "../../../src/schemas/data.ts";

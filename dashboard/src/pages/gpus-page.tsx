@@ -1,3 +1,5 @@
+// The GPUs page: known models, their memory and who offers them.
+
 import { useState } from "react";
 import type { Gpu } from "../../../src/schemas/job.ts";
 import { api } from "../api.ts";

@@ -1,3 +1,5 @@
+// The Machines page: machines that may cost money, machines that cost nothing, and the button that reconciles.
+
 import { useState } from "react";
 import type { LedgerMachine, Problem, ReconcileReport } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";

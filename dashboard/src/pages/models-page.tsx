@@ -1,3 +1,5 @@
+// The Models page: models on this computer, running pulls, and the form that starts one.
+
 import { useEffect, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { HubModel, HubPull } from "../../../src/schemas/hub.ts";

@@ -1,3 +1,6 @@
+// The form that starts a run. Its fields come from the schema of the spec; the plan next to it comes from the
+// server, which also checks the values.
+
 import { descriptorOf, runsHere } from "../../../src/providers/descriptors.ts";
 import { useEffect, useMemo, useRef, useState, type FormEvent, type ReactNode } from "react";
 import type { Gpu, JobRecord, Problem, ProviderInfo } from "../../../src/schemas/job.ts";

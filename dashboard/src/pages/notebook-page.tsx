@@ -1,3 +1,5 @@
+// The page with the cell that connects a notebook runtime.
+
 import { useState } from "react";
 import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";

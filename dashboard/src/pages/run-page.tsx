@@ -1,3 +1,5 @@
+// The page of one run: its head, its tabs, and the data that they share.
+
 import { useEffect, useRef } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { number } from "../format.ts";

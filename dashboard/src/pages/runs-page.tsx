@@ -1,3 +1,5 @@
+// The first page: the list of runs with its filters, and the actions on selected runs.
+
 import { useEffect, useMemo, useRef, useState } from "react";
 import { useKeys } from "../keys.ts";
 import { plural } from "../format.ts";

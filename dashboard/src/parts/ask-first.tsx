@@ -1,3 +1,5 @@
+// A two-step button, for actions that delete something and do not need a dialog.
+
 import { useEffect, useRef, useState } from "react";
 
 interface AskFirstProps {

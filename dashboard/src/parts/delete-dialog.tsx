@@ -1,3 +1,5 @@
+// The dialog before ended runs are deleted.
+
 import { useRef, useState } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { bytes } from "../../../src/domain/bytes.ts";

@@ -1,3 +1,5 @@
+// The dialog before one run is ended.
+
 import { useRef, useState } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";

@@ -1,3 +1,5 @@
+// The dialog before several runs are ended at once.
+
 import { useRef, useState } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";

@@ -1,3 +1,5 @@
+// The table of machines, for the Machines page and for dialogs that end runs.
+
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
 import { age, machineState, usd, usdPerHour } from "../format.ts";
 import { costSoFar, RETURNING } from "../machines.ts";

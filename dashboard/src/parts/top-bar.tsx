@@ -1,3 +1,5 @@
+// The bar above every page: the pages with their keys, and what machines cost at present.
+
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
 import { plural, timeOfDay } from "../format.ts";
 import { Link, usePlace } from "../router.tsx";

@@ -1,3 +1,5 @@
+// The Checkpoints tab of a run: downloaded files, grouped by complete checkpoint, and where a new run can resume.
+
 import { useMemo, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { CheckpointFile, JobRecord } from "../../../src/schemas/job.ts";

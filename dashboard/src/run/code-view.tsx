@@ -1,3 +1,5 @@
+// The Code tab of a run: the files of its snapshot, one of them with colours, and the diff to another run's code.
+
 import { LeftOutList } from "../parts/left-out-list.tsx";
 import { useEffect, useMemo, useState, type ReactNode } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";

@@ -1,3 +1,5 @@
+// The Events tab of a run.
+
 import { useState } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { plural } from "../format.ts";

@@ -1,3 +1,5 @@
+// The placements of a run on its overview.
+
 import { costText } from "../../../src/domain/money.ts";
 import { accountWords, endWords, placeWords } from "../../../src/domain/placement-words.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";

@@ -1,3 +1,5 @@
+// Replays the journal of a run next to its steps.
+
 import { useEffect, useMemo, useState } from "react";
 import type { FeedEvent, JobRecord, Timeline } from "../../../src/schemas/job.ts";
 import { duration, plural, stepName, usd, words } from "../format.ts";

@@ -1,3 +1,5 @@
+// The part of the Checkpoints tab from which a new run can resume.
+
 import { useEffect, useRef, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import { inOrder } from "../../../src/domain/terminal-text.ts";

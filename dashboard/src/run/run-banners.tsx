@@ -1,3 +1,5 @@
+// Warnings above a run. They read the kind of its note and of its error, never the words.
+
 import type { FeedEvent, JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
 import { mayCostMoney } from "../../../src/schemas/names.ts";
 import { stepName } from "../format.ts";

@@ -1,3 +1,5 @@
+// The head of a run's page. Its warnings are in `run-banners.tsx`.
+
 import { runsHere } from "../../../src/providers/descriptors.ts";
 import { useState, type ReactNode } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";

@@ -1,3 +1,5 @@
+// The panel below the steps of a run that describes one attempt.
+
 import { gateWords } from "../../../src/domain/gate-words.ts";
 import type { JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
 import { duration, stepName, words } from "../format.ts";

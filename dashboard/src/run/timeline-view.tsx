@@ -1,3 +1,6 @@
+// The Steps tab of a run. The steps arrive with the run's timeline; `step-detail.tsx` describes the selected
+// attempt.
+
 import { Fragment, useMemo, useState, type CSSProperties } from "react";
 import type { JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
 import { endWords, lanesOf, placeWords } from "../../../src/domain/placement-words.ts";

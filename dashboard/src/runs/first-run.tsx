@@ -1,3 +1,5 @@
+// The runs page of a fresh home.
+
 import { useRef, useState } from "react";
 import type { Problem } from "../../../src/schemas/job.ts";
 import type { Summary } from "../../../src/schemas/plan.ts";

@@ -1,3 +1,5 @@
+// The filter bar of the runs page.
+
 import { useEffect, useRef, useState, type RefObject } from "react";
 import type { JobStatus } from "../../../src/schemas/job.ts";
 import type { Summary } from "../../../src/schemas/plan.ts";

@@ -1,3 +1,5 @@
+// The table of the runs page. It draws only the rows in view, and moves the focus and the selection by keys.
+
 import { memo, useEffect, useRef, useState, type FocusEvent } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { bytes } from "../../../src/domain/bytes.ts";

@@ -1,3 +1,5 @@
+// Routes for credentials. They accept secrets and never return one.
+
 import { z } from "zod";
 import { CREDENTIAL_NAMES } from "../../schemas/credential-blocks.ts";
 import { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../../schemas/credentials.ts";

@@ -1,3 +1,5 @@
+// Routes for models: pulls with their progress, and models on this computer.
+
 import { z } from "zod";
 import { HubAdoptBody, HubAdopted, HubModel, HubPull, HubPullBody, HubPulled, ModelId } from "../../schemas/hub.ts";
 import { invalid } from "../field-errors.ts";

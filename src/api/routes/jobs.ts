@@ -1,3 +1,5 @@
+// Routes for runs: submit, plan, list, read, kill and delete. The engine decides; a handler only calls it.
+
 import { z } from "zod";
 import {
   Checkpoints,

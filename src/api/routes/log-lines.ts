@@ -1,3 +1,5 @@
+// Routes that read a log by line number and search it, from one index per control plane.
+
 import { z } from "zod";
 import { LogLines, LogMatches } from "../../schemas/log.ts";
 import { invalid } from "../field-errors.ts";

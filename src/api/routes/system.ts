@@ -1,3 +1,5 @@
+// Routes that belong to no single run: events, health, metrics, providers, GPUs, machines, hosts, reconcile.
+
 import { z } from "zod";
 import { listGpus } from "../../domain/gpus.ts";
 import { FeedEvent, FeedHint, Gpu, Health, Machines, ProviderInfo, ReconcileReport } from "../../schemas/job.ts";

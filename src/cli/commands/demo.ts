@@ -1,3 +1,5 @@
+// `svc demo`: the first command to try. The demo is in `src/cli/demo.ts`.
+
 import type { Command } from "../command.ts";
 
 export const demo: Command = {

@@ -1,3 +1,5 @@
+// `svc gpus`: the catalogue of GPU models, with this installation's own history.
+
 import { PROVIDER_NAMES } from "../../providers/descriptors.ts";
 import { oneOf } from "../argv.ts";
 import { historyWords } from "../../domain/host-history.ts";

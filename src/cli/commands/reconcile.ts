@@ -1,3 +1,6 @@
+// `svc reconcile`: checks every unfinished run and every machine of this installation, through the control plane or
+// in this process.
+
 import { hourly } from "../../errors/index.ts";
 import type { ReconcileReport } from "../../schemas/job.ts";
 import type { Command } from "../command.ts";

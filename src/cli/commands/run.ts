@@ -1,3 +1,5 @@
+// `svc run`: prints the three ways to start a run; the CLI itself starts none.
+
 import type { Command } from "../command.ts";
 import { printJson } from "../text.ts";
 

@@ -1,3 +1,5 @@
+// `svc ssh`: a shell on the machine of a run, by the system's own ssh with the pinned host key.
+
 import { runsHere } from "../../providers/descriptors.ts";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";

@@ -1,3 +1,5 @@
+// The names in one folder, by kind. `project-listing.ts` and `look-ahead.ts` read a project through it.
+
 import { readdirSync } from "node:fs";
 import { mayBeProtected } from "./protections.ts";
 

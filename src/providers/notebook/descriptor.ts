@@ -1,3 +1,6 @@
+// What the notebook provider says about itself: capabilities, credential, and the words of pages and errors. Plain
+// data, open to all.
+
 import {
   credentialField,
   sshKeyField,

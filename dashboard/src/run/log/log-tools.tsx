@@ -1,3 +1,5 @@
+// The toolbar of the Log tab: the search, and which lines are shown.
+
 import { useEffect, useState, type KeyboardEvent } from "react";
 import { plural } from "../../format.ts";
 import { setParams } from "../place.ts";

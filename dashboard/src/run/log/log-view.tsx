@@ -1,3 +1,5 @@
+// The Log tab of a run, and the end of its log for the overview. `log-pane.ts` draws the lines, outside React.
+
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent } from "react";
 import { api } from "../../api.ts";
 import { plural } from "../../format.ts";

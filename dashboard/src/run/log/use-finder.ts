@@ -1,3 +1,5 @@
+// The search of the Log tab. The server searches the whole log; this hook keeps the place among the matches.
+
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { runApi } from "../run-api.ts";
 import { setParams } from "../place.ts";

@@ -1,3 +1,5 @@
+// One chart of the Metrics tab: reads the points of its runs and hands them to `chart.ts`, which draws.
+
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { DASH, metricValue, number, plural } from "../../format.ts";
 import { save } from "../../parts/save.ts";

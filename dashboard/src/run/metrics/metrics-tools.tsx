@@ -1,3 +1,5 @@
+// The toolbar of the Metrics tab.
+
 import { useEffect, useState } from "react";
 import type { JobRecord } from "../../../../src/schemas/job.ts";
 import { api } from "../../api.ts";

@@ -1,3 +1,5 @@
+// The Metrics tab of a run, and the first charts for its overview. What is chosen is in the address.
+
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { JobRecord } from "../../../../src/schemas/job.ts";
 import { DASH, metricValue, number } from "../../format.ts";
