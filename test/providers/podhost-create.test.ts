@@ -84,12 +84,19 @@ describe("offers", () => {
       "not that many free",
       { lowestPrice: { uninterruptablePrice: 2.99, stockStatus: "High", availableGpuCounts: [1] } },
     ],
-    ["too little memory", { memoryInGb: 40 }],
     ["memory unknown", { memoryInGb: null }],
     ["no id", { id: "unknown" }],
   ])("%s: none", async (_, change) => {
     const { provider } = await podhostStub(catalogue(gpu(SXM, change)));
     expect(await provider.listOffers(specOf({ min_vram_gb: 80 }), never)).toEqual([]);
+  });
+
+  test("a GPU with less memory than min_vram_gb is refused, and the refusal names the field", async () => {
+    const { provider } = await podhostStub(catalogue(gpu(SXM, { memoryInGb: 40 })));
+    await expect(provider.listOffers(specOf({ min_vram_gb: 80 }), never)).rejects.toMatchObject({
+      code: "gpus_unsupported",
+      errors: [{ field: "spec.min_vram_gb", message: "they have at most 40 GB" }],
+    });
   });
 
   test("a price of bare NaN gives no offer, even with another reported price; a machine that was made at NaN is held", async () => {

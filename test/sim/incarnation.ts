@@ -11,6 +11,7 @@ import { reconcile, sweep, type ReconcileParts } from "../../src/engine/reconcil
 import type { FeedEvent } from "../../src/schemas/job.ts";
 import type { RunSpec } from "../../src/schemas/spec.ts";
 import { TunnelOutages } from "../../src/steps/rental/tunnel-outage.ts";
+import type { StepPorts } from "../../src/steps/ports.ts";
 import type { RunServices } from "../../src/steps/run-services.ts";
 import type { StepContext } from "../../src/steps/step.ts";
 import { openStore } from "../../src/store/database.ts";
@@ -130,6 +131,10 @@ export class Incarnation implements Caller {
           since: searching_since ?? world.now,
           waitMs: further?.waitMs ?? 0,
           refusals,
+          unfit: store
+            .placementFailures(id)
+            .filter(({ failure }) => failure === "machine_unfit" || failure === "boot_failed")
+            .map(({ candidate }) => candidate),
         };
       },
       searches: (id: string) => this.engine.placement(id).searches,
@@ -150,7 +155,7 @@ export class Incarnation implements Caller {
           },
           secretEnv: {},
         }),
-    });
+    } satisfies StepPorts & Pick<RunServices, "ways"> & Record<"plan", unknown>);
     this.#parts = { engine: this.engine, ledger, providers, connected: () => true };
   }
 
