@@ -130,6 +130,21 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       expect(await part()).toEqual([false, false]);
     }));
 
+  it("compares selected runs: their metrics together, and what differs between them", () =>
+    withPage("/", async ({ page }) => {
+      await page.getByLabel("Select digits, two hidden layers r1-digits").check();
+      const bar = page.getByRole("region", { name: "Selected runs" });
+      expect(await bar.getByRole("link", { name: "Compare" }).count()).toBe(0);
+      await page.getByLabel(/^Select .* r2-failed$/).check();
+      await bar.getByRole("link", { name: "Compare" }).click();
+      const table = page.getByRole("region", { name: "Differences between the runs" });
+      const row = (name: string) =>
+        table.locator("tr", { has: page.locator("th", { hasText: new RegExp(`^${name}$`) }) }).locator("td");
+      await expect.poll(() => row("status").allTextContents(), WAIT).toEqual(["running", "failed"]);
+      expect(await table.locator("thead a").count()).toBe(2);
+      await expectAccessible(page);
+    }));
+
   it("kills several runs after it has named them with their machines and their price", () =>
     withPage("/?status=active", async ({ page, server }) => {
       await page.getByLabel("Select all active runs that are loaded").check();

@@ -2,7 +2,9 @@ import { runsHere } from "../../../src/providers/descriptors.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { plural } from "../format.ts";
 import { perHourOf } from "../machines.ts";
+import { Link } from "../router.tsx";
 import { isActive } from "../status.ts";
+import { comparePath } from "./compare-path.ts";
 
 /** The selected runs, their cost, and the actions on them. */
 export function SelectionBar(props: {
@@ -12,6 +14,7 @@ export function SelectionBar(props: {
   onClear: () => void;
 }) {
   const active = props.jobs.filter(isActive);
+  const compared = comparePath(props.jobs.map((job) => job.id));
   const prices = active.map((job) => (runsHere(job.provider) ? 0 : job.price_per_hour_usd));
   return (
     <div className="selection" role="region" aria-label="Selected runs">
@@ -22,6 +25,11 @@ export function SelectionBar(props: {
       <button type="button" className="button" onClick={props.onClear}>
         Clear
       </button>
+      {compared !== null && (
+        <Link className="button" href={compared}>
+          Compare
+        </Link>
+      )}
       {active.length < props.jobs.length && (
         <button type="button" className="button danger" onClick={props.onDelete}>
           Delete…

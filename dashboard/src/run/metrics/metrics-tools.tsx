@@ -5,6 +5,7 @@ import type { JobRecord } from "../../../../src/schemas/job.ts";
 import { api } from "../../api.ts";
 import { save } from "../../parts/save.ts";
 import { Link, runPath } from "../../router.tsx";
+import { COMPARED_MAX } from "../../runs/compare-path.ts";
 import { titleOf } from "../../status.ts";
 import { setParams } from "../place.ts";
 import { csvOf } from "./curves.ts";
@@ -133,7 +134,7 @@ function Compare({ job, runs }: { job: JobRecord; runs: readonly ShownRun[] }) {
       className="metrics-compare"
       aria-label="Compare with another run"
       value=""
-      disabled={runs.length >= 8}
+      disabled={runs.length >= COMPARED_MAX}
       onChange={(event) => event.target.value && add(event.target.value)}
     >
       <option value="">Compare with…</option>

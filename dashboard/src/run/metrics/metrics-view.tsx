@@ -8,15 +8,16 @@ import { Link, runPath, usePlace } from "../../router.tsx";
 import { isActive, titleOf } from "../../status.ts";
 import { useData } from "../../store.ts";
 import { loadJob } from "../../sync.ts";
+import { COMPARED_MAX } from "../../runs/compare-path.ts";
 import { setParams } from "../place.ts";
 import { summary } from "./columns.ts";
+import { Differences } from "./differences.tsx";
 import { isSystem, MetricChart, type ChartSettings, type ShownRun } from "./metric-chart.tsx";
 import { MetricsTools } from "./metrics-tools.tsx";
 import { MetricsSet } from "./reader.ts";
 import { chartsOf, titleOfMetric } from "./shown-chart.ts";
 
 const CHARTS_AT_ONCE = 24;
-const COMPARED_MAX = 8;
 const PLAIN: ChartSettings = { x: "step", smooth: 0, logX: false, logY: false, range: null };
 
 function useMetrics(ids: readonly string[], ended: boolean) {
@@ -161,6 +162,7 @@ export function MetricsView({ job }: { job: JobRecord }) {
   return (
     <div className="metrics">
       <MetricsTools job={job} names={names} settings={settings} runs={runs} find={text} set={set} />
+      <Differences jobs={ids.flatMap((id) => (id === job.id ? job : (jobs[id] ?? [])))} />
       {others.length === 0 && !hasOwn(names) && noMetric(!isActive(job))}
       {found.length === 0 && <p className="quiet pad">No metric name contains this text.</p>}
       {groups.map(([prefix, members]) => (
