@@ -3,6 +3,7 @@
 import { initialTransition, transition } from "xstate";
 import type { JobEvent, JobInput } from "../machines/job-context.ts";
 import { jobMachine } from "../machines/job-machine.ts";
+import { quicken } from "../machines/quick-assign.ts";
 
 export type Snapshot = ReturnType<typeof jobMachine.resolveState>;
 export interface Folded {
@@ -10,6 +11,8 @@ export interface Folded {
   /** The requested actions, by name. xstate returns params untyped. */
   actions: readonly { type: string; params?: unknown }[];
 }
+
+quicken(jobMachine.implementations.actions);
 
 // For each call xstate creates an actor that is never started, and computes its first snapshot, without input, only to
 // discard it: for a machine with input that ends in an exception, which costs more than a transition. This unused
