@@ -114,6 +114,8 @@ def run(
     terminate_on_exit: bool | None = None,
     idle_timeout_minutes: float | None = None,
     max_runtime_minutes: float | None = None,
+    budget_usd: float | None = None,
+    rate_usd_per_hour: float | None = None,
     orphan_grace_minutes: float | None = None,
     stop_grace_seconds: int | None = None,
     keep_checkpoints: Mapping[str, Any] | None = None,
@@ -151,6 +153,8 @@ def run(
     :param terminate_on_exit: end the machine when the control plane ends; true by default.
     :param idle_timeout_minutes: end a run that has been idle for this long; 0 turns it off.
     :param max_runtime_minutes: hard limit from launch.
+    :param budget_usd: ceiling in dollars for everything that the run costs, failed machines included; the machine itself ends in time.
+    :param rate_usd_per_hour: price of one machine, for a provider that reports none.
     :param keep_checkpoints: the complete checkpoints to keep on this computer (default: all): ``{"last": 3}``, ``{"best": "loss:3"}``
         (the lowest; ``"acc:3:max"`` the highest), ``{"rotation": "follow"}`` (also removes what the script removes), or several. The
         newest one is always kept.
@@ -195,6 +199,8 @@ def run(
             "terminate_on_exit": terminate_on_exit,
             "idle_timeout_minutes": idle_timeout_minutes,
             "max_runtime_minutes": max_runtime_minutes,
+            "budget_usd": budget_usd,
+            "rate_usd_per_hour": rate_usd_per_hour,
             "orphan_grace_minutes": orphan_grace_minutes,
             "stop_grace_seconds": stop_grace_seconds,
             "keep_checkpoints": keep_checkpoints,

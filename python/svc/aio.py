@@ -46,6 +46,8 @@ class RunParameters(TypedDict, total=False):
     terminate_on_exit: bool | None
     idle_timeout_minutes: float | None
     max_runtime_minutes: float | None
+    budget_usd: float | None
+    rate_usd_per_hour: float | None
     orphan_grace_minutes: float | None
     stop_grace_seconds: int | None
     keep_checkpoints: Mapping[str, Any] | None

@@ -31,6 +31,21 @@ def move_keep(path: str, until: int) -> bool:
         return False
 
 
+def set_limit(path: str, limit: list[float] | None) -> None:
+    """Writes the budget's deadlines, in seconds from now; None removes them. In place, as `move_keep`."""
+    now = uptime()
+    text = b"%d %d\n" % tuple(int(now + max(0.0, float(seconds))) for seconds in limit) if limit else b"- -\n"
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        try:
+            os.pwrite(fd, text, 0)
+            os.ftruncate(fd, len(text))
+        finally:
+            os.close(fd)
+    except OSError:
+        pass  # a guard of an older version has no such file; the deadline before this one stays
+
+
 def guard_lives(folder: str) -> bool:
     """Whether its shell is running. The pid file is only a hint: on a full disk it is empty."""
     script = (folder + "/guard.sh").encode()
@@ -50,6 +65,8 @@ def guard_lives(folder: str) -> bool:
 
 def op_keep(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     folder = ask["folder"]
+    if "limit" in ask:
+        set_limit(folder + "/limit", ask["limit"])
     return {"lives": guard_lives(folder), "moved": move_keep(folder + "/keep", int(uptime() + float(ask["grace"])))}, b""
 
 

@@ -19,6 +19,7 @@ import { onTightened } from "../domain/tightened.ts";
 import { isReference } from "../domain/secret-names.ts";
 import { steadyClock } from "../platform/steady-clock.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
+import { Budgets } from "../engine/budgets.ts";
 import { Engine } from "../engine/engine.ts";
 import { DurableHosts } from "../engine/hosts.ts";
 import { DurableLedger } from "../engine/ledger.ts";
@@ -43,7 +44,7 @@ import { homeDefaults } from "./home-defaults.ts";
 import { modelsOfHub } from "./hub.ts";
 import { runServices } from "./runs.ts";
 import { sinksOf } from "./sinks.ts";
-import { providerSources } from "../secrets/credentials.ts";
+import { providerSources, readCredential } from "../secrets/credentials.ts";
 import { installationKey } from "../secrets/installation-key.ts";
 import { resolveSecret } from "../secrets/resolve.ts";
 import { KnownSecrets, shownAmong } from "../secrets/known.ts";
@@ -169,11 +170,16 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       clock,
       steps: lazily(() => steps),
       defer: (fn) => void setImmediate(fn),
-      publish: (events) => service?.publish(events),
+      publish: (events) => {
+        service?.publish(events);
+        budgets.heard(events);
+      },
       report: log,
       onDiskFull: () => reserve.spend(),
     });
     const ledger = new DurableLedger(engine);
+    const startTimes = (provider: string, gpus: string) => reads.startTimes(provider, gpus);
+    const budgets: Budgets = new Budgets({ engine, startTimes, report: log });
     const sink = new DurableStorySink({ engine, home, hint: (hint) => service?.publish([hint]) });
     const python = async () => (await findPython(env)).path;
     const runner = pythonProgram(join(programRoot, "runner", "svc_runner"));
@@ -220,6 +226,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       hosts,
       providers,
       resumes,
+      budget: budgets,
       python,
       gone,
       points: (jobId: string, metric: string) =>
@@ -262,6 +269,10 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
           await checkInterpreter(projectDir, spec.entrypoint, entry, path);
           await localPython({ spec, projectDir, entry, env, otherwise: python });
         } else for (const name of providersOf(spec)) await machines.key(name);
+      },
+      rateOf: (provider) => {
+        const rate = Number(readCredential(provider, { home, env }).given.settings["rate_usd_per_hour"]);
+        return Number.isFinite(rate) && rate > 0 ? rate : null;
       },
       checkCredential: (provider) => checkConnected(provider, { home, env }),
       measureProject: async (projectDir, inPlace) => {
@@ -347,6 +358,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       removeRunFolders(store, home, log);
       service.begin();
       hub.begin();
+      budgets.begin();
     }
     const opened: Service = service;
     opened.subscribe((event) => hosts.heard(event));
@@ -356,6 +368,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       notebookBootstrap: async () => bootstrapOf((await machines.key(notebook.name)).publicKeyLine),
       close: async () => {
         await hub.stop();
+        budgets.stop();
         await opened.stop();
         await services.stop();
         await sink.close();

@@ -22,7 +22,7 @@ import { CheckpointCollector } from "../steps/checkpoints/collector.ts";
 import type { NodeOfSeveral } from "../steps/checkpoints/sets.ts";
 import { nodeFolder, Undecided } from "../steps/follow/log-follower.ts";
 import { installCommand } from "../steps/launch/install-command.ts";
-import type { HostMemory, JobFacts, Search } from "../steps/ports.ts";
+import type { BudgetPorts, HostMemory, JobFacts, Search } from "../steps/ports.ts";
 import { planRunner } from "../steps/launch/runner-spec.ts";
 import type { KeepRules } from "../steps/checkpoints/retention.ts";
 import type { RunServices } from "../steps/run-services.ts";
@@ -41,11 +41,17 @@ export interface RunParts extends PlaceParts {
   hosts: HostMemory;
   /** Points of a metric, in the order in which they were logged. */
   points: (jobId: string, metric: string) => { step: number; value: number }[];
+  budget: BudgetPorts;
   /** Called for a machine that is gone, so that no connection to it stays open. */
   gone: (machine: string) => void;
 }
 
-export function runServices(parts: RunParts): RunServices & { forget(jobId: string): void; stop(): Promise<void> } {
+export function runServices(parts: RunParts): RunServices & {
+  forget(jobId: string): void;
+  /** The job's spec was changed. */
+  respec(jobId: string): void;
+  stop(): Promise<void>;
+} {
   const { home, env, key, known, engine, ledger, sink, sinks, providers, resumes } = parts;
   const runs = knownRuns(parts);
   const { facts } = runs;
@@ -74,6 +80,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
         checkpoints: homeLayout.checkpoints(home, jobId),
       };
     },
+    (jobId, seen) => parts.budget.unfetched(jobId, seen),
   );
   const undecided = new Undecided();
   return {
@@ -86,6 +93,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
       return provider;
     },
     ledger,
+    budget: parts.budget,
     hosts: parts.hosts,
     sink,
     secrecy: (jobId) => ({ mark: secrets.mark(jobId), redactor: secrets.redactor(jobId) }),
@@ -99,7 +107,10 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
       // svc wrote it in this form when the job was submitted.
       return told ? storedLeftOut(told) : null;
     },
-    guard: (jobId, handle) => guardOf(facts(jobId).spec, providers.get(handle.provider), handle),
+    guard: (jobId, handle) => {
+      const guard = guardOf(facts(jobId).spec, providers.get(handle.provider), handle);
+      return guard && { ...guard, deadline: () => parts.budget.limit(jobId) };
+    },
     installCommand: (jobId, inPlace) => {
       const { spec, projectDir } = facts(jobId);
       return installCommand(spec, inPlace ? null : runs.code(jobId), projectDir);
@@ -150,6 +161,7 @@ export function runServices(parts: RunParts): RunServices & { forget(jobId: stri
       collectors.forget(jobId);
       undecided.forget(jobId);
     },
+    respec: runs.forget,
     stop: collectors.stop,
   };
 }
@@ -204,6 +216,7 @@ function collectorsOf(
   resumes: Resumes,
   placeOf: (jobId: string, node: number) => Omit<NodeOfSeveral, "checkpoints">,
   keepOf: (jobId: string, node: number) => KeepRules | undefined,
+  unfetched: BudgetPorts["unfetched"],
 ) {
   const made = new Map<string, CheckpointCollector>();
   return {
@@ -225,6 +238,7 @@ function collectorsOf(
             announced: () => resumes.announcements(jobId),
             place: place.nodes > 1 ? { ...place, checkpoints } : undefined,
             keep: keepOf(jobId, node),
+            unfetched: (seen) => unfetched(jobId, seen),
           })),
         );
       }

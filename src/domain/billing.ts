@@ -22,7 +22,7 @@ export interface BilledMachine extends PricedTime {
 export interface Rates {
   /** Of a machine whose provider reports no price. */
   givenMicro: number | null;
-  /** Of an order whose answer is missing. */
+  /** Of an order whose answer is missing, and of a machine whose price cannot be read. */
   assumedMicro: number | null;
 }
 
@@ -46,7 +46,7 @@ export const minimumMs = (provider: string): number => (descriptorOf(provider)?.
 export function rateOf(machine: BilledMachine, { givenMicro, assumedMicro }: Rates): number | null {
   if (isFree(machine.provider)) return 0;
   if (machine.held_at === null) return machine.price_micro ?? assumedMicro ?? givenMicro;
-  return machine.price_micro ?? givenMicro;
+  return machine.price_micro ?? givenMicro ?? assumedMicro;
 }
 
 /** Whether the machine may cost money now (B2). An order whose request is being sent counts: it may have arrived. */

@@ -1,7 +1,9 @@
 // The watchdog on the machine: a small shell loop that ends the machine when the control plane has stopped renewing
-// `keep` for its run. docs/internals/guard.md has the rules G1 to G5; this file holds the text that runs on the
+// `keep` for its run. docs/internals/guard.md has the rules G1 to G7; this file holds the text that runs on the
 // machine. It starts with the machine, and every start sets `keep` again, whatever its value was: uptime continues when
 // a container restarts, and begins at 0 with a new machine.
+
+import type { MachineLimit } from "./budget.ts";
 
 /** Below this, one lost packet could cost a run. */
 export const GUARD_GRACE_SECONDS_MIN = 10;
@@ -24,6 +26,35 @@ export interface GuardedMachine {
   selfEnd: string;
   /** Seconds between the stop order to a run that is still alive and the end of the machine. */
   stopSeconds: number;
+  /** The budget's deadlines, counted from when the order was made; null or absent for none. */
+  limit?: OrderLimit | null;
+}
+
+/** Deadlines of a machine from its order on. `madeAtMs` is this computer's clock at that time. */
+export interface OrderLimit extends MachineLimit {
+  madeAtMs: number;
+}
+
+/**
+ * Shell text that writes `limit` at a start of the machine: the seconds that are left, or fewer if the clocks agree that the order is older.
+ * The earlier of this and a stored limit counts: a restart must not give more time.
+ */
+function limitAtStart(limit: OrderLimit | null | undefined): string {
+  if (!limit) return "";
+  const [stop, end] = [Math.floor(limit.stopSeconds), Math.floor(limit.endSeconds)];
+  return `
+age=$(($(date +%s) - ${Math.floor(limit.madeAtMs / 1_000)}))
+most=3600
+[ ! -s "$dir/limit" ] || most=5184000
+[ "$age" -ge 0 ] && [ "$age" -le "$most" ] || age=0
+stop=$((\${up%%.*} + ${stop} - age)) end=$((\${up%%.*} + ${end} - age))
+s= e=
+{ read -r s e <"$dir/limit"; } 2>/dev/null
+case $s$e in '' | *[!0-9]*) ;; *)
+  [ "$s" -ge "$stop" ] || stop=$s
+  [ "$e" -ge "$end" ] || end=$e ;;
+esac
+echo "$stop $end" >"$dir/limit"`;
 }
 
 /**
@@ -87,7 +118,15 @@ try_to_end() {
 }
 echo $$ >"$dir/pid"
 (echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
-strange=0 asked=
+strange=0 asked= told=
+spent() { end=$(limit 2); [ -n "$end" ] && [ "$(uptime_s)" -ge "$end" ]; }
+# The second of uptime in field $1 of the budget's limit; empty for none.
+limit() {
+  s= e=
+  { read -r s e <"$dir/limit"; } 2>/dev/null
+  [ "$1" = 1 ] && at=$s || at=$e
+  case $at in '' | *[!0-9]* | ??????????*) ;; *) echo "$at" ;; esac
+}
 while :; do
   sleep 2
   # A later guard has taken over.
@@ -95,7 +134,19 @@ while :; do
   [ -z "$mine" ] || [ "$mine" = $$ ] || exit 0
   keep=$(cat "$dir/keep" 2>/dev/null)
   now=$(uptime_s)
-  case $now in '' | *[!0-9]*) keep= ;; esac
+  case $now in '' | *[!0-9]*) keep= now=0 ;; esac
+  if spent; then
+    say "the budget is spent, ending this machine"
+    try_to_end
+    sleep ${AGAIN_SECONDS}
+    continue
+  fi
+  stop=$(limit 1)
+  if [ -n "$stop" ] && [ "$now" -ge "$stop" ]; then
+    found=$(runners)
+    [ "$told" = "$found" ] || [ -z "$found" ] || { say "the budget ends, asking the run to end"; kill -TERM $found 2>/dev/null; }
+    told=$found
+  fi
   case $keep in
     '' | *[!0-9]* | ??????????*) strange=$((strange + 1)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;
     *) strange=0; [ "$now" -ge "$keep" ] || { asked=; continue; } ;;
@@ -105,7 +156,7 @@ while :; do
     asked=1 waited=0
     say "nobody came, asking the run to end"
     kill -TERM $found 2>/dev/null
-    while [ "$waited" -lt ${stop} ] && [ -n "$(runners)" ]; do sleep 1; waited=$((waited + 1)); done
+    while [ "$waited" -lt ${stop} ] && [ -n "$(runners)" ] && ! spent; do sleep 1; waited=$((waited + 1)); done
     continue
   fi
   say "nobody came, ending this machine"
@@ -118,7 +169,9 @@ then mv -f "$dir/guard.sh.new" "$dir/guard.sh"; fi
 read -r up rest </proc/uptime
 until=$((\${up%%.*} + ${grace + FIRST_CONTACT_SECONDS}))
 if echo "$until" >"$dir/keep.new"; then mv -f "$dir/keep.new" "$dir/keep"; else echo "$until" >"$dir/keep"; fi
-chmod 666 "$dir/keep"
+chmod 666 "$dir/keep"${limitAtStart(guard.limit)}
+[ -e "$dir/limit" ] || : >"$dir/limit"
+chmod 666 "$dir/limit"
 if command -v setsid >/dev/null 2>&1; then
   setsid sh "$dir/guard.sh" "$dir" </dev/null >/dev/null 2>&1 &
 else

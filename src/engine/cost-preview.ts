@@ -15,6 +15,9 @@ import {
   type AskedCandidate,
   type CandidateParts,
 } from "./plan-candidates.ts";
+import { budgetLasts } from "./budget-lasts.ts";
+import type { PricedCandidate } from "./check-budget.ts";
+import { microOf } from "../domain/money.ts";
 import { stopGraceSeconds } from "../steps/launch/launcher-argv.ts";
 import { idleWindowMs } from "../steps/launch/runner-spec.ts";
 
@@ -31,6 +34,8 @@ export interface ProjectMeasure {
 }
 
 export interface PlanParts extends CandidateParts {
+  /** Throws `budget_too_small`. */
+  checkEnough?: (priced: readonly PricedCandidate[]) => void;
   /** The checks of the submission, in order; each throws its refusal. */
   checks: readonly (() => void | Promise<void>)[];
   projectDir: string;
@@ -55,6 +60,11 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
   const [asked, project] = await Promise.all([askCandidates(spec, parts, askable), parts.measure().catch(refuse)]);
   const told = project === null ? null : await parts.preview(project.files).catch(refuse);
   const order = candidateOrder(asked, spec.choose);
+  try {
+    parts.checkEnough?.(asked.map((each) => ({ spec: each.spec, rateMicro: rateOfAsked(each) })));
+  } catch (e) {
+    refuse(e);
+  }
   const waits = (spec.wait_for_capacity_minutes ?? 0) > 0;
   for (const each of asked) add(...each.refusals.filter((refusal) => isFinal(refusal, order.length > 0 || waits)));
   // A spec has at least one candidate.
@@ -74,7 +84,9 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
     candidates: asked.map((each) => each.candidate),
     order: order.map((each) => each.candidate.candidate),
     price_per_hour_usd: price,
-    cost_max_usd: price === null ? null : price === 0 ? 0 : runtimeHours === null ? null : price * runtimeHours,
+    cost_max_usd: atMost(price, runtimeHours, spec.budget_usd),
+    budget_usd: spec.budget_usd ?? null,
+    budget_lasts_seconds: price === null ? null : budgetLasts(spec, microOf(price)),
     history: first.candidate.history,
     code: project && {
       files: project.files.length,
@@ -93,6 +105,23 @@ export async function planRun(spec: RunSpec, parts: PlanParts): Promise<Plan> {
     ],
     refusals,
   };
+}
+
+/** The least of what limits the costs; null if nothing does. */
+function atMost(price: number | null, hours: number | null, budget: number | undefined): number | null {
+  if (price === 0) return 0;
+  const limits = [
+    ...(price === null || hours === null ? [] : [price * hours]),
+    ...(budget === undefined ? [] : [budget]),
+  ];
+  return limits.length === 0 ? null : Math.min(...limits);
+}
+
+/** Of all nodes together, per hour, with the rate of the spec where the provider reports none; null if it is unknown. */
+function rateOfAsked({ candidate, provider, spec }: AskedCandidate): number | null {
+  if (provider?.info.capabilities.bills === false) return 0;
+  const given = spec.rate_usd_per_hour === undefined ? null : microOf(spec.rate_usd_per_hour) * spec.nodes;
+  return candidate.price_per_hour_usd === null ? given : microOf(candidate.price_per_hour_usd);
 }
 
 const largestOf = (files: ProjectMeasure["files"]) =>

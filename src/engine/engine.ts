@@ -226,9 +226,14 @@ export class Engine {
     return live;
   }
 
+  /** The state and context of a job; undefined if it has ended or is parked. */
+  now(jobId: string): Snapshot | undefined {
+    return (this.#live.get(jobId) ?? this.#committed(jobId))?.snapshot;
+  }
+
   /** The job's position in its list of placements. */
   placement(jobId: string): PlacementNow {
-    return placementNow(this.store, jobId, (this.#live.get(jobId) ?? this.#committed(jobId))?.snapshot.context);
+    return placementNow(this.store, jobId, this.now(jobId)?.context);
   }
 
   /** The first attempt counts as begun with the commit that requests it: one fsync per step, not two. */

@@ -5,10 +5,12 @@
 // O2. If the provider does not answer either, this would gain nothing: the next start collects.
 // O3. A running collection may last longer than everything else: its files exist nowhere else.
 
+import { pause } from "../domain/clock.ts";
 import { asSvcError } from "../errors/index.ts";
 import type { EffectRow } from "../store/tables.ts";
 import { timerEvent, withLastSeen } from "./journal.ts";
 import { entryOf } from "./ledger.ts";
+import type { Engine } from "./engine.ts";
 import type { EventBody } from "./engine-options.ts";
 import type { ReconcileParts } from "./reconcile.ts";
 
@@ -91,4 +93,22 @@ async function giveUpCollecting(parts: EndingParts, jobId: string, afterMs: numb
     const event = timerEvent("collect", afterMs, "terminating") as EventBody;
     engine.apply(tx, jobId, withLastSeen(tx.store, jobId, event));
   });
+}
+
+const SETTLE_LOOK_MS = 250;
+const SETTLED_LOOKS = 6;
+/** In these states nothing more follows by itself soon: the script works, or no candidate has a machine. */
+const AT_REST: ReadonlySet<string> = new Set(["running", "waiting"]);
+
+/** See `OpenControlPlane.settle`. */
+export async function untilSettled(engine: Engine, deadlineMs: number): Promise<boolean> {
+  const endAt = engine.clock.monotonic() + deadlineMs;
+  // Only polling distinguishes a working script from one that has just ended: at rest in two polls counts as at rest.
+  for (let quiet = 0; quiet < SETTLED_LOOKS;) {
+    const moving = engine.store.liveJobs().some((row) => row.parked === null && !AT_REST.has(row.state));
+    quiet = moving ? 0 : quiet + 1;
+    if (engine.clock.monotonic() > endAt) return false;
+    await pause(engine.clock, SETTLE_LOOK_MS);
+  }
+  return true;
 }

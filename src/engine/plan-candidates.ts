@@ -7,6 +7,7 @@ import { asSvcError, type SvcError } from "../errors/index.ts";
 import type { Account, Offer, Provider } from "../providers/provider.ts";
 import type { Plan, PlanCandidate, PlanOffer, StartTimes } from "../schemas/plan.ts";
 import type { RunSpec } from "../schemas/spec.ts";
+import { budgetLasts } from "./budget-lasts.ts";
 import { affordable, withinCap } from "../steps/provision.ts";
 
 /** How long one candidate may take. */
@@ -64,6 +65,8 @@ export async function askCandidates(
       within_cap: withinCap(rest.spec, offer.priceMicro),
       avoided: offer.avoided ?? null,
       age_seconds: Math.max(0, now - (answeredAt ?? now)) / 1_000,
+      budget_lasts_seconds:
+        offer.priceMicro === null ? null : budgetLasts(rest.spec, offer.priceMicro * rest.spec.nodes),
     })),
   }));
 }

@@ -1,8 +1,8 @@
 // The control plane behind the API: requests become events, answers are read from the store.
 
 import { resolve } from "node:path";
-import { pause } from "../domain/clock.ts";
-import { withFirstCandidate } from "../domain/candidates.ts";
+import { providersOf, withFirstCandidate } from "../domain/candidates.ts";
+import { microOf } from "../domain/money.ts";
 import { placementRules } from "../machines/placement-rules.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import { describeError, SvcError } from "../errors/index.ts";
@@ -30,18 +30,15 @@ import { planRun, type ProjectMeasure } from "./cost-preview.ts";
 import { historyOf } from "../domain/host-history.ts";
 import { refuseMasked } from "./refuse-masked.ts";
 import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
-import { untilOver } from "./graceful-shutdown.ts";
+import { untilOver, untilSettled } from "./graceful-shutdown.ts";
 import { named } from "./naming-field.ts";
 import { Removals } from "./removals.ts";
+import { checkBudget, checkEnough, checkRates } from "./check-budget.ts";
 import { checkCandidate, checkCandidates, checkFurtherMachines } from "./check-candidates.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 import { specOf, storedSpec } from "../schemas/stored-spec.ts";
 
 const RESERVE_CHECK_MS = 30_000;
-const SETTLE_LOOK_MS = 250;
-const SETTLED_LOOKS = 6;
-/** In these states nothing more follows by itself soon: the script works, or no candidate has a machine. */
-const AT_REST: ReadonlySet<string> = new Set(["running", "waiting"]);
 /** Time at the shutdown for copies of ended runs: the next start continues the rest. */
 const SINKS_MS_MAX = 30_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
@@ -93,6 +90,8 @@ export interface ServiceOptions {
   example: () => Summary["example"];
   /** Keeps the project's code. It stays, used by a run or not, until `release` is called. */
   snapshot: (projectDir: string, spec: RunSpec) => Promise<KeptCode>;
+  /** Dollars per hour of one machine, from the credential of a provider that reports no price; null without it. */
+  rateOf: (provider: RunSpec["provider"]) => number | null;
   /** Throws `credential_missing` if the provider has no credential. */
   checkCredential: (provider: RunSpec["provider"]) => void;
   /** Throws if a secret that the spec names cannot be found. */
@@ -247,7 +246,7 @@ export class Service implements ControlPlane {
 
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
     const { reserve } = this.#o;
-    const spec = placed(body, options.defaultProjectDir, this.#o.defaults());
+    const spec = this.#rated(placed(body, options.defaultProjectDir, this.#o.defaults()));
     // Without the home's defaults: a repeated request has the same body, even after they have changed.
     const asked = placed(body, options.defaultProjectDir, {});
     const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec: asked }));
@@ -260,6 +259,7 @@ export class Service implements ControlPlane {
     if (!reserve.restore()) throw new SvcError("disk_full", { path: this.home });
     refuseMasked(body);
     checkCandidates(this.#o, spec);
+    await checkBudget({ providers: this.#o.providers, startTimes: this.#startTimes }, spec);
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
     await named(this.#o.checkProject(projectDir, spec));
     this.#o.checkSecrets(spec);
@@ -292,6 +292,7 @@ export class Service implements ControlPlane {
             nodes: spec.nodes,
             // Rounded up: the smallest limit must not become no limit.
             max_runtime_ms: spec.max_runtime_minutes ? Math.ceil(spec.max_runtime_minutes * 60_000) : null,
+            budget_micro: spec.budget_usd === undefined ? null : microOf(spec.budget_usd),
             rules: placementRules(spec, this.#o.providers.get(spec.provider)?.info.capabilities.bills === true),
           },
           row: {
@@ -323,7 +324,7 @@ export class Service implements ControlPlane {
   }
 
   async plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan> {
-    const spec = placed(body, options.defaultProjectDir, this.#o.defaults());
+    const spec = this.#rated(placed(body, options.defaultProjectDir, this.#o.defaults()));
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
     const connected = new Set(this.#o.describeProviders().flatMap((each) => (each.connected ? [each.name] : [])));
     const secrets = this.#o.secrets(spec);
@@ -332,6 +333,7 @@ export class Service implements ControlPlane {
       checks: [
         () => refuseMasked(body),
         () => checkFurtherMachines(this.#o.providers, spec),
+        () => checkRates(this.#o.providers, spec),
         () => named(this.#o.checkProject(projectDir, spec)),
         () => this.#o.checkSecrets(spec),
         () => named(this.#o.checkResume(spec)),
@@ -341,13 +343,24 @@ export class Service implements ControlPlane {
       checkCandidate: (index) => checkCandidate(this.#o, spec, index),
       providerOf: (name) => this.#o.providers.get(name),
       isConnected: (name) => connected.has(name),
-      startTimes: (provider, gpus) => this.reads.startTimes(provider, gpus),
+      startTimes: this.#startTimes,
+      checkEnough: (priced) =>
+        checkEnough(spec, priced, { providers: this.#o.providers, startTimes: this.#startTimes }),
       projectDir,
       history: (provider, gpus) => historyOf(stats, { provider, gpus }),
       measure: () => this.#o.measureProject(projectDir, runsHere(spec.provider)),
       preview: (files) => named(this.#o.preview(projectDir, spec, files)),
     });
     return secrets.redactValue(plan);
+  }
+
+  readonly #startTimes = (provider: string, gpus: string) => this.reads.startTimes(provider, gpus);
+
+  /** The spec with the rate of its credential, where it needs one. */
+  #rated(spec: RunSpec): RunSpec {
+    if (spec.rate_usd_per_hour !== undefined) return spec;
+    const rate = providersOf(spec).flatMap((name) => this.#o.rateOf(name) ?? []);
+    return rate.length === 0 ? spec : { ...spec, rate_usd_per_hour: Math.max(...rate) };
   }
 
   /** For all output. */
@@ -453,17 +466,8 @@ export class Service implements ControlPlane {
   }
 
   /** See `OpenControlPlane.settle`. */
-  async settle(deadlineMs: number): Promise<boolean> {
-    const { engine } = this.#o;
-    const endAt = engine.clock.monotonic() + deadlineMs;
-    // Only polling distinguishes a working script from one that has just ended: at rest in two polls counts as at rest.
-    for (let quiet = 0; quiet < SETTLED_LOOKS;) {
-      const moving = engine.store.liveJobs().some((row) => row.parked === null && !AT_REST.has(row.state));
-      quiet = moving ? 0 : quiet + 1;
-      if (engine.clock.monotonic() > endAt) return false;
-      await pause(engine.clock, SETTLE_LOOK_MS);
-    }
-    return true;
+  settle(deadlineMs: number): Promise<boolean> {
+    return untilSettled(this.#o.engine, deadlineMs);
   }
 
   /** Ends the chores and all activity of this process; rows stay unchanged. */

@@ -2,6 +2,7 @@
 // (message: what happened and what it means for the machine and the money; hint: what to do). docs/reference/errors.md is generated.
 
 import { DESCRIPTORS, PROVIDER_NAMES, THIS_COMPUTER } from "../providers/descriptors.ts";
+import { BUDGET } from "./budget.ts";
 import { entry } from "./entry.ts";
 import { FILES } from "./files.ts";
 import { HOME } from "./home.ts";
@@ -291,6 +292,7 @@ export const CATALOGUE = {
   ...RENTED,
   ...FILES,
   ...SINKS,
+  ...BUDGET,
 } as const;
 
 export type ErrorCode = keyof typeof CATALOGUE;

@@ -9,7 +9,10 @@ export interface StartSteps {
 }
 export interface SetTimer {
   timer: TimerName;
+  /** 0 requests no timer, and removes the one that is set. */
   after_ms: number;
+  /** The whole limit, if `after_ms` is the rest of it; it is for the error. */
+  limit_ms?: number;
   /** If the timer is already set, the earlier instant counts. */
   at_most?: true;
 }

@@ -42,6 +42,8 @@ export interface JobInput {
   nodes: number;
   /** Limit of the time in `running`, summed over all placements, in milliseconds; null for no limit. */
   max_runtime_ms: number | null;
+  /** Limit of all costs of the job, in micro-dollars; null for none. Absent in journals of machine versions before 4. */
+  budget_micro?: number | null;
   /** Absent in journals of machine versions before 3. */
   rules?: PlacementRules;
   /** Instant of the event that created the job, milliseconds since the epoch. */
@@ -65,6 +67,10 @@ export interface Refusal {
 export interface JobContext {
   job_id: string;
   max_runtime_ms: number | null;
+  /** Limit of all costs of the job, in micro-dollars; null for none. */
+  budget_micro: number | null;
+  /** The highest share of the budget, in percent, about which a warning was recorded; 0 before the first. */
+  warned: number;
   rules: PlacementRules;
   /** Number of the open placement, else of the last one; 0 before the first. */
   placement: number;
@@ -119,11 +125,28 @@ export type JobEvent =
   /** `exit_code`: null if the end of the run was not observed. */
   | ({ type: "stream.done"; exit_code: number | null; error: JobError | null; failure?: Failure } & NodeDone)
   | ({ type: "collect.done"; exit_code: number | null } & NodeDone)
-  /** `checkpoint`: the checkpoint from which a next placement would start, or null. Only node 0 reports it. */
-  | ({ type: "terminate.done"; checkpoint?: string | null } & NodeDone)
+  /**
+   * `checkpoint`: the checkpoint from which a next placement would start, or null. `lack`: why the budget allows none. The last
+   * report counts.
+   */
+  | ({ type: "terminate.done"; checkpoint?: string | null; lack?: JobError | null } & NodeDone)
   | ({ type: "step.failed"; step: StepName; node: number; error: JobError; failure?: Failure } & Base)
   | ({ type: "job.kill"; error: JobError } & Base)
   | ({ type: "control.end"; error: JobError } & Base)
+  /** The spending has passed a share of the budget. */
+  | ({ type: "budget.warned"; percent: number } & Base)
+  /** The spending and the cost of an orderly end have reached the budget. */
+  | ({ type: "budget.reached"; error: JobError } & Base)
+  /** The spending and the cost of the release have reached the budget. */
+  | ({ type: "budget.spent"; error: JobError } & Base)
+  /** A user changed the run. Fields that are absent stay; the last two are only recorded here. */
+  | ({
+      type: "job.changed";
+      budget_micro?: number | null;
+      max_runtime_ms?: number | null;
+      price_cap?: number | null;
+      label?: string | null;
+    } & Base)
   | ({ type: "watchdog.idle"; node: number; error: JobError } & Base)
   | ({ type: "timer.phase"; error: JobError } & Base)
   | ({ type: "timer.max_runtime"; error: JobError } & Base)

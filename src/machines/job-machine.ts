@@ -7,6 +7,8 @@
 // M5. The outcome is decided once, on the way into `terminating`, and only a collection that failed or was given up can turn a success into a failure after that.
 // M6. Another placement begins only where `terminating` ends (ADR 0027). A kill, or the end of the control plane, that comes before then
 //     decides the outcome of a failed placement: no other follows.
+// M7. A budget decides the way into `terminating`, the end of its downloads, and whether another placement follows. The sums come
+//     with the events: the machine does not count.
 
 import { and, assign, setup } from "xstate";
 import type { JobError, Outcome, StepName } from "../schemas/job.ts";
@@ -19,63 +21,28 @@ import {
   type PlacementFailure,
 } from "./job-context.ts";
 import { closing, type ClosePlacement, type OpenPlacement, type SetTimer, type StartSteps } from "./effects.ts";
-import { forNext, isLossBehind, mayGoOn, nextPlacement, type Next } from "./next-placement.ts";
-import { failureOfStep } from "../domain/failure.ts";
+import { forNext, isLossBehind, mayGoOn } from "./next-placement.ts";
+import {
+  allNodes,
+  checkpointOf,
+  collectTimer,
+  decided,
+  failureOf,
+  goesOn,
+  isAsked,
+  isCollecting,
+  isNode,
+  lackOf,
+  othersAt,
+  PHASE_LIMIT_MS,
+  runtimeTimer,
+  SOON,
+  uncollected,
+} from "./job-rules.ts";
 import { describeError } from "../errors/index.ts";
 
 /** Raise this with every change of states, events, context or effects, and add a migration (src/machines/versions.ts). */
-export const JOB_MACHINE_VERSION = 3;
-
-const MINUTE_MS = 60_000;
-
-/** How long each state may take before the machine is released. */
-export const PHASE_LIMIT_MS = {
-  provisioning: 45 * MINUTE_MS,
-  awaiting_ssh: 20 * MINUTE_MS,
-  syncing: 6 * 60 * MINUTE_MS,
-  installing: 2 * 60 * MINUTE_MS,
-} as const;
-
-/** Limits for downloading log and checkpoints after the end: short if a user waits for a kill. */
-export const COLLECT_LIMIT_MS = { asked: 10 * MINUTE_MS, ended: 2 * 60 * MINUTE_MS } as const;
-
-const SOON: SetTimer = { timer: "collect", after_ms: COLLECT_LIMIT_MS.asked, at_most: true };
-
-const allNodes = (context: JobContext): number[] => context.nodes.map((n) => n.node);
-
-/** Whether every node except `node` has already reached `phase`: then the current event completes the set. */
-const othersAt = (context: JobContext, node: number, phase: NodePhase): boolean =>
-  context.nodes.every((n) => n.node === node || n.phase === phase);
-
-const isCollecting = ({ nodes }: JobContext): boolean =>
-  nodes.some((n) => n.phase !== "collected" && n.phase !== "released");
-
-/** Whether a user or a shutdown waits for the end. */
-const isAsked = ({ outcome }: JobContext): boolean => outcome === "cancelled" || outcome === "interrupted";
-
-/** Remaining run time of the job, in milliseconds; 0 requests no timer. */
-const runtimeLeftMs = ({ max_runtime_ms, ran_ms }: JobContext): number =>
-  max_runtime_ms === null || max_runtime_ms <= 0 ? 0 : Math.max(1, max_runtime_ms - ran_ms);
-
-const checkpointOf = (event: JobEvent): string | null =>
-  event.type === "terminate.done" ? (event.checkpoint ?? null) : null;
-
-/** The decision at the last `terminate.done`, with the newest reported checkpoint: a later node may have completed it. */
-const decided = (context: JobContext, event: JobEvent) =>
-  nextPlacement(context, checkpointOf(event) ?? context.checkpoint);
-
-const goesOn = (context: JobContext, event: JobEvent): Next | null => {
-  const decision = decided(context, event);
-  return decision === "no_progress" ? null : decision;
-};
-
-function failureOf(event: JobEvent, step: StepName | undefined): PlacementFailure | null {
-  if (event.type === "step.failed") return { kind: event.failure ?? "other", step: event.step };
-  if (event.type === "stream.done") return { kind: event.failure ?? "other", step: "stream" };
-  return step === undefined ? null : { kind: failureOfStep(step, { code: "step_timed_out" }), step };
-}
-
-const isNode = (event: JobEvent): event is Extract<JobEvent, { node: number }> => "node" in event;
+export const JOB_MACHINE_VERSION = 4;
 
 export const jobMachine = setup({
   types: { context: {} as JobContext, input: {} as JobInput, events: {} as JobEvent },
@@ -91,6 +58,7 @@ export const jobMachine = setup({
     mayGoOn: ({ context }) => mayGoOn(context),
     isPlaced: ({ context }) => context.candidate !== null,
     hasMaxRuntime: ({ context }) => context.max_runtime_ms !== null,
+    isNews: ({ context, event }) => event.type === "budget.warned" && event.percent > context.warned,
   },
   actions: {
     // Effects: named here, carried out by the engine after the commit. Their implementations are never called.
@@ -179,6 +147,28 @@ export const jobMachine = setup({
           ? describeError("no_progress", { why: context.error.message })
           : context.error,
     }),
+    /** A placement that the budget does not allow: the job ends for that reason, and its error names both. */
+    nameLack: assign(({ context, event }) => {
+      const lack = lackOf(event);
+      const wanted = decided(context, event);
+      if (lack === null || wanted === null || wanted === "no_progress") return context;
+      return { ...context, outcome: "timed_out" as const, error: lack };
+    }),
+    markWarned: assign({
+      warned: ({ context, event }) => (event.type === "budget.warned" ? event.percent : context.warned),
+    }),
+    change: assign(({ context, event }) => {
+      if (event.type !== "job.changed") return context;
+      const { budget_micro = context.budget_micro, max_runtime_ms = context.max_runtime_ms } = event;
+      const warned = budget_micro === context.budget_micro ? context.warned : 0;
+      return { ...context, budget_micro, max_runtime_ms, warned };
+    }),
+    /** The budget ends the downloads of a run that had succeeded. */
+    cutSuccess: assign(({ context, event }) =>
+      event.type === "budget.spent" && context.outcome === "succeeded"
+        ? { ...context, outcome: "timed_out" as const, error: event.error }
+        : context,
+    ),
     markEnded: assign({ ended_at: ({ event }) => event.at }),
   },
 }).createMachine({
@@ -187,6 +177,8 @@ export const jobMachine = setup({
   context: ({ input }) => ({
     job_id: input.job_id,
     max_runtime_ms: input.max_runtime_ms,
+    budget_micro: input.budget_micro ?? null,
+    warned: 0,
     rules: input.rules ?? NO_FURTHER_PLACEMENTS,
     placement: 0,
     candidate: input.rules?.searches === true ? null : 0,
@@ -214,6 +206,9 @@ export const jobMachine = setup({
     "job.kill": { target: ".terminating", actions: { type: "decide", params: { outcome: "cancelled" } } },
     "control.end": { target: ".terminating", actions: { type: "decide", params: { outcome: "interrupted" } } },
     "step.failed": { target: ".terminating", actions: { type: "decide", params: { outcome: "failed" } } },
+    "budget.reached": { target: ".terminating", actions: { type: "decide", params: { outcome: "timed_out" } } },
+    "budget.warned": { guard: "isNews", actions: "markWarned" },
+    "job.changed": { actions: "change" },
   },
   states: {
     waiting: {
@@ -240,6 +235,10 @@ export const jobMachine = setup({
         "control.end": {
           target: "terminal",
           actions: [{ type: "decide", params: { outcome: "interrupted" } }, "markEnded"],
+        },
+        "budget.reached": {
+          target: "terminal",
+          actions: [{ type: "decide", params: { outcome: "timed_out" } }, "markEnded"],
         },
       },
     },
@@ -348,11 +347,7 @@ export const jobMachine = setup({
       entry: [
         "markRunning",
         { type: "startSteps", params: ({ context }) => ({ step: "launch", nodes: allNodes(context) }) },
-        {
-          // A limit of 0 ms requests no timer: the engine skips it.
-          type: "setTimer",
-          params: ({ context }) => ({ timer: "max_runtime", after_ms: runtimeLeftMs(context) }),
-        },
+        { type: "setTimer", params: ({ context, event }) => runtimeTimer(context, event.at) },
       ],
       on: {
         "launch.done": {
@@ -382,6 +377,9 @@ export const jobMachine = setup({
           target: "terminating",
           actions: { type: "decide", params: { outcome: "timed_out" } },
         },
+        "job.changed": {
+          actions: ["change", { type: "setTimer", params: ({ context, event }) => runtimeTimer(context, event.at) }],
+        },
       },
     },
     terminating: {
@@ -393,13 +391,7 @@ export const jobMachine = setup({
           type: "startSteps",
           params: ({ context }) => ({ step: context.occupied ? "collect" : "terminate", nodes: allNodes(context) }),
         },
-        {
-          type: "setTimer",
-          params: ({ context }) => ({
-            timer: "collect",
-            after_ms: !context.occupied ? 0 : isAsked(context) ? COLLECT_LIMIT_MS.asked : COLLECT_LIMIT_MS.ended,
-          }),
-        },
+        { type: "setTimer", params: ({ context }) => collectTimer(context) },
       ],
       on: {
         "collect.done": {
@@ -414,15 +406,17 @@ export const jobMachine = setup({
           actions: [
             { type: "spoilSuccess" },
             { type: "cancelSteps", params: { step: "collect" } },
-            {
-              type: "startSteps",
-              params: ({ context }) => ({
-                step: "terminate",
-                nodes: context.nodes
-                  .filter((n) => n.phase !== "collected" && n.phase !== "released")
-                  .map((n) => n.node),
-              }),
-            },
+            { type: "startSteps", params: ({ context }) => ({ step: "terminate", nodes: uncollected(context) }) },
+            { type: "markCollectionOver" },
+          ],
+        },
+        // The rest of the budget is needed for the release.
+        "budget.spent": {
+          guard: "collecting",
+          actions: [
+            "cutSuccess",
+            { type: "cancelSteps", params: { step: "collect" } },
+            { type: "startSteps", params: ({ context }) => ({ step: "terminate", nodes: uncollected(context) }) },
             { type: "markCollectionOver" },
           ],
         },
@@ -457,6 +451,7 @@ export const jobMachine = setup({
               "markCheckpoint",
               { type: "closePlacement", params: ({ context }) => closing(context, false) },
               "nameStandstill",
+              "nameLack",
               "markEnded",
             ],
           },
@@ -488,6 +483,7 @@ export const jobMachine = setup({
           { guard: "collectingAtLeisure", actions: { type: "setTimer", params: SOON } },
           {},
         ],
+        "budget.reached": { guard: "mayGoOn", actions: { type: "overrule", params: { outcome: "timed_out" } } },
         "timer.phase": {},
       },
     },

@@ -45,6 +45,8 @@ const migrations: Readonly<Record<number, Migration>> = {
       running_since: old.value === "running" ? old.context["started_at"] : null,
     },
   }),
+  // Since version 4, a job may have a budget. An older job has none.
+  3: (old) => ({ ...old, context: old?.context && { ...old.context, budget_micro: null, warned: 0 } }),
 };
 
 const STATES = new Set(Object.keys(jobMachine.states));

@@ -6,6 +6,7 @@
 // H3. Bytes of the log are addressed by their offset in the stream that the script wrote; the same offset is always the
 //     same byte.
 
+import type { MachineLimit } from "../domain/budget.ts";
 import type { GateLook, ProbeName } from "../schemas/gate.ts";
 import type { RunnerSample, RunnerSpec, RunnerStatus } from "../schemas/runner.ts";
 
@@ -206,6 +207,8 @@ export interface Guard {
   selfEnd: string;
   /** How long a run that is still alive then may take to end. */
   stopSeconds: number;
+  /** The budget's deadlines, calculated anew for every contact; null for none. */
+  deadline?: () => MachineLimit | null;
 }
 
 /** The order to the gate: which probes to run, and their limits. */

@@ -12,6 +12,7 @@
 // P5. No secret is put into a place that the provider shows: names, labels, variables of the machine, start scripts.
 
 import type { SshEndpoint } from "../domain/endpoint.ts";
+import type { OrderLimit } from "../domain/guard-script.ts";
 import type { ErrorCode } from "../errors/index.ts";
 import type { ProviderInfo } from "../schemas/job.ts";
 import type { ProviderName, RunSpec } from "../schemas/spec.ts";
@@ -69,6 +70,8 @@ export interface Order {
   jobId: string;
   node: number;
   spec: RunSpec;
+  /** The budget's deadlines for the machine's guard; null or absent for none. */
+  limit?: OrderLimit | null;
 }
 
 export type MachineStatus =

@@ -72,6 +72,25 @@ export const JobRecord = z
     status: JobStatus,
     exit_code: z.int().nullable(),
     cost_usd: z.number(),
+    cost_estimate_usd: z.number().nullable().meta({
+      description:
+        "The cost with the rate that you gave for machines without a reported price. Null if `cost_usd` is complete, or if a rate is unknown.",
+    }),
+    rate_usd_per_hour: z.number().nullable().meta({
+      description: "Of all its machines that may cost money now, given rates included; null if a rate is unknown.",
+    }),
+    budget_usd: z.number().nullable(),
+    spent_usd: z.number().nullable().meta({
+      description:
+        "What the budget counts: all machines, failed ones and unproven ends included. Null if a rate is unknown.",
+    }),
+    budget_left_usd: z.number().nullable().meta({
+      description: "What the script may still use: the budget without what was spent and what is kept for the end.",
+    }),
+    budget_kept_usd: z.number().nullable().meta({ description: "Kept for the end: grace, downloads, release." }),
+    budget_stops_at: Instant.nullable().meta({
+      description: "When the script will be asked to stop, at the present rate; null if nothing is spent now.",
+    }),
     label: z.string().nullable(),
     provider: ProviderName,
     gpus: z.string(),
@@ -341,7 +360,7 @@ export const FeedEvent = z
     seq: z.int(),
     job_id: z.string().nullable(),
     at: Instant,
-    /** job.created, job.transition, placement.opened, placement.closed, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, job.removed, tracker.linked, pull.started, pull.ended, notice */
+    /** job.created, job.transition, job.changed, budget.warned, budget.reached, placement.opened, placement.closed, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, job.removed, tracker.linked, pull.started, pull.ended, notice */
     type: z.string(),
     data: z.record(z.string(), z.unknown()),
   })

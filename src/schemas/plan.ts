@@ -22,6 +22,9 @@ export const PlanOffer = z
     /** Why it is tried last: its host was bad within 7 days. Null for the others. */
     avoided: z.string().nullable(),
     age_seconds: z.number().meta({ description: "Since the provider listed it." }),
+    budget_lasts_seconds: z.number().nullable().meta({
+      description: "From the order until the script is asked to stop, for all nodes; null without a budget or a price.",
+    }),
   })
   .meta({ id: "PlanOffer" });
 export type PlanOffer = z.infer<typeof PlanOffer>;
@@ -82,8 +85,13 @@ export const Plan = z
      * no price is reported.
      */
     price_per_hour_usd: z.number().nullable(),
-    /** The maximum cost of the run, if it has a time limit and a price. */
+    /** The maximum cost of the run: its budget, or its time limit at its price; null without both. */
     cost_max_usd: z.number().nullable(),
+    budget_usd: z.number().nullable(),
+    budget_lasts_seconds: z
+      .number()
+      .nullable()
+      .meta({ description: "At `price_per_hour_usd`; null without a budget or a price." }),
     /** How machines of this GPU at this provider have turned out in this home; null where none was rented. */
     history: HostHistory.nullable(),
     /** The project's files: sent to the machine, or kept as a record where the run works in place. */

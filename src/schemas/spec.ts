@@ -51,6 +51,18 @@ export const PriceCap = z
     description: "Refuse machines that cost more than this. Not enforced if the provider reports no price.",
   });
 
+export const BudgetUsd = z
+  .number({ error: "must be a finite number of dollars" })
+  .positive("must be more than 0")
+  .max(1_000_000, "must be at most 1000000")
+  .meta({
+    id: "BudgetUsd",
+    title: "Budget",
+    unit: "usd",
+    description:
+      "Ceiling for everything that the run costs, failed machines included. The machine itself ends in time, also while this computer sleeps.",
+  });
+
 /** Variables that svc sets for every run: a caller's value would be silently lost, so it is refused. */
 const SET_BY_SVC =
   /^SVC_(JOB_ID|CHECKPOINT_DIR|DATA_DIR|RESUME_FROM|ATTEMPT|PLACEMENT|NODE_RANK|NUM_NODES|NODE_IPS|MASTER_ADDR|GPUS_PER_NODE|METRICS_MARK|RUN_DIR|RUN_NONCE)$/;
@@ -202,6 +214,17 @@ export const RunSpec = z
       "End a run that has been idle for this long; 0 turns it off. Default 30; off for local.",
     ).optional(),
     max_runtime_minutes: minutes("Hard limit, counted from launch; 0 means none.").optional(),
+    budget_usd: BudgetUsd.optional(),
+    rate_usd_per_hour: z
+      .number({ error: "must be a finite number of dollars per hour" })
+      .positive("must be more than 0")
+      .max(1_000_000, "must be at most 1000000")
+      .optional()
+      .meta({
+        title: "Rate",
+        unit: "usd_per_hour",
+        description: "Price of one machine, for a provider that reports none. Costs are then estimates.",
+      }),
     orphan_grace_minutes: minutes(
       "How long a finished or idle machine waits for svc before it shuts itself down.",
     ).default(30),

@@ -156,10 +156,15 @@ export class MachineLink implements AskedMachine {
   }
 
   async #keepOnce(guard: Guard, signal: AbortSignal): Promise<void> {
-    const args = { folder: guardDir(this.name), grace: guard.graceSeconds };
+    const limit = guard.deadline?.();
+    const args = {
+      folder: guardDir(this.name),
+      grace: guard.graceSeconds,
+      ...(limit === undefined ? {} : { limit: limit && [limit.stopSeconds, limit.endSeconds] }),
+    };
     const { value } = await this.#ask("keep", args, Kept, { signal });
     if (value.lives && value.moved) return;
-    const body = Buffer.from(guardScript({ name: this.name, ...guard }));
+    const body = Buffer.from(guardScript({ ...guard, name: this.name }));
     const started = await this.#ask("guard", args, Kept, { signal, body, timeoutMs: GUARD_MS });
     if (!started.value.lives || !started.value.moved)
       throw new SvcError("machine_unfit", { machine: this.name, why: "the lease of its watchdog cannot be renewed" });

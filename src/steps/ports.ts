@@ -2,10 +2,11 @@
 // too.
 
 import type { TunnelOutages } from "./rental/tunnel-outage.ts";
-import type { CheckpointFile, MachineState, Note } from "../schemas/job.ts";
+import type { CheckpointFile, JobError, MachineState, Note } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { RunnerSample } from "../schemas/runner.ts";
+import type { MachineLimit, Unfetched } from "../domain/budget.ts";
 import type { LogRecord } from "../domain/log-stream.ts";
 
 export interface JobFacts {
@@ -149,8 +150,22 @@ export interface RunLogWriter {
 /** The ports for releasing a machine: no job, only the ledger. */
 export type OrphanPorts = Omit<
   StepPorts,
-  "facts" | "provider" | "ways" | "silent" | "search" | "searches" | "checkpoint" | "pause"
+  "facts" | "provider" | "ways" | "silent" | "search" | "searches" | "checkpoint" | "pause" | "budget"
 >;
+
+/** Every call answers with null for a job without a budget. */
+export interface BudgetPorts {
+  /** Why there is not enough left for another machine. */
+  lack(jobId: string): JobError | null;
+  /** The deadlines of a machine about to be ordered, at the highest price that the order accepts. */
+  limitOfOrder(jobId: string, priceMicro: number | null): MachineLimit | null;
+  /** The deadlines that the job's machines get with a contact. */
+  limit(jobId: string): MachineLimit | null;
+  /** The files that are not downloaded yet. */
+  unfetched(jobId: string, seen: Unfetched): void;
+  /** Ends the run if its budget is reached: its guard may have stopped it while no control plane looked. */
+  look(jobId: string): Promise<void>;
+}
 
 export interface StepPorts {
   installationId: string;
@@ -165,6 +180,8 @@ export interface StepPorts {
   /** Waits by the clock of the control plane; rejects with the signal's reason if the signal comes first. */
   pause(ms: number, signal?: AbortSignal): Promise<void>;
   provider(name: string): Provider;
+  /** What the job's budget allows; absent where there are no budgets. */
+  budget?: BudgetPorts;
   ledger: Ledger;
   /** Tracks outages of machines whose provider cannot be asked. */
   ways: TunnelOutages;

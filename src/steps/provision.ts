@@ -30,7 +30,8 @@ import type { LedgerEntry, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./rental/account-check.ts";
 import { release } from "./terminate.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
-import { isWithinCap, usdOf } from "../domain/money.ts";
+import type { OrderLimit } from "../domain/guard-script.ts";
+import { isWithinCap, microOf, usdOf } from "../domain/money.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
 const INTENT_FRESH_MS = 5_000;
@@ -246,6 +247,14 @@ export function checkCap(
     throw new SvcError("price_cap_exceeded", { offered: usdOf(priceMicro), cap: spec.price_cap, outcome });
 }
 
+/** The guard of the machine gets the budget's deadlines with the order: svc may never reach it. */
+function limitOf(ports: StepPorts, jobId: string, spec: RunSpec, { priceMicro }: Offer): OrderLimit | null {
+  const cap = spec.price_cap === undefined ? 0 : microOf(spec.price_cap);
+  const most = priceMicro === null && cap === 0 ? null : Math.max(priceMicro ?? 0, cap);
+  const limit = ports.budget?.limitOfOrder(jobId, most) ?? null;
+  return limit && { ...limit, madeAtMs: ports.now() };
+}
+
 async function order(
   ports: StepPorts,
   provider: Provider,
@@ -273,7 +282,7 @@ async function order(
   }
   let handle: MachineHandle;
   try {
-    handle = await provider.create(offer, { name, jobId, node, spec });
+    handle = await provider.create(offer, { name, jobId, node, spec, limit: limitOf(ports, jobId, spec, offer) });
   } catch (e) {
     const spoilt = madeInVain(e);
     if (spoilt !== null) {

@@ -43,6 +43,8 @@ export function streamStep(services: RunServices): StepDefinition {
           throw judged(context.effectId, e);
         });
         damaged.delete(context.effectId);
+        // The machine's guard may have stopped it at the end of the budget: then that is the reason, and not the exit code.
+        if (status.stopped) await services.budget?.look(context.jobId);
         return {
           done: outcomeOf(
             status,

@@ -50,7 +50,11 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       await ports.silent?.(jobId, node);
       // Every node reports it: only the last one to be released has the shards of all at home, and the whole reason of the end.
       const checkpoint = await ports.checkpoint?.(jobId);
-      return { done: { checkpoint: checkpoint ?? null }, detail: { released: entries.map((e) => e.name) } };
+      const lack = ports.budget?.lack(jobId) ?? null;
+      return {
+        done: { checkpoint: checkpoint ?? null, ...(lack === null ? {} : { lack }) },
+        detail: { released: entries.map((e) => e.name) },
+      };
     },
   };
 }

@@ -26,6 +26,10 @@ export class LedgerStore {
           .orderBy("placement", "desc")
           .orderBy("ordinal"),
       ),
+      ofJob: prepare<MachineRow>(
+        db,
+        q.selectFrom("machine").selectAll().where("job_id", "=", p("job_id")).orderBy("created_at"),
+      ),
       open: prepare<MachineRow>(db, open.orderBy("created_at").orderBy("name")),
       ordered: prepare<{ n: number }>(
         db,
@@ -96,6 +100,10 @@ export class LedgerStore {
   }
   openOf(jobId: string, node: number): MachineRow[] {
     return this.#s.openOf.all({ job_id: jobId, node });
+  }
+  /** All machines that the job has ever ordered. */
+  ofJob(jobId: string): MachineRow[] {
+    return this.#s.ofJob.all({ job_id: jobId });
   }
   open(): MachineRow[] {
     return this.#s.open.all({});

@@ -14,6 +14,8 @@ import type {
 } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
+import { spendingOf } from "../domain/billing.ts";
+import { budgetNow, ratesOf } from "../domain/budget.ts";
 import { costUsd, microOf, usdOf, usdOrNull } from "../domain/money.ts";
 import { noteOfMachine } from "./stored-note.ts";
 import { specOf } from "../schemas/stored-spec.ts";
@@ -137,6 +139,45 @@ export function errorOf(provider: string, error: JobError): JobError {
   return { ...error, hint };
 }
 
+type Money = Pick<
+  JobRecord,
+  | "cost_estimate_usd"
+  | "rate_usd_per_hour"
+  | "budget_usd"
+  | "spent_usd"
+  | "budget_left_usd"
+  | "budget_kept_usd"
+  | "budget_stops_at"
+>;
+
+/** Unknown is null, and never 0. */
+function moneyOf(row: JobRow, spec: RunSpec, machines: readonly MachineRow[], now: number): Money {
+  const rates = ratesOf(spec, machines);
+  const { spentMicro, rateMicro, isKnown } = spendingOf(machines, now, rates);
+  const isGiven = machines.some((m) => m.price_micro === null && m.held_at !== null && mayBeBilled(m));
+  const known = {
+    cost_estimate_usd: isGiven && isKnown ? usdOf(spentMicro) : null,
+    rate_usd_per_hour: isKnown ? usdOf(rateMicro) : null,
+    spent_usd: isKnown ? usdOf(spentMicro) : null,
+  };
+  const budget_usd = spec.budget_usd ?? null;
+  if (budget_usd === null || row.state === "terminal" || !isKnown) {
+    const left = budget_usd === null || !isKnown ? null : Math.max(0, usdOf(microOf(budget_usd) - spentMicro));
+    return { ...known, budget_usd, budget_left_usd: left, budget_kept_usd: null, budget_stops_at: null };
+  }
+  const graceSeconds = spec.stop_grace_seconds;
+  const budget = budgetNow({ budgetMicro: microOf(budget_usd), machines, rates, now, graceSeconds });
+  return {
+    ...known,
+    budget_usd,
+    budget_left_usd: usdOf(Math.max(0, budget.leftMicro)),
+    budget_kept_usd: usdOf(Math.min(budget.keptMicro, Math.max(0, budget.budgetMicro - spentMicro))),
+    budget_stops_at: Number.isFinite(budget.stopInMs) ? iso(now + budget.stopInMs) : null,
+  };
+}
+
+const mayBeBilled = ({ provider }: MachineRow): boolean => descriptorOf(provider)?.capabilities.bills !== false;
+
 /** @param placements the number of the job's placements; undefined if the store does not count them. */
 export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, placements?: number): JobRecord {
   const spec = specOf(row);
@@ -149,6 +190,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, pl
     status: row.status as JobRecord["status"],
     exit_code: row.exit_code,
     cost_usd: usdOf(microOf(machines.reduce((sum, m) => sum + costUsd(m, now), 0))),
+    ...moneyOf(row, spec, machines, now),
     label: row.label,
     // The machines of the open placement, else of the last one.
     provider: row.provider as JobRecord["provider"],

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { retryDelayMs } from "../../src/engine/effect-runner.ts";
 import { SvcError } from "../../src/errors/index.ts";
-import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
+import { PHASE_LIMIT_MS } from "../../src/machines/job-rules.ts";
 import { ACTIVE_STATUSES, STEP_NAMES } from "../../src/schemas/names.ts";
 import { type Attempt, full, Harness, KILL, removeHomes, START, turn, type HarnessOptions } from "./harness.ts";
 

@@ -165,6 +165,7 @@ export class Harness {
     options: {
       nodes?: number;
       maxRuntimeMs?: number;
+      budgetMicro?: number;
       key?: string;
       spec?: Partial<RunSpecInput>;
       rules?: PlacementRules;
@@ -179,6 +180,7 @@ export class Harness {
       input: {
         nodes,
         max_runtime_ms: options.maxRuntimeMs ?? null,
+        ...(options.budgetMicro === undefined ? {} : { budget_micro: options.budgetMicro }),
         ...(options.rules === undefined ? {} : { rules: options.rules }),
       },
       row: {

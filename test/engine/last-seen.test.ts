@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
-import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
+import { PHASE_LIMIT_MS } from "../../src/machines/job-rules.ts";
 import { Harness, removeHomes } from "./harness.ts";
 
 let h: Harness;

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
-import { PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
+import { PHASE_LIMIT_MS } from "../../src/machines/job-rules.ts";
 import { Harness, KILL, newHome, removeHomes, turn, type HarnessOptions } from "./harness.ts";
 
 const open: Harness[] = [];

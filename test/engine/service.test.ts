@@ -49,6 +49,7 @@ async function newService(harness: Harness): Promise<void> {
       ask: () => Promise.reject(new SvcError("credential_missing", { provider: "podhost", missing: "everything" })),
     }),
     checkProject: () => checking,
+    rateOf: () => null,
     checkCredential: () => undefined,
     measureProject: () =>
       Promise.resolve({

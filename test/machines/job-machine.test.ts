@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { getSimplePaths } from "xstate/graph";
 import { assign, initialTransition, setup, transition } from "xstate";
-import { COLLECT_LIMIT_MS, jobMachine, PHASE_LIMIT_MS } from "../../src/machines/job-machine.ts";
+import { jobMachine } from "../../src/machines/job-machine.ts";
+import { COLLECT_LIMIT_MS, PHASE_LIMIT_MS } from "../../src/machines/job-rules.ts";
 import type { JobContext } from "../../src/machines/job-context.ts";
 import { ACTIVE_STATUSES } from "../../src/schemas/names.ts";
 import {
@@ -242,11 +243,13 @@ describe("the outcome", () => {
     ]);
   });
 
-  it("is decided once: nothing in `terminating` turns one outcome into another, except a success whose collection failed or was given up", () => {
+  it("is decided once: nothing in `terminating` turns one outcome into another, except a success whose collection failed, was given up, or cost the rest of its budget", () => {
     for (const { from, event, to } of everything(input(2))) {
       if (from.value !== "terminating" || from.context.outcome === to.context.outcome) continue;
-      expect([from.context.outcome, to.context.outcome]).toEqual(["succeeded", "failed"]);
-      expect(event.type === "timer.collect" || (event.type === "step.failed" && event.step === "collect")).toBe(true);
+      const by = event.type === "step.failed" ? `${event.step} failed` : event.type;
+      expect(["timer.collect", "collect failed", "budget.spent"]).toContain(by);
+      const cut = by === "budget.spent" ? "timed_out" : "failed";
+      expect([from.context.outcome, to.context.outcome]).toEqual(["succeeded", cut]);
     }
   });
 

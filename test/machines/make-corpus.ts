@@ -32,7 +32,7 @@ const RULES = { retry_max: 2, retry_on: ["machine_unfit", "boot_failed"], recove
 
 /** A job of two nodes on its way to the named state, with all fields that a context can have by then. */
 function entry(state: string): CorpusEntry {
-  const of = input(2, 3_600_000, { ...RULES, searches: state === "waiting" });
+  const of = { ...input(2, 3_600_000, { ...RULES, searches: state === "waiting" }), budget_micro: 5_000_000 };
   let snapshot = first(of);
   const journal: CorpusEntry["journal"] = [];
   const write = (type: string, event: object, from: string | null, at: number): void => {

@@ -169,7 +169,11 @@ describe("a plain job", () => {
     [snapshot] = at(released("a@1"), 62_000);
     let actions: ReturnType<typeof step>[1] = [];
     for (const body of toRunning().slice(0, 4)) [snapshot, actions] = at(body, 70_000);
-    expect(actions.find(({ type }) => type === "setTimer")?.params).toEqual({ timer: "max_runtime", after_ms: 30_000 });
+    expect(actions.find(({ type }) => type === "setTimer")?.params).toEqual({
+      timer: "max_runtime",
+      after_ms: 30_000,
+      limit_ms: 90_000,
+    });
   });
 });
 

@@ -67,6 +67,7 @@ const KINDS: Record<JobEventType, (node: number) => Body[]> = {
   "terminate.done": (node) => [
     { type: "terminate.done", node },
     ...(node === 0 ? [{ type: "terminate.done", node, checkpoint: "step_10@1" } as const] : []),
+    { type: "terminate.done", node, checkpoint: "step_10@1", lack: errorOf("budget_reached") },
   ],
   "step.failed": (node) => [
     ...STEP_NAMES.map((name): Body => ({
@@ -83,6 +84,10 @@ const KINDS: Record<JobEventType, (node: number) => Body[]> = {
   ],
   "job.kill": () => [{ type: "job.kill", error: errorOf("cancelled_by_user") }],
   "control.end": () => [{ type: "control.end", error: errorOf("control_plane_ended") }],
+  "budget.warned": () => [{ type: "budget.warned", percent: 75 }],
+  "budget.reached": () => [{ type: "budget.reached", error: errorOf("budget_reached") }],
+  "budget.spent": () => [{ type: "budget.spent", error: errorOf("budget_reached") }],
+  "job.changed": () => [{ type: "job.changed", max_runtime_ms: 7_200_000 }],
   "watchdog.idle": (node) => [{ type: "watchdog.idle", node, error: errorOf("run_idle") }],
   "timer.phase": () => [{ type: "timer.phase", error: errorOf("step_timed_out") }],
   "timer.max_runtime": () => [{ type: "timer.max_runtime", error: errorOf("run_timed_out") }],
@@ -124,6 +129,8 @@ const twin = (body: Body): boolean =>
   (body.type === "stream.done" && body.exit_code === 0 && body.error !== null) ||
   (body.type === "collect.done" && body.exit_code === null) ||
   body.type === "control.end" ||
+  body.type === "budget.warned" ||
+  body.type === "job.changed" ||
   body.type === "timer.phase";
 
 function* walk(of: JobInput): Generator<Visit> {

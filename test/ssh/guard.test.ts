@@ -10,7 +10,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { guardDir, guardScript } from "../../src/domain/guard-script.ts";
+import { guardDir, guardScript, type OrderLimit } from "../../src/domain/guard-script.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { processesWith } from "../process/harness.ts";
 import { runnerPath } from "../runner/programs.ts";
@@ -84,11 +84,11 @@ const looks = (n: number): Promise<void> => new Promise((resolve) => setTimeout(
 /** Starts the guard like a machine does, with all pauses shortened. */
 async function boot(
   selfEnd: string,
-  { shell = "sh", env = {} }: { shell?: string; env?: NodeJS.ProcessEnv } = {},
+  { shell = "sh", env = {}, limit }: { shell?: string; env?: NodeJS.ProcessEnv; limit?: OrderLimit } = {},
 ): Promise<void> {
   const watching = (): string => (existsSync(file("pid")) ? readFileSync(file("pid"), "utf8") : "");
   const before = watching();
-  let text = guardScript({ name, graceSeconds: 60, stopSeconds: 10, selfEnd });
+  let text = guardScript({ name, graceSeconds: 60, stopSeconds: 10, selfEnd, limit: limit ?? null });
   for (const [from, to] of [
     ["  sleep 2\n", "  sleep 0.05\n"],
     ["  sleep 15\n", "  sleep 0.05\n"],
@@ -96,7 +96,7 @@ async function boot(
     ["-lt 180 ]", "-lt 1 ]"],
   ] as const) {
     expect(text).toContain(from);
-    text = text.replace(from, to);
+    text = text.replaceAll(from, to);
   }
   const done = spawnSync(shell, [], {
     input: text,
@@ -158,6 +158,75 @@ describe("the guard", { tags: "needs/root" }, () => {
     expect(readFileSync(ending, "utf8")).not.toContain("too early");
     expect(readFileSync(file("log"), "utf8")).toContain("asking the run to end");
     // A runner of another machine is not affected: it names another `keep`.
+  });
+
+  describe("with the deadlines of a budget", () => {
+    const setLimit = (stop: number | string, end: number | string): void =>
+      writeFileSync(file("limit"), `${stop} ${end}\n`);
+    const limits = (): number[] => readFileSync(file("limit"), "utf8").trim().split(" ").map(Number);
+
+    for (const shell of ["dash", "bash"]) {
+      it(`ends the machine when the budget is spent, although its keep has time (${shell})`, async (ctx) => {
+        if (spawnSync(shell, ["true"]).error) return ctx.skip(`no ${shell} here`);
+        const ending = join(folder, name);
+        const limit = { stopSeconds: 3_000, endSeconds: 4_000, madeAtMs: Date.now() };
+        await boot(`echo ended >>${ending}`, { shell, limit });
+        const [stop = 0, end = 0] = limits();
+        expect(stop - uptime()).toBeGreaterThan(2_980);
+        expect([end - stop, end - uptime() <= 4_000]).toEqual([1_000, true]);
+        await looks(20);
+        expect(times(ending)).toBe(0);
+        setLimit(1, uptime());
+        await until(() => times(ending) >= 2, "two attempts");
+        expect(readFileSync(file("log"), "utf8")).toContain("the budget is spent");
+        setLimit("-", "-");
+        await looks(40);
+        const before = times(ending);
+        await looks(20);
+        expect(times(ending)).toBe(before);
+      });
+    }
+
+    it("counts the time before its first start, and a restart gives no more", async () => {
+      const order = { stopSeconds: 100, endSeconds: 200 };
+      await boot("true", { limit: { ...order, madeAtMs: Date.now() - 60_000 } });
+      const [stop = 0, end = 0] = limits();
+      expect([stop - uptime() <= 41, end - uptime() <= 141]).toEqual([true, true]);
+      await boot("true", { limit: { ...order, madeAtMs: Date.now() } });
+      expect(limits()).toEqual([stop, end]);
+      // A clock that cannot be right counts for nothing.
+      rmSync(file("limit"));
+      await boot("true", { limit: { ...order, madeAtMs: Date.now() + 1e9 } });
+      expect((limits()[1] ?? 0) - uptime()).toBeGreaterThan(190);
+    });
+
+    it.each(["", "- -", "x y", "12", "99999999999 99999999999"])("treats %j as no deadline", async (text) => {
+      const ending = join(folder, name);
+      await boot(`echo ended >>${ending}`);
+      writeFileSync(file("limit"), `${text}\n`);
+      await looks(20);
+      expect(times(ending)).toBe(0);
+    });
+
+    it("asks the run to end at `stop`, and keeps the machine until `end`", async () => {
+      const ending = join(folder, name);
+      const runDir = join(folder, `${name}-run`);
+      mkdirSync(runDir);
+      const script = `trap 'echo saved >saved; exit 0' TERM; echo up >up; while :; do sleep 0.05; done`;
+      const spec = { nonce: name, argv: ["sh", "-c", script], cwd: runDir, env: { KEEP: file("keep") } };
+      const rest = { stop_grace_seconds: 60, spool_cap_bytes: 1 << 20, sample_seconds: 10 };
+      writeFileSync(join(runDir, "spec.json"), JSON.stringify({ ...spec, ...rest }));
+      expect(spawnSync("python3", ["-I", "-S", runnerPath, "start", runDir]).status).toBe(0);
+      onTestFinished(() => void spawnSync("python3", ["-I", "-S", runnerPath, "stop", runDir, "--grace", "0"]));
+      await until(() => existsSync(join(runDir, "up")), "the script runs");
+      await boot(`echo ended >>${ending}`);
+      setLimit(1, uptime() + 1_000);
+      await until(() => existsSync(join(runDir, "saved")), "the script saves");
+      await looks(20);
+      expect(times(ending)).toBe(0);
+      setLimit(1, 1);
+      await until(() => times(ending) >= 1, "the machine is ended");
+    });
   });
 
   it("tolerates a keep that was unreadable for a moment", async () => {

@@ -69,6 +69,9 @@ export const cloudvm = {
       credentialField(NAME, "addresses", "Addresses"),
       credentialField(NAME, "reservation", "Reservation"),
       credentialField(NAME, "shielded", "Shielded VM"),
+      credentialField(NAME, "rate_usd_per_hour", "Price per hour", {
+        note: "of one machine: a budget and estimates count with it",
+      }),
       sshUserField(NAME),
       credentialField(NAME, "ssh_port", "SSH port"),
       sshKeyField(NAME),

@@ -60,6 +60,7 @@ const startScript = (order: Order): string => {
     graceSeconds: order.spec.orphan_grace_minutes * 60,
     selfEnd: powerOff(order.name),
     stopSeconds: order.spec.stop_grace_seconds,
+    limit: order.limit ?? null,
   });
   const dir = guardDir(order.name);
   return guard.replace("\n", `\nmkdir -p ${dir} && echo ${order.name} >${dir}/SVC_MACHINE\n`);

@@ -203,6 +203,7 @@ export class MarketProvider implements Provider {
       graceSeconds: spec.orphan_grace_minutes * 60,
       selfEnd: this.selfEnd(name) ?? "",
       stopSeconds: spec.stop_grace_seconds,
+      limit: order.limit ?? null,
     });
     const body = {
       client_id: "me",

@@ -299,7 +299,7 @@ export class PodhostProvider implements Provider {
   }
 
   /** Everything that can fail before the request is sent. */
-  async #prepare(offer: Offer, { name, spec }: Order): Promise<{ api: PodApi; input: PodOrder }> {
+  async #prepare(offer: Offer, { name, spec, limit }: Order): Promise<{ api: PodApi; input: PodOrder }> {
     const extra = offer.extra ?? {};
     const publicKey = await beforeSending(this.#o.publicKey());
     const image = spec.image ?? OTHER_IMAGES[readGpuName(extra["gpuTypeId"] ?? "").card] ?? IMAGE;
@@ -318,6 +318,7 @@ export class PodhostProvider implements Provider {
         graceSeconds: spec.orphan_grace_minutes * 60,
         selfEnd: this.selfEnd(),
         stopSeconds: spec.stop_grace_seconds,
+        limit: limit ?? null,
       }),
       env: podEnvironment(name, publicKey.trim()),
       globalNetwork: this.#setting("network") === "global",

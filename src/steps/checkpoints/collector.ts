@@ -20,6 +20,7 @@
 //     the end the scan fails with `disk_full` so that it is tried again, unless the file is larger than the whole disk.
 // K6. Paths are untrusted data: relative, plain, bounded; no local symlink is followed. Files are 0600, folders 0700.
 
+import type { Unfetched } from "../../domain/budget.ts";
 import { lstat, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -53,6 +54,7 @@ import { GrowingFiles } from "./growing-files.ts";
 import { hadNoRoom, lacksRoom, neverFits, noRoomError, whyNoRoom, type NoRoom } from "./room.ts";
 import { Retention, type KeepRules } from "./retention.ts";
 import type { CheckpointHost } from "./home-names.ts";
+import { UnfetchedMeter } from "./unfetched.ts";
 
 export const SETTLE_MS = 10_000;
 /**
@@ -111,6 +113,7 @@ export class CheckpointCollector {
   readonly #sets: CheckpointSets;
   readonly #growing: GrowingFiles;
   readonly #retention: Retention | null;
+  readonly #meter: UnfetchedMeter;
   #prepared = false;
   /** From before the last listing of the scan. */
   #known: KnownComplete = { announced: new Map(), ofNode0: new Map() };
@@ -134,6 +137,8 @@ export class CheckpointCollector {
     keep?: KeepRules | undefined;
     /** How often growing files are read while a large file is downloaded. */
     followEveryMs?: number;
+    /** Receives what is not downloaded yet. */
+    unfetched?: (seen: Unfetched) => void;
   }) {
     this.#targetDir = options.targetDir;
     this.#now = options.now;
@@ -142,6 +147,7 @@ export class CheckpointCollector {
     const announced = options.announced ?? (() => Promise.resolve(new Map<string, number>()));
     this.#sets = new CheckpointSets(options.targetDir, announced, options.place);
     this.#growing = new GrowingFiles({ targetDir: options.targetDir, now: options.now, sets: this.#sets });
+    this.#meter = new UnfetchedMeter(options.now, options.unfetched);
     this.#retention = options.keep ? new Retention(options.targetDir, options.keep, this.#sets) : null;
   }
 
@@ -180,6 +186,7 @@ export class CheckpointCollector {
     try {
       for (let pass = 1; ; pass++) {
         const { ready, pending, skipped, found, moving } = await this.#sort(listing, options);
+        this.#meter.found(listing, ready, pending);
         await this.#record(found, options);
         result.noRoom = await this.#follow(host, moving, options);
         result.skipped = skipped;
@@ -193,6 +200,7 @@ export class CheckpointCollector {
           const fetched = await this.#whileFollowing(host, options, busy, () => this.#fetchAll(host, batch, options));
           if (fetched.rest.length > 0) waiting.unshift(fetched.rest);
           result.saved.push(...fetched.saved);
+          this.#meter.fetched(fetched.saved);
           result.skipped.push(...fetched.refused);
           result.noRoom.push(...fetched.noRoom);
           result.pending.push(...fetched.moved);
