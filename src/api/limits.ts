@@ -10,6 +10,9 @@ export interface Limits {
    * earlier.
    */
   keepAliveMs: number;
+  /** The rest of a request that was refused early is read and discarded up to these bounds, so that the caller reads the answer. */
+  lingerBytesMax: number;
+  lingerMs: number;
   /** How often Node checks for late requests. */
   lateCheckMs: number;
   /** Above this many connections callers receive 503; at twice as many they are cut. */
@@ -29,6 +32,8 @@ export const LIMITS: Limits = {
   // Node's default of five seconds is too short: on a busy computer a caller sent its next request when the server had
   // just closed.
   keepAliveMs: 75_000,
+  lingerBytesMax: 64 * 1024 * 1024,
+  lingerMs: 5_000,
   lateCheckMs: 2_000,
   connectionsMax: 256,
   socketBufferBytesMax: 1024 * 1024,

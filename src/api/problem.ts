@@ -1,9 +1,10 @@
 // Every refusal is one RFC 9457 document, whether Fastify, the gate or the HTTP parser found the fault.
 
 import { STATUS_CODES, type ServerResponse } from "node:http";
-import type { Duplex } from "node:stream";
+import type { Socket } from "node:net";
 import type { SvcError } from "../errors/index.ts";
 import type { Problem } from "../schemas/job.ts";
+import { isLingering, linger, type LingerLimits } from "./lingering.ts";
 
 export const PROBLEM_TYPE = "application/problem+json; charset=utf-8";
 
@@ -44,7 +45,7 @@ export function headersOf(error: SvcError): Record<string, string> {
   return {};
 }
 
-/** Answers a request that never reaches Fastify. Its body is not read, so the connection ends with the answer. */
+/** Answers a request that never reaches Fastify. The connection ends with the answer. */
 export function answer(response: ServerResponse, error: SvcError): void {
   const body = JSON.stringify(toProblem(error));
   response.writeHead(error.status, {
@@ -57,7 +58,8 @@ export function answer(response: ServerResponse, error: SvcError): void {
 }
 
 /** Answers on a socket without a response object: a refused upgrade, or bytes that are not HTTP. */
-export function answerSocket(socket: Duplex, error: SvcError): void {
+export function answerSocket(socket: Socket, error: SvcError, limits: LingerLimits): void {
+  if (isLingering(socket)) return;
   if (!socket.writable) return void socket.destroy();
   const body = JSON.stringify(toProblem(error));
   const headers = {
@@ -69,7 +71,6 @@ export function answerSocket(socket: Duplex, error: SvcError): void {
   };
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.on("error", () => socket.destroy());
-  socket.end(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}\r\n${head.join("")}\r\n${body}`, () =>
-    socket.destroy(),
-  );
+  socket.write(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ""}\r\n${head.join("")}\r\n${body}`);
+  linger(socket, limits, null);
 }

@@ -6,7 +6,6 @@ import { nanoid } from "nanoid";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { isIPv6 } from "node:net";
-import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
 import { maskedJson } from "../domain/masked-json.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
@@ -15,6 +14,7 @@ import { checked, checkedQuery, invalid } from "./field-errors.ts";
 import { Gate, isLoopback, requestPath } from "./gate.ts";
 import { Holds } from "./holds.ts";
 import { LIMITS, type Limits } from "./limits.ts";
+import { isLingering, lingerAfter } from "./lingering.ts";
 import { ServerMetrics } from "./metrics.ts";
 import { openApiDocument } from "./openapi.ts";
 import { canTellPeers } from "./peer.ts";
@@ -96,7 +96,7 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
     return503OnClosing: false,
     routerOptions: { maxParamLength: MAX_HEADER_BYTES },
     serverFactory: (handler) => guardedServer(gate, limits, handler),
-    clientErrorHandler: (error, socket) => unreadable(error, socket),
+    clientErrorHandler: (error, socket) => unreadable(error, socket, limits),
     frameworkErrors: (error, _request, reply) => sendProblem(reply, asProblemError(error, limits), cp),
   });
   app.setErrorHandler((thrown, request, reply) => {
@@ -137,7 +137,7 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
     if (systemCode(cause) === "EADDRINUSE") throw await portTaken(host, options.port, cause);
     throw new SvcError("address_unusable", { host, port: options.port, why: messageOf(cause) }, { cause });
   }
-  guardUpgrades(app.server, gate);
+  guardUpgrades(app.server, gate, limits);
   metrics.load();
   const { port } = app.server.address() as AddressInfo;
   const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
@@ -173,6 +173,7 @@ function guardedServer(
   handler: (request: IncomingMessage, response: ServerResponse) => void,
 ): Server {
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
+    lingerAfter(request, response, limits);
     const verdict = gate.check(request);
     const headers = securityHeaders(verdict.kind === "refused" ? null : verdict.self);
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
@@ -209,18 +210,18 @@ function guardedServer(
 }
 
 /** Runs the gate before the listener that routes an upgrade. Only one path allows upgrades. */
-function guardUpgrades(server: Server, gate: Gate): void {
-  const listeners = server.listeners("upgrade") as ((request: IncomingMessage, socket: Duplex, head: Buffer) => void)[];
+function guardUpgrades(server: Server, gate: Gate, limits: Limits): void {
+  const listeners = server.listeners("upgrade") as ((request: IncomingMessage, socket: Socket, head: Buffer) => void)[];
   server.removeAllListeners("upgrade");
-  server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+  server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
     const verdict = gate.check(request);
-    if (verdict.kind === "refused") return answerSocket(socket, verdict.error);
+    if (verdict.kind === "refused") return answerSocket(socket, verdict.error, limits);
     const path = requestPath(request.url ?? "/");
     const known = ROUTES.some((route) => route.socket && route.path === path);
     if (!known || request.method !== "GET")
-      return answerSocket(socket, new SvcError("not_found", { path: path.slice(0, 200) }));
+      return answerSocket(socket, new SvcError("not_found", { path: path.slice(0, 200) }), limits);
     if (request.headers.upgrade?.toLowerCase() !== "websocket")
-      return answerSocket(socket, new SvcError("upgrade_required", {}));
+      return answerSocket(socket, new SvcError("upgrade_required", {}), limits);
     for (const listener of listeners) listener(request, socket, head);
   });
 }
@@ -340,10 +341,20 @@ function sendProblem(reply: FastifyReply, error: SvcError, cp: ControlPlane): vo
 }
 
 /** Answers bytes that Node's parser rejected, and requests that took too long. */
-function unreadable(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: ServerResponse | null }): void {
+function unreadable(
+  error: NodeJS.ErrnoException,
+  socket: Socket & { _httpMessage?: ServerResponse | null },
+  limits: Limits,
+): void {
+  // The answer was sent; more of the same bytes, or the end in the middle of them, changes nothing.
+  if (isLingering(socket) && error.code !== "ECONNRESET") return;
   // In the middle of an answer, an error message would not be understood.
   if (error.code === "ECONNRESET" || socket._httpMessage?.headersSent) return void socket.destroy();
-  if (error.code === "HPE_HEADER_OVERFLOW") return answerSocket(socket, new SvcError("headers_too_large", {}));
-  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT") return answerSocket(socket, new SvcError("request_timeout", {}));
-  answerSocket(socket, new SvcError("malformed_request", { why: "it is not HTTP/1.1" }));
+  answerSocket(socket, problemOfParser(error.code), limits);
+}
+
+function problemOfParser(code: string | undefined): SvcError {
+  if (code === "HPE_HEADER_OVERFLOW") return new SvcError("headers_too_large", {});
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new SvcError("request_timeout", {});
+  return new SvcError("malformed_request", { why: "it is not HTTP/1.1" });
 }
