@@ -1,4 +1,4 @@
-// The property of git-set.test.ts over 2,000 repositories: `npm run test:long -- test/files/git-set.long.test.ts`.
+// The property of git-set.whole.test.ts over 2,000 repositories: `npm run test:long -- test/files/git-set.long.test.ts`.
 
 import { expect, it } from "vitest";
 import { compareWithGit } from "./compare-with-git.ts";

@@ -1,4 +1,4 @@
-// The project files that belong to a run, case by case. test/files/git-set.test.ts compares random repositories with
+// The project files that belong to a run, case by case. test/files/git-set.whole.test.ts compares random repositories with
 // git.
 
 import { execFileSync, spawnSync } from "node:child_process";
