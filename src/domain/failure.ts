@@ -35,6 +35,10 @@ export function failureOfStep(step: StepName, { code, data }: { code: string; da
   if (code === "machine_preempted") return "preempted";
   if (code === "machine_unfit") return "machine_unfit";
   if (code === "install_failed") return "install_failed";
+  // No exit code was left: the runner or its folder is gone with a machine that rebooted or was lost, whoever finds that out and when. That a
+  // script cannot be started says nothing about its machine.
+  if (code === "run_lost")
+    return (data as { never_started?: boolean } | undefined)?.never_started === true ? "other" : "machine_lost";
   if (step === "provision" && (NO_MACHINE.has(code) || code === "step_timed_out")) return "no_machine";
   if (code === "machine_lost") return BOOTING.has(step) ? "boot_failed" : "machine_lost";
   if (code === "machine_broken") {

@@ -17,6 +17,7 @@ import type { StepName } from "../schemas/job.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 import { createdEvent, errorOf } from "../store/records.ts";
 import type { EffectRow, JobRow } from "../store/tables.ts";
+import { moveAfterSetBack, movedContext } from "./clock-set-back.ts";
 import { TimerQueue } from "./timer-queue.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
 import type { EngineOptions, EventBody, NewJob, PlacementNow, Rebased, SendResult } from "./engine-options.ts";
@@ -397,6 +398,8 @@ export class Engine {
       const resumed: string[] = [];
       const parked: string[] = [];
       const alive = new Set<string>();
+      const backMs = moveAfterSetBack(tx);
+      if (backMs > 0) for (const row of tx.store.liveJobs()) this.#moveBack(tx, row, backMs);
       for (const row of tx.store.liveJobs()) {
         // A process that ends some jobs need not follow the others: their rows wait unchanged.
         if (what === "ending only" && row.state !== "terminating") continue;
@@ -430,6 +433,13 @@ export class Engine {
     const next: EffectRow = { ...effect, attempt: effect.attempt + 1 };
     tx.store.rearmEffect(next.id, next.attempt);
     this.#beginAttempt(tx, next);
+  }
+
+  #moveBack(tx: Transaction, row: JobRow, backMs: number): void {
+    const loaded = this.#load(tx, row);
+    if (typeof loaded === "string") return;
+    const { value, context } = loaded.snapshot;
+    this.#rebase(tx, { ...row, seq: loaded.seq, state: value }, { value, context: movedContext(context, backMs) });
   }
 
   /** False when the job is parked. This program may know a snapshot that an older one could not continue. */

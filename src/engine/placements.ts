@@ -37,7 +37,20 @@ export function closePlacement(tx: Transaction, jobId: string, close: ClosePlace
   if (!goes_on) return;
   tx.feed(jobId, "placement.closed", { n, failure: failure?.kind ?? null, error });
   const why = error === null ? "" : `${error.message} `;
-  tx.feed(jobId, "notice", { level: "warning", message: `${why}svc now looks for another machine for this run.` });
+  const again = failure?.kind === "preempted" ? repeatedWords(tx, jobId, checkpoint) : "";
+  tx.feed(jobId, "notice", {
+    level: "warning",
+    message: `${why}svc now looks for another machine for this run.${again}`,
+  });
+}
+
+/** Preemptions in a row without a new checkpoint: only the script can change that, so its owner is told. */
+function repeatedWords(tx: Transaction, jobId: string, checkpoint: string | null): string {
+  const ended = tx.store.placementFailures(jobId).filter(({ failure }) => failure !== "no_machine");
+  const other = ended.findLastIndex((one) => one.failure !== "preempted" || one.checkpoint !== checkpoint);
+  const count = ended.length - 1 - other;
+  if (count < 2) return "";
+  return ` It was taken back ${count} times without a new complete checkpoint, and each machine repeats the same work: save checkpoints more often, or set spot to never.`;
 }
 
 /** @param context the context of a live job; undefined if the job has ended or is parked. */

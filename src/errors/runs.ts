@@ -38,7 +38,7 @@ export const RUNS = {
     message: (d) => `The file ${d.path}, written by the run's supervisor, is damaged and cannot be read.`,
     hint: "svc retries for a while, then treats the run as lost. It downloads the log and checkpoints in either case.",
   }),
-  run_lost: entry<{ why: string }>({
+  run_lost: entry<{ why: string; never_started?: boolean }>({
     status: 500,
     exit: 1,
     retry: "never",

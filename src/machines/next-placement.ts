@@ -8,8 +8,11 @@ import type { JobContext, JobEvent, PlacementFailure, Refusal } from "./job-cont
 export type Next = { go: "search" | "again"; because: "refused" | "retry" | "preempted" };
 export type Decision = Next | "no_progress" | null;
 
-/** Failures of one machine. They say nothing about the next machine, so they may repeat without progress. */
-const OF_ITS_MACHINE: ReadonlySet<Failure> = new Set<Failure>(["machine_unfit", "boot_failed"]);
+/**
+ * Failures that say nothing about the run or its next machine, so they may repeat without a new checkpoint: a bad machine, and a provider
+ * that takes its machine back. `retry_max` and `max_preemptions` bound them.
+ */
+const MAY_REPEAT: ReadonlySet<Failure> = new Set<Failure>(["machine_unfit", "boot_failed", "preempted"]);
 const RECOVERED: ReadonlySet<Failure> = new Set<Failure>(["machine_lost", "preempted"]);
 
 /** The steps before the script: a machine that is lost in one of them has lost no work. */
@@ -33,7 +36,7 @@ export function nextPlacement(context: JobContext, checkpoint: string | null): D
     : context.retries < rules.retry_max;
   if (!left) return null;
   const key = seenKey(failure);
-  if (!nothingRan && !OF_ITS_MACHINE.has(failure.kind) && key in seen && seen[key] === checkpoint) return "no_progress";
+  if (!nothingRan && !MAY_REPEAT.has(failure.kind) && key in seen && seen[key] === checkpoint) return "no_progress";
   return { go: rules.searches ? "search" : "again", because: preempted ? "preempted" : "retry" };
 }
 

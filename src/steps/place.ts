@@ -8,6 +8,8 @@
 //     refusal in this search may still be chosen: slow orders that are refused in turn must not prolong it.
 // W4. Jobs that wait for the same offers share one request to the provider.
 // W5. A candidate two of whose machines were unfit or did not boot comes after all others: the last retries are not spent on it alone.
+// W7. A wait whose time is over when svc starts or wakes up (the computer was off, or its clock was set forward) ends only after one more
+//     try of every candidate.
 // W6. A candidate whose provider says that a field of the spec contradicts it never has a machine. If that is so of all, the search
 //     does not last longer than that of a job that may not wait; later than CONTRADICTED_MS it is more likely a fault of their answers.
 
@@ -35,6 +37,8 @@ const OF_STOCK: ReadonlySet<string> = new Set(["no_offer", "offer_taken"]);
 /** Jobs that request the same offers within this time receive the same answer. */
 const SHARED_MS = 5_000;
 const CONTRADICTED_MS = 10 * 60_000;
+/** No look for so long means that svc did not run meanwhile. */
+const GAP_MS = 5 * 60_000;
 /** After so many bad machines, a candidate comes last. */
 const UNFIT_MAX = 2;
 /** Maximum length of each candidate's reason in the timeline, in characters. */
@@ -86,8 +90,27 @@ class SharedOffers {
   }
 }
 
+const JOBS_MAX = 10_000;
+
+/** By job: the last look of this process, and the search that it belongs to. */
+class Gaps {
+  readonly #looked = new Map<string, { search: number; at: number }>();
+
+  /** Whether svc did not run before this look. The time of an order that was refused is no such gap. */
+  isBefore(jobId: string, { since, refusals }: Search, now: number): boolean {
+    const last = this.#looked.get(jobId);
+    this.#looked.delete(jobId);
+    this.#looked.set(jobId, { search: since, at: now });
+    const [oldest] = this.#looked.keys();
+    if (this.#looked.size > JOBS_MAX && oldest !== undefined) this.#looked.delete(oldest);
+    if (last?.search !== since) return true;
+    return now - last.at >= GAP_MS && refusals.every(({ at }) => at < last.at);
+  }
+}
+
 export function placeStep(ports: StepPorts): StepDefinition {
   const shared = new SharedOffers(() => ports.now());
+  const gaps = new Gaps();
   return {
     name: "place",
     // Only the deadline of the search ends this step; any other failure is retried.
@@ -97,11 +120,13 @@ export function placeStep(ports: StepPorts): StepDefinition {
       const search = ports.search(context.jobId);
       const now = ports.now();
       const until = search.since + Math.max(search.waitMs, SEARCH_MS_MIN);
+      const isAfterGap = gaps.isBefore(context.jobId, search, now);
       const refused = new Map(search.refusals.map((refusal) => [refusal.candidate, refusal]));
       const asked = search.candidates.filter(({ index }) => {
         const refusal = refused.get(index);
         return (
-          refusal === undefined || (now < until && !isWithin(passedOverMs(refusal, search.since), refusal.at, now))
+          refusal === undefined ||
+          (now < until ? !isWithin(passedOverMs(refusal, search.since), refusal.at, now) : isAfterGap)
         );
       });
       const byRank = asked.toSorted((a, b) => Number(isLast(search, a.index)) - Number(isLast(search, b.index)));

@@ -2,7 +2,7 @@
 //
 // Safe to run twice: the log continues at the committed cursor (follow/log-follower.ts).
 
-import type { Failure } from "../domain/failure.ts";
+import { failureOfStep, type Failure } from "../domain/failure.ts";
 import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
 import { THE_SCRIPT } from "../errors/script-ended.ts";
 import { lackedWords } from "../files/listing/left-out.ts";
@@ -72,8 +72,9 @@ function outcomeOf(
 ): Record<string, unknown> {
   const { exit_code } = status;
   if (status.phase === "failed" || exit_code === null) {
-    const why = status.error ?? "the runner ended without a word";
-    return { exit_code: null, error: describeError("run_lost", { why }), failure: "machine_lost" satisfies Failure };
+    const lost = { why: status.error ?? "the runner ended without a word", never_started: status.not_runnable };
+    const failure = failureOfStep("stream", { code: "run_lost", data: lost });
+    return { exit_code: null, error: describeError("run_lost", lost), failure };
   }
   if (exit_code === 0 && !status.stopped) return { exit_code, error: null };
   if (status.preempted) {

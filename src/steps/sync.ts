@@ -71,7 +71,7 @@ async function resume(services: RunServices, context: StepContext, access: Machi
     const how =
       chosen === null
         ? "starts from the beginning: no complete checkpoint is on this computer"
-        : `continues from ${chosen.name}`;
+        : `continues from ${chosen.name}${chosen.job === jobId ? "" : ` of the run ${chosen.job}`}`;
     await services.sink.seam(jobId, `svc: placement ${placement} on ${spec.provider} ${spec.gpus} ${how}`);
   }
   if (chosen === null) return {};

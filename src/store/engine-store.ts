@@ -274,7 +274,9 @@ export class EngineStore {
           .updateTable("placement")
           .set(columns("closed_at", "outcome", "failure", "step", "error", "exit_code", "checkpoint", "goes_on"))
           .where("job_id", "=", p("job_id"))
-          .where("n", "=", p("n")),
+          .where("n", "=", p("n"))
+          // The rescue of a parked job ends it from its last placement, which may have been closed before.
+          .where("closed_at", "is", null),
       ),
       resumedFrom: prepare(
         db,
@@ -288,9 +290,13 @@ export class EngineStore {
         db,
         q.selectFrom("placement").selectAll().where("job_id", "=", p("job_id")).orderBy("n", "desc").limit(1),
       ),
-      placementFailures: prepare<Pick<PlacementRow, "candidate" | "failure">>(
+      placementFailures: prepare<Pick<PlacementRow, "candidate" | "failure" | "checkpoint">>(
         db,
-        q.selectFrom("placement").select(["candidate", "failure"]).where("job_id", "=", p("job_id")).orderBy("n"),
+        q
+          .selectFrom("placement")
+          .select(["candidate", "failure", "checkpoint"])
+          .where("job_id", "=", p("job_id"))
+          .orderBy("n"),
       ),
 
       insertFeed: prepare(db, q.insertInto("feed").values(columns("job_id", "at", "type", "data"))),
@@ -470,8 +476,8 @@ export class EngineStore {
   resumedFrom(jobId: string, n: number, text: string): void {
     this.#s.resumedFrom.run({ job_id: jobId, n, resumed_from: text });
   }
-  /** Why each placement of the job ended, in order; null while it is open or if it succeeded. */
-  placementFailures(jobId: string): Pick<PlacementRow, "candidate" | "failure">[] {
+  /** Why each placement of the job ended, in order; null while it is open or if it succeeded. With its newest checkpoint at that time. */
+  placementFailures(jobId: string): Pick<PlacementRow, "candidate" | "failure" | "checkpoint">[] {
     return this.#s.placementFailures.all({ job_id: jobId });
   }
 

@@ -58,6 +58,11 @@ export class TestClock implements Clock {
     await turn();
   }
 
+  /** Sets the clock back, as a user may while no control plane runs. */
+  setBack(ms: number): void {
+    this.#now -= ms;
+  }
+
   /** Jumps like the clock of a sleeping laptop: timers that were due in between fire only at the end. */
   async jump(ms: number): Promise<void> {
     this.#now += ms;

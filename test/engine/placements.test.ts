@@ -73,6 +73,23 @@ it("If a machine is lost and a checkpoint was downloaded, another machine contin
   expect(h.folds()).toBe(true);
 });
 
+it("Preemptions without a new checkpoint continue, and the owner is told to save more often", async () => {
+  const h = await begin();
+  const preempted = () => new SvcError("machine_preempted", { provider: "market", machine: "m", why: "outbid" });
+  const notices = () =>
+    h.store.db.prepare<[], string>("SELECT data FROM feed WHERE type = 'notice' ORDER BY seq").pluck().all();
+  for (const isRepeated of [false, true]) {
+    await h.attempt("place").done({ candidate: 1 });
+    await h.upTo("stream");
+    await h.attempt("stream").fail(preempted());
+    await h.attempt("collect").done({ exit_code: null });
+    await h.attempt("terminate").done({ checkpoint: "step_10@1" });
+    expect(h.row().state).toBe("waiting");
+    expect(/taken back 2 times without a new complete checkpoint/.test(notices().at(-1) ?? "")).toBe(isRepeated);
+  }
+  expect(h.folds()).toBe(true);
+});
+
 it("A restart between two placements continues from the stored rows", async () => {
   let h = await begin();
   await h.attempt("place").done({ candidate: 0 });
@@ -100,6 +117,23 @@ it("A kill ends a waiting job at once; during the release of a failed placement 
   await h.attempt("collect").done({ exit_code: null });
   await h.attempt("terminate").done({ checkpoint: "step_10@1" });
   expect(h.row()).toMatchObject({ state: "terminal", status: "cancelled" });
+});
+
+it("A kill of a parked job that waits leaves its closed placement as it ended", async () => {
+  let h = await begin();
+  await h.attempt("place").done({ candidate: 0 });
+  await h.attempt("provision").fail(noMachine());
+  await h.attempt("terminate").done({ checkpoint: null });
+  const closed = rows(h);
+  h.store.db.prepare("UPDATE job SET version = 99").run();
+  h = await h.restart();
+  await h.engine.recover();
+  await h.engine.send("job1", KILL);
+  await h.attempt("collect").done({ exit_code: null });
+  await h.attempt("terminate").done({ checkpoint: null });
+  expect(h.row()).toMatchObject({ state: "terminal", status: "cancelled" });
+  expect(rows(h)).toEqual(closed);
+  expect(h.folds()).toBe(true);
 });
 
 it("The provider of a parked job's last placement releases the job's machines", async () => {

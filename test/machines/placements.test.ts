@@ -113,6 +113,24 @@ describe("a plain job", () => {
     expect(lostWhileRunning(second, "machine_lost", "step_20@2").value).toBe("provisioning");
   });
 
+  it("continues after preemptions without a new checkpoint, up to their maximum", () => {
+    let snapshot = begin({ ...RENTED, max_preemptions: 3 });
+    for (const preemptions of [1, 2, 3]) {
+      snapshot = lostWhileRunning(snapshot, "preempted", "step_10@1");
+      expect([snapshot.value, snapshot.context.preemptions]).toEqual(["provisioning", preemptions]);
+    }
+    const over = lostWhileRunning(snapshot, "preempted", "step_10@1");
+    expect([over.value, over.context.error?.code]).toEqual(["terminal", "preempted"]);
+  });
+
+  it("continues from the beginning after each preemption, if retry names them and nothing was saved", () => {
+    const rules = { ...RENTED, recovers: false, retry_on: ["preempted"], max_preemptions: 2 };
+    const second = lostWhileRunning(begin(rules), "preempted", null);
+    const third = lostWhileRunning(second, "preempted", null);
+    expect([second.value, third.value]).toEqual(["provisioning", "provisioning"]);
+    expect(lostWhileRunning(third, "preempted", null).value).toBe("terminal");
+  });
+
   it("uses another machine when one is taken back before the script ran, though nothing is saved", () => {
     let snapshot = begin({ ...RENTED, max_preemptions: 3 });
     for (const preemptions of [0, 1, 2]) {

@@ -131,12 +131,31 @@ describe("place", () => {
 
   it("ends although every candidate has offers, if all of them refused and the time is over", async () => {
     const since = rent.h.clock.now();
+    const step = placeStep(rent.ports);
+    expect(await placed(step)).toMatchObject({ done: { candidate: 0 } });
     await rent.h.clock.advance(40 * 60_000);
-    const refusals = [0, 1, 2].map((candidate) => refusedAt(candidate, since + candidate * 60_000, "step_timed_out"));
-    rent.search = { ...rent.search, refusals };
-    await expect(placed()).rejects.toMatchObject({ code: "no_offer" });
+    const at = rent.h.clock.now();
+    const refusals = [0, 1, 2].map((candidate) => refusedAt(candidate, at - 60_000 + candidate, "step_timed_out"));
+    rent.search = { ...rent.search, since, refusals };
+    await expect(placed(step)).rejects.toMatchObject({ code: "no_offer" });
     rent.search = { ...rent.search, refusals: refusals.slice(0, 2) };
-    expect(await placed()).toMatchObject({ done: { candidate: 2 } });
+    expect(await placed(step)).toMatchObject({ done: { candidate: 2 } });
+  });
+
+  it("tries every candidate once more if its time ended while svc did not run", async () => {
+    const since = rent.h.clock.now();
+    const refusals = [0, 1, 2].map((candidate) => refusedAt(candidate, since + candidate, "step_timed_out"));
+    rent.search = { ...rent.search, since, refusals };
+    has("podhost", []);
+    has("cloudvm", []);
+    await rent.h.clock.advance(24 * 3_600_000);
+    // After a restart, or a clock that was set forward.
+    const step = placeStep(rent.ports);
+    expect(await placed(step)).toMatchObject({ done: { candidate: 1 } });
+    // The order was refused: the same process does not try it again.
+    rent.search = { ...rent.search, refusals: [...refusals, refusedAt(1, rent.h.clock.now(), "step_timed_out")] };
+    await rent.h.clock.advance(3_600_000);
+    await expect(placed(step)).rejects.toMatchObject({ code: "no_offer" });
   });
 
   it("passes a candidate over for longer if its orders cost money or can never succeed", async () => {

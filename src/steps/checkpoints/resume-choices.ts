@@ -1,6 +1,6 @@
 // Chooses the checkpoint from which each placement resumes, and keeps the choice in the run folder of its job; also keeps the
 // announcements of scripts next to their files. The first placement resumes from the job that its spec names, a later one from what the
-// job itself has saved.
+// job itself has saved; until it has saved something, from the same checkpoint as the first.
 
 import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { SvcError } from "../../errors/index.ts";
@@ -60,15 +60,26 @@ export class Resumes {
   }
 
   /**
-   * The newest complete checkpoint that the job itself has on this computer, by a name that changes when it is saved again; null for none. A fault of
-   * the disk counts as none: it must not keep a machine from being released.
+   * The complete checkpoint on this computer from which another placement would start, by a name that changes when it is saved again; null
+   * for none. A fault of the disk counts as none: it must not keep a machine from being released.
    */
   async newestOf(jobId: string): Promise<string | null> {
     const left = await this.#leavings(jobId);
-    const found = left === null ? null : await lastComplete(left).catch(() => null);
+    const own = left === null ? null : await lastComplete(left).catch(() => null);
+    const found = own ?? this.#chosenBefore(jobId, this.#placementOf(jobId) + 1);
     if (found === null) return null;
     const savedAt = found.files.reduce((at, file) => Math.max(at, file.mtime_ms), 0);
-    return `${found.name}@${Math.round(savedAt)}`;
+    const name = found.job === jobId ? found.name : `${found.job}:${found.name}`;
+    return `${name}@${Math.round(savedAt)}`;
+  }
+
+  /** The checkpoint that the placement before this one, or an earlier one, started from. */
+  #chosenBefore(jobId: string, placement: number): Resume | null {
+    for (let n = placement - 1; n >= 1; n--) {
+      const chosen = this.#read(jobId, n);
+      if (chosen !== null) return chosen;
+    }
+    return null;
   }
 
   /** The files of an earlier choice. */
@@ -161,15 +172,20 @@ export class Resumes {
   }
 
   async #choose(jobId: string, placement: number): Promise<Resume | null> {
-    // For a job that has saved no checkpoint, the job that it resumed from is searched.
     const spec = this.#specOf(jobId);
     const from = placement > 1 ? { job: jobId } : spec === null ? undefined : sourceOf(spec);
     if (from === undefined) return null;
     const before = this.#read(jobId, placement);
     if (before) return before;
     mkdirSync(homeLayout.run(this.#home, jobId), { recursive: true, mode: 0o700 });
+    // The other job may have been removed since, or may have saved more: the files that were kept then are the same.
+    const other = async (): Promise<Resume> => this.#chosenBefore(jobId, placement) ?? this.check(from);
+    const own = async (): Promise<Resume | null> => {
+      const left = placement > 1 ? await this.#leavings(jobId) : null;
+      return left === null ? null : lastComplete(left);
+    };
     const pin = async (): Promise<Resume> =>
-      pinResume(await this.check(from), homeLayout.resumeFiles(this.#home, jobId, placement));
+      pinResume((await own()) ?? (await other()), homeLayout.resumeFiles(this.#home, jobId, placement));
     try {
       // The file may have been saved again between the choice and now: then the new one is the last checkpoint.
       const chosen = await pin().catch((e: unknown) => {
