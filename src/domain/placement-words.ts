@@ -63,3 +63,17 @@ export function lanesOf(steps: Timeline["steps"]): { placement: number | null; s
   }
   return lanes;
 }
+
+/**
+ * Whether an earlier step of the same machine failed with the same words. The download of the results, for example, cannot succeed once the
+ * machine is gone, which ended the run before.
+ */
+export const isRepeated = (step: TimelineStep, steps: readonly TimelineStep[]): boolean =>
+  step.error !== null &&
+  steps.some(
+    (other) =>
+      other.step !== step.step &&
+      other.placement === step.placement &&
+      other.error?.message === step.error?.message &&
+      (other.started_at ?? "") < (step.started_at ?? ""),
+  );

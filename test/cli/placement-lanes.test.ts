@@ -1,7 +1,7 @@
 // How placements read on a terminal and in a pipe.
 
 import { expect, it } from "vitest";
-import { lanesOf } from "../../src/domain/placement-words.ts";
+import { isRepeated, lanesOf } from "../../src/domain/placement-words.ts";
 import type { Io } from "../../src/cli/io.ts";
 import { haveLanes, placementTable, waitingTable, waitingWords } from "../../src/cli/placement-lanes.ts";
 import type { TimelineStep } from "../../src/schemas/job.ts";
@@ -111,4 +111,27 @@ it("A wait names each candidate with its reason, and when svc asks again and giv
     "waiting for a machine since 2030-01-01T00:00:00.000Z, next look at 2030-01-01T00:05:00.000Z, gives up at 2030-01-01T02:00:00.000Z. No machine exists and nothing is billed.",
   );
   expect(waitingWords(io(false), { ...waiting, next_at: null })).toContain("asking now");
+});
+
+it("A step that fails with the words of an earlier one of the same machine is recognized", () => {
+  const step = (name: TimelineStep["step"], n: number, second: number, message: string | null): TimelineStep => ({
+    step: name,
+    node: 0,
+    attempt: 1,
+    status: message === null ? "succeeded" : "failed",
+    started_at: `2030-01-01T00:00:0${second}.000Z`,
+    ended_at: null,
+    error: message === null ? null : { code: "machine_preempted", message, hint: "" },
+    detail: null,
+    next_attempt_at: null,
+    placement: n,
+  });
+  const steps = [
+    step("stream", 1, 1, "It was taken back."),
+    step("collect", 1, 2, "It was taken back."),
+    step("terminate", 1, 3, null),
+    step("stream", 2, 4, "It was taken back."),
+    step("collect", 2, 5, "Its disk is full."),
+  ];
+  expect(steps.map((one) => isRepeated(one, steps))).toEqual([false, true, false, false, false]);
 });

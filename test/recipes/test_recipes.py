@@ -1,10 +1,12 @@
-"""Every recipe for real: started, killed in the middle, and started again on the same checkpoint directory.
+"""Every recipe for real: started, killed in the middle, and started again: on the same checkpoint directory, and as after a preemption,
+on another machine that has nothing but the checkpoint of ``SVC_RESUME_FROM``.
 
 Run by `npm run test:recipes`, by the interpreter whose packages the recipes need. `SVC_TEST_RECIPES=ddp,keras` picks some.
 """
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +23,7 @@ WANTED = os.environ.get("SVC_TEST_RECIPES", "")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor_interval=1", "--max_restarts=0"]
 
 
-def environment(folder):
+def environment(folder, resumed=None):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SVC_", "PET_")) and k not in ("RANK", "WORLD_SIZE")}
     return {
         **kept,
@@ -31,6 +33,8 @@ def environment(folder):
         "SVC_METRICS_MARK": MARK,
         "SVC_CHECKPOINT_DIR": str(folder / "checkpoints"),
         "SVC_JOB_ID": "jtest",
+        "SVC_PLACEMENT": "1" if resumed is None else "2",
+        **({} if resumed is None else {"SVC_RESUME_FROM": resumed}),
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
@@ -66,11 +70,11 @@ def family(pid):
 class Run:
     """One start of a recipe."""
 
-    def __init__(self, name, folder, epochs, ranks=None):
+    def __init__(self, name, folder, epochs, ranks=None, resumed=None):
         launch = [sys.executable] if ranks is None else [*TORCHRUN, "--nproc_per_node={}".format(ranks)]
         command = [*launch, str(ROOT / "examples" / name / "train.py"), "--epochs", str(epochs)]
         self.process = subprocess.Popen(
-            command, env=environment(folder), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command, env=environment(folder, resumed), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         self.records, self.lines = [], []
         self.over_time = threading.Timer(LIMIT_S, self.kill)
@@ -110,8 +114,28 @@ class Run:
         return b"".join(self.lines[-60:]).decode(errors="replace")
 
 
-def recipe(name, ranks=None, epoch_of=lambda step: step):
-    """A test of `examples/<name>`; `epoch_of` turns the step of a checkpoint into its epoch."""
+def brought(first, folder, epoch_of):
+    """Copies the newest checkpoint that can be there as a whole to another machine, as svc does: under the same name, and nothing else
+    of the checkpoint directory. Returns its name and its epoch."""
+    root = folder / "checkpoints"
+    # A recipe that keeps only the last ones may have removed the one before.
+    for record in reversed(first.of("c")):
+        source = Path(os.path.join(str(root), record["path"]))
+        if source.exists():
+            break
+    name = str(source.relative_to(root))
+    target = folder / "other" / "checkpoints" / name
+    target.parent.mkdir(parents=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copy2(source, target)
+    return name, epoch_of(record["s"])
+
+
+def recipe(name, ranks=None, epoch_of=lambda step: step, moves=False):
+    """A test of `examples/<name>`; `epoch_of` turns the step of a checkpoint into its epoch; `moves` to another machine, as after a
+    preemption."""
 
     @unittest.skipIf(WANTED and name not in WANTED.split(","), "not among SVC_TEST_RECIPES")
     def test(self):
@@ -128,15 +152,19 @@ def recipe(name, ranks=None, epoch_of=lambda step: step):
             losses = [record["m"]["loss"] for record in first.of("m") if "loss" in record["m"]]
             self.assertLess(min(losses[1:]), losses[0])
 
+            resumed, there = None, folder
+            if moves:
+                resumed, saved = brought(first, folder, epoch_of)
+                there = folder / "other"
             # It may have saved one more checkpoint without time to announce it.
-            second = Run(name, folder, saved + 4, ranks)
+            second = Run(name, there, saved + 4, ranks, resumed)
             try:
                 self.assertEqual(second.end(), 0, second.said)
             finally:
                 second.kill()
             self.assertIn("continuing", second.said.lower() + b"".join(second.lines).decode(errors="replace").lower())
             epochs = [epoch_of(record["s"]) for record in second.of("c")]
-            self.assertIn(min(epochs), (saved + 1, saved + 2), second.said)
+            self.assertIn(min(epochs), (saved + 1,) if moves else (saved + 1, saved + 2), second.said)
             self.assertEqual(max(epochs), saved + 4, second.said)
             again = [record["m"]["loss"] for record in second.of("m") if "loss" in record["m"]]
             self.assertLess(again[0], losses[0], "it did not go on with what it had learnt")
@@ -160,6 +188,13 @@ class Recipes(unittest.TestCase):
     test_accelerate_on_two_ranks = recipe("accelerate", ranks=2)
     test_keras = recipe("keras")
     test_ray_train = recipe("ray-train")
+
+    test_ddp_preempted = recipe("ddp", ranks=2, moves=True)
+    test_hf_trainer_preempted = recipe("hf-trainer", epoch_of=lambda step: step // 16, moves=True)
+    test_lightning_preempted = recipe("lightning", epoch_of=lambda step: step // 32, moves=True)
+    test_accelerate_preempted = recipe("accelerate", moves=True)
+    test_keras_preempted = recipe("keras", moves=True)
+    test_ray_train_preempted = recipe("ray-train", moves=True)
 
 
 class Tqdm(unittest.TestCase):

@@ -7,6 +7,7 @@ import { neverSent, ProviderHttp } from "../../src/providers/http.ts";
 import { inVain, withoutOthers } from "../../src/providers/provider.ts";
 import { removeHomes, turn } from "../engine/harness.ts";
 import { down } from "../engine/small-cloud.ts";
+import { refusedUrl } from "../refused-url.ts";
 import { Rent } from "./rent.ts";
 
 let rent: Rent;
@@ -23,7 +24,6 @@ const loseAnswer = (): void => {
   };
 };
 const creates = () => rent.cloud.calls.filter((c) => c.startsWith("create"));
-
 describe("an order", () => {
   it("is recorded before the request leaves, under a fixed name", async () => {
     let written: unknown;
@@ -483,7 +483,7 @@ it("uses the offer's price for the cost if the machine's own is unreadable, and 
 });
 
 it("recognises a request that never left: nothing has to be looked up before the next one", async () => {
-  const http = new ProviderHttp({ provider: "podhost", baseUrl: "http://127.0.0.1:1", userAgent: "test" });
+  const http = new ProviderHttp({ provider: "podhost", baseUrl: await refusedUrl(), userAgent: "test" });
   rent.cloud.before = async (call) => {
     if (call.startsWith("create")) await http.call({ method: "POST", path: "/" });
   };

@@ -3,7 +3,7 @@
 
 import { Fragment, useMemo, useState, type CSSProperties } from "react";
 import type { JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
-import { endWords, lanesOf, placeWords } from "../../../src/domain/placement-words.ts";
+import { endWords, isRepeated, lanesOf, placeWords } from "../../../src/domain/placement-words.ts";
 import { duration, stepName } from "../format.ts";
 import { useNow } from "../parts/now.ts";
 import { withCode } from "../parts/with-code.tsx";
@@ -97,6 +97,8 @@ interface Row {
   step: TimelineStep["step"];
   node: number;
   attempts: TimelineStep[];
+  /** Whether an earlier step of its lane failed with the words of its last attempt. */
+  isRepeated: boolean;
 }
 
 const attemptsOf = (
@@ -119,7 +121,11 @@ function rowsOf(timeline: Timeline, live: boolean): Row[] {
         const attempts = attemptsOf(steps, { step, node, placement });
         // Only a run with several candidates looks for a place; a search has no other step.
         const future = live && last && nodes.length < 2 && step !== "place" && placement !== null;
-        if (attempts.length > 0 || future) rows.push({ lane, placement, step, node, attempts });
+        if (attempts.length > 0 || future) {
+          const last = attempts.at(-1);
+          const repeated = last !== undefined && isRepeated(last, steps);
+          rows.push({ lane, placement, step, node, attempts, isRepeated: repeated });
+        }
       }
     }
   }
@@ -244,7 +250,7 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
         {ms === null ? "" : running && ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms)}
       </span>
       <span className="step-state">{last ? stateWords(last) : "pending"}</span>
-      {last && <StepWords job={job} last={last} now={now} />}
+      {last && <StepWords job={job} last={last} now={now} isRepeated={row.isRepeated} />}
     </li>
   );
 }
@@ -318,14 +324,21 @@ export function dueWords(step: TimelineStep, now: number): string {
   return `in ${due < 60_000 ? `${Math.ceil(due / 1000)} s` : duration(due)}`;
 }
 
-function StepWords({ job, last, now }: { job: JobRecord; last: TimelineStep; now: number }) {
+interface StepWordsProps {
+  job: JobRecord;
+  last: TimelineStep;
+  now: number;
+  isRepeated: boolean;
+}
+
+function StepWords({ job, last, now, isRepeated }: StepWordsProps) {
   if (last.status === "running" && last.detail) {
     const meanwhile = doingWords(last.detail);
     return meanwhile && <bdi className="step-words quiet">{meanwhile}</bdi>;
   }
   if (!last.error && last.status !== "retrying") return null;
   // The error that ended the run is shown in full above everything.
-  if (last.status === "failed" && last.error?.message === job.error?.message)
+  if (last.status === "failed" && (isRepeated || last.error?.message === job.error?.message))
     return <span className="step-words quiet">For the reason above.</span>;
   const due = dueWords(last, now);
   return (

@@ -2,7 +2,7 @@
 
 import { bytes } from "../../domain/bytes.ts";
 import { gateWords } from "../../domain/gate-words.ts";
-import { lanesOf } from "../../domain/placement-words.ts";
+import { isRepeated, lanesOf } from "../../domain/placement-words.ts";
 import type { TimelineStep } from "../../schemas/job.ts";
 import type { SinkStatus } from "../../schemas/sink-status.ts";
 import type { Command } from "../command.ts";
@@ -74,7 +74,7 @@ const stepTable = (io: Io, steps: readonly TimelineStep[]): string =>
       s.status,
       instant(io, s.started_at),
       took(s, io.tty),
-      what(s),
+      isRepeated(s, steps) ? "not possible any more, for the reason above" : what(s),
     ]),
   );
 

@@ -94,6 +94,9 @@ export function planRunner(input: PlanInput): RunPlan {
   const given = (name: string): string | undefined => plainEnv[name] ?? secretEnv[name] ?? inherited[name];
   const pythonPath = [given("PYTHONPATH"), input.packageDir].filter((s) => s !== undefined && s !== "").join(":");
   const defaults: Record<string, string> = { PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5", ...input.injected.plain };
+  // A script's own run at the tracker continues on the next machine, as the one of svc.log does, under the job's id.
+  if (!input.inPlace && input.node === 0 && input.injected.secrets["WANDB_API_KEY"] !== undefined)
+    Object.assign(defaults, { WANDB_RUN_ID: input.jobId, WANDB_RESUME: "allow" });
   // Ray would merge lines of workers that differ only in digits, metrics among them.
   if (spec.launcher === "ray") defaults["RAY_DEDUP_LOGS"] = "0";
   if (launchMode(input) === "ray") {

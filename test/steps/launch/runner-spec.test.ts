@@ -52,6 +52,25 @@ describe("the command", () => {
 });
 
 describe("the environment", () => {
+  describe("of a tracker's run", () => {
+    const injected = { secrets: { WANDB_API_KEY: "key" }, plain: {} };
+    const ids = { WANDB_RUN_ID: "job1", WANDB_RESUME: "allow" };
+
+    it("is the same on every machine of the job, so that the script's own run continues", () => {
+      for (const placement of [1, 2]) expect(env({}, { injected, inPlace: false, placement })).toMatchObject(ids);
+    });
+
+    it("is left to the script without a tracker, on this computer, and on other nodes than the first", () => {
+      const others: Partial<PlanInput>[] = [{ inPlace: false }, { injected }, { injected, inPlace: false, node: 1 }];
+      for (const more of others) expect(Object.keys(env({}, more))).not.toContain("WANDB_RUN_ID");
+    });
+
+    it("is the job's own if it names one", () => {
+      const own = { WANDB_RUN_ID: "mine", WANDB_RESUME: "must" };
+      expect(env({ env: own }, { injected, inPlace: false })).toMatchObject(own);
+    });
+  });
+
   it("prefers the job's own values to this computer's, and svc's to this computer's if svc sets them for the run", () => {
     const given = { PYTHONUNBUFFERED: "0", MINE: "1" };
     expect(
