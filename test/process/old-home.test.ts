@@ -6,6 +6,7 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import type { JobRecord } from "../../src/schemas/job.ts";
+import type { Placements } from "../../src/schemas/placement.ts";
 import { Place, until } from "./harness.ts";
 
 const HOME = join(import.meta.dirname, "../store/homes/schema-1.tar.gz");
@@ -27,6 +28,10 @@ it("a home of the first schema is migrated completely", async () => {
   expect(open?.label).toBe("open");
   const ended = await served.ended(open?.id ?? "");
   expect([ended.status, ended.error?.code]).toEqual(["failed", "run_lost"]);
+  // It is its only placement: it has no rules for another one, whatever today's defaults are.
+  const { placements } = await served.get<Placements>(`/jobs/${open?.id}/placements`);
+  expect(placements.length).toBeLessThanOrEqual(1);
+  expect(ended.placements).toBeLessThanOrEqual(1);
   expect(await served.text(`/jobs/${open?.id}/logs`)).toMatch(/^line 0\nline 1\n/);
   expect(place.refolds()).toBe(2);
   await until(

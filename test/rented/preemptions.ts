@@ -52,8 +52,8 @@ for i in range(begin + 1, lines + 1):
 
 const PROVIDERS: readonly ProviderCase[] = ["podhost", "market", "cloudvm"];
 /**
- * Boundaries before the script begins. A machine is taken there at most once for each checkpoint: the second time, the job rightly ends with
- * `no_progress`. They are early enough that a notice of 30 s ends before the script has begun.
+ * Boundaries before the script begins. A machine is taken there at most once for each checkpoint, so that the run makes
+ * progress. They are early enough that a notice of 30 s ends before the script has begun.
  */
 const EARLY = ["machine.held", "await_ssh.started"] as const;
 

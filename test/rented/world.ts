@@ -69,6 +69,8 @@ export interface WorldOptions {
   jobs?: number;
   /** Instead of FACTOR. */
   factor?: number;
+  /** Further variables of the control plane. */
+  env?: Record<string, string>;
 }
 
 /** The results at the end of the world. */
@@ -96,7 +98,8 @@ export class World {
   said = "";
   readonly lines: number;
   readonly #order: Omit<WorldOrder, "kill">;
-  readonly #env: NodeJS.ProcessEnv;
+  /** The variables of the control plane. */
+  readonly env: NodeJS.ProcessEnv;
   readonly #watchers = new Set<(name: string, data: Record<string, unknown>) => void>();
   #child: ChildProcess | null = null;
   #exited: Promise<void> = Promise.resolve();
@@ -133,7 +136,7 @@ export class World {
     const env = Object.assign({}, ...this.#sims().map((sim) => sim.settings().env)) as NodeJS.ProcessEnv;
     this.tellSettings();
     const { SSH_AUTH_SOCK: _, SVC_HOME: __, ...own } = process.env;
-    this.#env = { NODE_COMPILE_CACHE: COMPILED, ...own, ...env, SVC_GATE_INDEX: "off" };
+    this.env = { NODE_COMPILE_CACHE: COMPILED, ...own, ...env, SVC_GATE_INDEX: "off", ...options.env };
   }
 
   static async start(options: WorldOptions): Promise<World> {
@@ -210,7 +213,7 @@ export class World {
     this.#kill = kill;
     const order: WorldOrder = { ...this.#order, kill };
     const child = fork(CHILD, [], {
-      env: { ...this.#env, ...env, SVC_WORLD: JSON.stringify(order) },
+      env: { ...this.env, ...env, SVC_WORLD: JSON.stringify(order) },
       execPath: process.execPath,
       execArgv: [],
       stdio: ["ignore", "ignore", "pipe", "ipc"],
@@ -292,15 +295,19 @@ export class World {
     return names.slice(-14).join(" ");
   }
 
+  /** Ends the control plane, as its user would. */
+  async end(): Promise<void> {
+    const child = this.#child;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    if (child.connected) child.send({ ask: "close" });
+    const late = setTimeout(() => child.kill("SIGKILL"), 3_000);
+    await this.#exited;
+    clearTimeout(late);
+  }
+
   /** Ends everything; `keep` preserves the folder. */
   async close({ keep = false } = {}): Promise<void> {
-    const child = this.#child;
-    if (child && child.exitCode === null && child.signalCode === null) {
-      if (child.connected) child.send({ ask: "close" });
-      const late = setTimeout(() => child.kill("SIGKILL"), 3_000);
-      await this.#exited;
-      clearTimeout(late);
-    }
+    await this.end();
     await Promise.all(this.#sims().map((sim) => sim.close()));
     await this.fleet.close();
     if (!keep) rmSync(this.dir, { recursive: true, force: true });
