@@ -32,10 +32,11 @@ const program = (path: string, word: string): void =>
     join(root, path),
     `console.log(JSON.stringify([${JSON.stringify(word)}, process.execPath, ...process.argv.slice(2)]))`,
   );
+const FLAG = "--disable-sigusr1";
 const fakeNode = (path: string, version: string, name: string): void => {
   writeFileSync(
     join(root, path),
-    `#!/bin/sh\n[ "$1" = --version ] && { echo ${version}; exit; }\necho "${name}: $*"\n`,
+    `#!/bin/sh\n[ "$1" = --version ] && { echo ${version}; exit; }\n[ "$1" = ${FLAG} ] && shift\necho "${name}: $*"\n`,
   );
   chmodSync(join(root, path), 0o755);
 };
@@ -54,6 +55,19 @@ test("prefers SVC_NODE, and passes every argument exactly", () => {
   const r = svc(join(root, "bin/svc"), args, { SVC_NODE: process.execPath });
   expect(r.err).toBe("");
   expect(JSON.parse(r.out)).toEqual(["built", process.execPath, ...args]);
+});
+
+test("gives no other user a debugger's port by SIGUSR1, from the first moment of any command", () => {
+  writeFileSync(
+    join(root, "dist/cli.mjs"),
+    `process.kill(process.pid, "SIGUSR1");
+     // Node opens the port in a thread, and says so.
+     const { url } = await import("node:inspector");
+     for (let i = 0; i < 30 && url() === undefined; i++) await new Promise((resolve) => setTimeout(resolve, 10));
+     console.log(String(url()));`,
+  );
+  const r = svc(join(root, "bin/svc"), ["jobs"], { SVC_NODE: process.execPath });
+  expect([r.out, r.err]).toEqual(["undefined\n", ""]);
 });
 
 test("takes the Node of its own checkout before the one on the PATH", () => {
