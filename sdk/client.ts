@@ -19,6 +19,7 @@ import type {
 import type { Placements } from "../src/schemas/placement.ts";
 import type { Plan } from "../src/schemas/plan.ts";
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../src/schemas/credentials.ts";
+import type { JobChange } from "../src/schemas/change.ts";
 import type { Removed } from "../src/schemas/removal.ts";
 import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody } from "../src/schemas/hub.ts";
@@ -46,7 +47,7 @@ export interface JobsFilter {
 }
 
 interface Call {
-  method?: "GET" | "POST" | "PUT" | "DELETE";
+  method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   query?: Record<string, string | number | undefined>;
   body?: unknown;
   headers?: Record<string, string>;
@@ -89,6 +90,10 @@ export class Client {
   }
   async killAll(): Promise<string[]> {
     return (await this.#json<{ jobs: string[] }>("/jobs/kill", { method: "POST", body: { all: true } })).jobs;
+  }
+  /** Fields that are left out stay; null removes a limit or the label. */
+  update(id: string, change: JobChange): Promise<JobRecord> {
+    return this.#json(job(id), { method: "PATCH", body: change });
   }
   /** Deleting large checkpoints takes a while. */
   remove(id: string): Promise<Removed> {

@@ -12,6 +12,7 @@ export {
   job,
   jobs,
   kill,
+  update,
   listGpus,
   placements,
   plan,

@@ -6,6 +6,7 @@ import { resolve } from "node:path";
 import pRetry from "p-retry";
 import { GPU_CATALOGUE, listGpus as catalogue, vramFor as catalogueVram } from "../src/domain/gpus.ts";
 import { resolveHome } from "../src/platform/home.ts";
+import type { JobChange } from "../src/schemas/change.ts";
 import type { Gpu, JobError, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
 import { hasEnded } from "../src/schemas/names.ts";
 import type { Placements } from "../src/schemas/placement.ts";
@@ -138,6 +139,25 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
     cursor = page.next_cursor;
   } while (cursor && found.length < want);
   return found;
+}
+
+/**
+ * Changes the limits or the label of a run. Fields that are left out stay; null removes one. Throws `change_refused` for a limit that cannot be
+ * held. Starts no control plane.
+ */
+export async function update(jobId: string, change: JobChange): Promise<JobRecord> {
+  if (await isThere(home())) return call((client) => client.update(jobId, change));
+  await job(jobId);
+  const { budget_usd: budget, max_runtime_minutes: minutes, price_cap: cap, label } = change;
+  const given = (name: string, value: number | string | null | undefined, none: string): string[] =>
+    value === undefined ? [] : [`--${name}=${value ?? none}`];
+  const words = [
+    ...given("budget", budget, "none"),
+    ...given("max-runtime", minutes, "none"),
+    ...given("price-cap", cap, "none"),
+    ...given("label", label, ""),
+  ];
+  return (await asked(home(), ["set", ...words, "--", jobId])) as JobRecord;
 }
 
 /**

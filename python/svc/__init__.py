@@ -33,7 +33,7 @@ from svc._script import log
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc import aio, hub
-    from svc._client import configure, job, jobs, kill, list_gpus, placements, plan, reconcile, remove, run, stream, vram_for, wait
+    from svc._client import configure, job, jobs, kill, list_gpus, placements, plan, reconcile, remove, run, stream, update, vram_for, wait
     from svc._errors import (
         ConfigError,
         CredentialError,
@@ -87,12 +87,13 @@ __all__ = [
     "remove",
     "run",
     "stream",
+    "update",
     "vram_for",
     "wait",
 ]
 
 _HOMES = {
-    "svc._client": "configure job jobs kill list_gpus placements plan reconcile remove run stream vram_for wait",
+    "svc._client": "configure job jobs kill list_gpus placements plan reconcile remove run stream update vram_for wait",
     "svc._errors": "ConfigError CredentialError ExtraMissing JobNotFound PriceCapExceeded ProvisionError SvcError"
     " UnsupportedError WaitTimeout",
     "svc._gpus": "Gpu",

@@ -21,7 +21,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import quote, urlencode
 
 from svc import _http
@@ -228,6 +228,15 @@ def run(
     return _wait_for(started.id, None) if wait else started
 
 
+class JobChange(TypedDict, total=False):
+    """The named arguments of ``update``: see there."""
+
+    budget_usd: float | None
+    max_runtime_minutes: float | None
+    price_cap: float | None
+    label: str | None
+
+
 def plan(task: Task | Mapping[str, Any], **parameters: Unpack[RunParameters]) -> dict[str, Any]:
     """What ``run`` with the same arguments would rent, send and cost. Rents, starts and stores nothing.
 
@@ -331,6 +340,23 @@ def jobs(*, status: str | None = None, provider: ProviderName | None = None, lab
             break
         query["cursor"] = page["next_cursor"]
     return found
+
+
+def update(job_id: str, **change: Unpack[JobChange]) -> Job:
+    """Change the limits or the label of a run: ``budget_usd``, ``max_runtime_minutes``, ``price_cap``, ``label``.
+
+    Arguments that are left out stay; None removes a limit or the label. The machine's own guard gets a new budget, too. Raises
+    ``JobNotFound``, and ``SvcError`` (``change_refused``) for a limit that cannot be held. Starts no control plane.
+    """
+    if PLANES.is_there():
+        return Job.from_record(call("PATCH", f"/jobs/{_quoted(job_id)}", dict(change)))
+    job(job_id)
+    flags = {"budget_usd": "budget", "max_runtime_minutes": "max-runtime", "price_cap": "price-cap", "label": "label"}
+    for name in change:
+        if name not in flags:
+            raise ConfigError("invalid_request", f"{name} cannot be changed after the start of a run.")
+    words = [f"--{flags[n]}={('' if n == 'label' else 'none') if v is None else v}" for n, v in change.items()]
+    return Job.from_record(asked("set", *words, "--", job_id))
 
 
 def kill(job_id: str) -> Job:

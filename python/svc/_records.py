@@ -92,6 +92,19 @@ class Job:
     left_out: Mapping[str, Any] | None = field(default=None, hash=False)
     spec: Mapping[str, Any] = field(default_factory=dict, hash=False)
     note: Note | None = None
+    cost_estimate_usd: float | None = None
+    rate_usd_per_hour: float | None = None
+    budget_usd: float | None = None
+    spent_usd: float | None = None
+    budget_left_usd: float | None = None
+    budget_kept_usd: float | None = None
+    budget_stops_at: str | None = None
+
+    def update(self, **change: Any) -> Job:
+        """Change the limits or the label of the run; returns its new record: see ``svc.update``."""
+        from svc import _client
+
+        return _client.update(self.id, **change)
 
     def placements(self) -> list[Placement]:
         """The machines that the job has used so far, one after the other: see ``svc.placements``."""

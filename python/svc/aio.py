@@ -25,7 +25,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 __all__ = [
-    "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "run", "stream", "vram_for", "wait",
+    "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "run", "stream", "update",
+    "vram_for", "wait",
 ]  # fmt: skip
 
 _END: Any = object()
@@ -137,6 +138,11 @@ async def jobs(
 ) -> list[Job]:
     """See ``svc.jobs``."""
     return await _in_thread(_client.jobs, status=status, provider=provider, label=label, limit=limit)
+
+
+async def update(job_id: str, **change: Unpack[_client.JobChange]) -> Job:
+    """See ``svc.update``."""
+    return await _in_thread(_client.update, job_id, **change)
 
 
 async def kill(job_id: str) -> Job:

@@ -49,7 +49,7 @@ export interface ResponseDoc {
 }
 
 interface RouteOf<Query extends z.ZodType, Body extends z.ZodType> {
-  method: "GET" | "POST" | "PUT" | "DELETE";
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** In OpenAPI's form. A last parameter named `path` matches the rest of the path, slashes included. */
   path: string;
   id: string;

@@ -42,6 +42,7 @@ import { manifestSeal, shownSecrets } from "./shown-secrets.ts";
 import { preview } from "./preview.ts";
 import { homeDefaults } from "./home-defaults.ts";
 import { modelsOfHub } from "./hub.ts";
+import { renewGuards } from "./renew-guards.ts";
 import { runServices } from "./runs.ts";
 import { sinksOf } from "./sinks.ts";
 import { providerSources, readCredential } from "../secrets/credentials.ts";
@@ -342,6 +343,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       report: log,
       sinks,
       defaults: () => homeDefaults(home),
+      respec: (jobId) => services.respec(jobId),
+      renewGuards: (jobId) => renewGuards(services, ledger, jobId),
       forget: (jobId) => {
         sink.forget(jobId);
         resumes.forget(jobId);
@@ -358,8 +361,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       removeRunFolders(store, home, log);
       service.begin();
       hub.begin();
-      budgets.begin();
     }
+    if (purpose === "serve" || purpose === "reconcile") budgets.begin();
     const opened: Service = service;
     opened.subscribe((event) => hosts.heard(event));
     return Object.assign(opened, {

@@ -41,6 +41,8 @@ export class Budgets {
   readonly #rows: LedgerStore;
   readonly #timers = new Map<string, TimerHandle>();
   readonly #unfetched = new Map<string, Unfetched>();
+  /** False in a process that only looks or changes a row: another one supervises the runs. */
+  #begun = false;
   #stopped = false;
 
   constructor(options: BudgetsOptions) {
@@ -50,6 +52,7 @@ export class Budgets {
 
   /** Looks at every live job once; after that, events and timers do. */
   begin(): void {
+    this.#begun = true;
     for (const { id } of this.#o.engine.store.liveJobs()) this.#soon(id);
   }
 
@@ -137,7 +140,7 @@ export class Budgets {
   #wait(jobId: string, ms: number): void {
     this.#timers.get(jobId)?.cancel();
     this.#timers.delete(jobId);
-    if (this.#stopped) return;
+    if (this.#stopped || !this.#begun) return;
     const timer = this.#o.engine.clock.setTimer(ms, () => {
       this.#timers.delete(jobId);
       void this.#look(jobId);

@@ -6,6 +6,7 @@ import type { RegistryBody, RegistryInUse } from "../schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody, HubPulled, HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, ResumePoint } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
+import type { JobChange } from "../schemas/change.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
 import type { Redactor } from "../domain/redaction.ts";
@@ -63,6 +64,8 @@ export interface ControlPlane {
   example(): Summary["example"];
   /** The kill is durable before it resolves; the job then goes through `terminating`. A second kill changes nothing. */
   kill(jobId: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }>;
+  /** Durable before it resolves. Throws `job_not_found`, `change_refused`, `budget_rate_unknown`; then nothing was changed. */
+  change(jobId: string, change: JobChange): Promise<JobRecord>;
   /** Resolves when the run and all its files are gone. Throws `job_not_found`, `job_not_removable`. */
   remove(jobId: string): Promise<Removed>;
   /** The complete checkpoints of a job on this computer, the newest first, 200 at most. */

@@ -17,6 +17,7 @@ import type {
   StoredLeftOut,
 } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
+import type { JobChange } from "../schemas/change.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import { runsHere } from "../providers/descriptors.ts";
@@ -33,6 +34,7 @@ import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import { untilOver, untilSettled } from "./graceful-shutdown.ts";
 import { named } from "./naming-field.ts";
 import { Removals } from "./removals.ts";
+import { changeRun } from "./change-run.ts";
 import { checkBudget, checkEnough, checkRates } from "./check-budget.ts";
 import { checkCandidate, checkCandidates, checkFurtherMachines } from "./check-candidates.ts";
 import { reconcile, sweep } from "./reconcile.ts";
@@ -119,6 +121,10 @@ export interface ServiceOptions {
   sinks: SinkKeeper;
   /** The home's defaults for runs whose spec does not set them. */
   defaults: () => Pick<RunSpec, "keep_checkpoints">;
+  /** The spec of the job was changed. */
+  respec: (jobId: string) => void;
+  /** Sends the present deadlines to the guards of the job's machines. Never rejects. */
+  renewGuards: (jobId: string) => Promise<void>;
   /** Closes open files of a removed run. */
   forget: (jobId: string) => void;
   /** Deletes code that no run uses. */
@@ -402,6 +408,15 @@ export class Service implements ControlPlane {
     if (row.state === "terminal") return { record: this.#record(jobId), alreadyTerminal: true };
     await this.#tell(jobId, "job.kill");
     return { record: this.#record(jobId), alreadyTerminal: false };
+  }
+
+  async change(jobId: string, change: JobChange): Promise<JobRecord> {
+    const label = change.label ? { label: this.#o.secrets().redactText(change.label) } : {};
+    const { engine, providers, respec } = this.#o;
+    const isNew = await changeRun({ engine, providers, respec }, jobId, { ...change, ...label });
+    // The commit counts; a machine that cannot be reached now gets the deadlines with its next contact.
+    if (isNew) await this.#o.renewGuards(jobId);
+    return this.#record(jobId);
   }
 
   remove(jobId: string): Promise<Removed> {

@@ -112,6 +112,7 @@ export class EngineStore {
           .where("id", "=", p("id"))
           .where("seq", "=", p("expected")),
       ),
+      changeJob: prepare(db, q.updateTable("job").set(columns("spec", "label")).where("id", "=", p("id"))),
       park: prepare(db, q.updateTable("job").set(columns("parked")).where("id", "=", p("id"))),
       insertJournal: prepare(
         db,
@@ -367,6 +368,10 @@ export class EngineStore {
     });
   }
   /** @throws `stale_writer` when another writer has changed the job. */
+  /** New limits or a new label of a job; its state stays. */
+  changeJob(change: Pick<JobRow, "id" | "spec" | "label">): void {
+    this.#s.changeJob.run(change);
+  }
   updateJob(change: JobChange): void {
     const { changes } = this.#s.updateJob.run({ ...change, expected: change.seq - 1 });
     if (changes !== 1) throw new SvcError("stale_writer", { epoch: this.epoch });

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach } from "vitest";
 import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
+import type { JobChange } from "../../src/schemas/change.ts";
 import type { ControlPlane, ModelsOfHub, SubmitOptions } from "../../src/engine/control-plane.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
@@ -246,6 +247,14 @@ export class PlaneDouble implements ControlPlane {
 
   retrySinks(id: string): Promise<void> {
     return Promise.reject(new SvcError("sinks_none", { job: id }));
+  }
+
+  readonly changes: { id: string; change: JobChange }[] = [];
+  change(id: string, change: JobChange): Promise<JobRecord> {
+    const record = this.records.get(id);
+    if (!record) throw new SvcError("job_not_found", { id });
+    this.changes.push({ id, change });
+    return Promise.resolve(record);
   }
 
   async kill(id: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }> {

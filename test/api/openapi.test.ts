@@ -22,6 +22,7 @@ describe("the OpenAPI document", () => {
         "POST /jobs",
         "GET /jobs",
         "GET /jobs/{id}",
+        "PATCH /jobs/{id}",
         "POST /jobs/{id}/kill",
         "DELETE /jobs/{id}",
         "POST /jobs/{id}/sinks/retry",
@@ -148,6 +149,7 @@ describe("answers", () => {
     const bodies: Record<string, unknown> = {
       submitJob: { spec: { entrypoint: "a.py" } },
       killAllJobs: { all: true },
+      changeJob: { budget_usd: 20 },
       killJob: {},
       reconcile: { dry_run: true },
       configure: { registry: {} },

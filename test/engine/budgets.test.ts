@@ -25,7 +25,10 @@ const open = async () =>
       },
     },
   });
-beforeEach(async () => watch(await open()));
+beforeEach(async () => {
+  watch(await open());
+  budgets.begin();
+});
 afterEach(async () => {
   budgets.stop();
   await h.end();

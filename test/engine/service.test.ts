@@ -50,6 +50,8 @@ async function newService(harness: Harness): Promise<void> {
     }),
     checkProject: () => checking,
     rateOf: () => null,
+    respec: () => undefined,
+    renewGuards: () => Promise.resolve(),
     checkCredential: () => undefined,
     measureProject: () =>
       Promise.resolve({

@@ -11,6 +11,7 @@ import {
   ResumePoints,
   Timeline,
 } from "../../schemas/job.ts";
+import { JobChange } from "../../schemas/change.ts";
 import { Placements } from "../../schemas/placement.ts";
 import { Removed } from "../../schemas/removal.ts";
 import { JobSinks } from "../../schemas/sink-status.ts";
@@ -55,6 +56,8 @@ export const JOB_ROUTES = [
       "disk_full",
       "sink_credentials",
       "sink_refused",
+      "budget_too_small",
+      "budget_rate_unknown",
     ],
     async handle(call) {
       const key = idempotencyKey(call);
@@ -119,6 +122,25 @@ export const JOB_ROUTES = [
     responses: { 200: { description: "The job record.", schema: JobRecord } },
     errors: [...NO_JOB],
     handle: (call) => ok(jobOf(call)),
+  }),
+  route({
+    method: "PATCH",
+    path: "/jobs/{id}",
+    id: "changeJob",
+    summary: "Change the limits or the label of a run",
+    description:
+      "When this answers, the change is stored durably, and the guards of the run's machines have the new deadlines or get them with their next contact. Idempotent. A run that has ended accepts only a label; while the end is under way limits cannot be changed.",
+    body: JobChange,
+    responses: { 200: { description: "The job record.", schema: JobRecord } },
+    errors: [
+      ...NO_JOB,
+      "invalid_request",
+      "invalid_json",
+      "unsupported_media_type",
+      "change_refused",
+      "budget_rate_unknown",
+    ],
+    handle: async (call) => ok(await call.cp.change(jobOf(call).id, call.body)),
   }),
   route({
     method: "POST",

@@ -17,6 +17,7 @@ import { reconcile } from "./reconcile.ts";
 import { rm } from "./rm.ts";
 import { run } from "./run.ts";
 import { serve } from "./serve.ts";
+import { set } from "./set.ts";
 import { sim } from "./sim.ts";
 import { ssh } from "./ssh.ts";
 import { timeline } from "./timeline.ts";
@@ -27,6 +28,7 @@ export const COMMANDS: Command[] = [
   logs,
   timeline,
   kill,
+  set,
   rm,
   prune,
   reconcile,

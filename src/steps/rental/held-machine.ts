@@ -95,7 +95,7 @@ export const isVerdict = (thrown: unknown): boolean => thrown instanceof SvcErro
  */
 export async function holdMachine(
   ports: StepPorts & { guard: (jobId: string, handle: MachineHandle) => Guard | null },
-  { jobId, signal }: StepContext,
+  { jobId, signal }: Pick<StepContext, "jobId" | "signal">,
   { access, handle }: HeldMachine,
 ): Promise<boolean> {
   const guard = ports.guard(jobId, handle);

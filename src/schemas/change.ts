@@ -1,0 +1,16 @@
+// What may be changed of a run after it was started.
+
+import { z } from "zod";
+import { line } from "./line.ts";
+import { BudgetUsd, PriceCap, RunSpec } from "./spec.ts";
+
+export const JobChange = z
+  .strictObject({
+    budget_usd: BudgetUsd.nullable().optional(),
+    max_runtime_minutes: RunSpec.shape.max_runtime_minutes.unwrap().nullable().optional(),
+    price_cap: PriceCap.nullable().optional(),
+    label: line(200).nullable().optional(),
+  })
+  .refine((change) => Object.values(change).some((value) => value !== undefined), "must change something")
+  .meta({ id: "JobChange", description: "Fields that are left out stay; null removes a limit or the label." });
+export type JobChange = z.infer<typeof JobChange>;
