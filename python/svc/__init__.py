@@ -27,6 +27,7 @@ import sys
 
 from svc._checkpoints import atomic_save, checkpoint, checkpoint_dir, latest_checkpoint
 from svc._script import log
+from svc._stop import should_stop
 
 # Type checkers accept a variable of this name for `typing.TYPE_CHECKING`, whose import would cost milliseconds in
 # every run.
@@ -86,6 +87,7 @@ __all__ = [
     "reconcile",
     "remove",
     "run",
+    "should_stop",
     "stream",
     "update",
     "vram_for",
@@ -111,7 +113,7 @@ def __getattr__(name: str) -> object:
     if sys.version_info < (3, 10):
         raise ImportError(
             "svc.{} needs Python 3.10 or newer (this is {}.{}); svc.log, svc.checkpoint_dir, svc.checkpoint, "
-            "svc.latest_checkpoint and svc.atomic_save work here".format(name, *sys.version_info[:2])
+            "svc.latest_checkpoint, svc.should_stop and svc.atomic_save work here".format(name, *sys.version_info[:2])
         )
     import importlib
 

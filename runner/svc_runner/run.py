@@ -7,7 +7,7 @@ import os
 import select
 import time
 
-from .files import read_json, write_status
+from .files import read_json, unlink, write_file, write_status
 from .keeper import keeper_of
 from .notice import notice_of
 from .processes import Process, all_processes, below, boot_id, oom_kills, send, start_time
@@ -72,6 +72,7 @@ class Run:
         self.records = Records()
         ranks = self.spec.get("ranks") or {}
         self.ranks = Ranks(int(ranks.get("first", 0)), min(256, int(ranks.get("count", 0))))
+        unlink("stopping")
         write_status(self.stat)  # R1; an order to stop may arrive from here on
         self.oom_before = oom_kills() if LINUX else None
         if LINUX:
@@ -273,8 +274,17 @@ class Run:
 
     def stop(self, grace: float) -> None:
         if self.wait_status is None:
+            if not self.stopped:
+                self.announce_stop()
             self.stopped = True
         self.end(grace)
+
+    def announce_stop(self) -> None:
+        """For `svc.should_stop()` in processes that no signal reaches, or that do not listen to it."""
+        try:
+            write_file("stopping", b"", False)
+        except OSError:
+            pass  # TERM says the same
 
     def end(self, grace: float) -> None:
         """Ends the run: TERM once, KILL after the grace. A later order may only shorten it."""

@@ -38,6 +38,47 @@ async function runnerPid(run: TestRun): Promise<number> {
   return status.runner_pid;
 }
 
+describe("svc.should_stop()", () => {
+  const package_ = join(import.meta.dirname, "../../python");
+  const LOOP = `
+import os, sys, time
+sys.path.insert(0, ${JSON.stringify(package_)})
+import svc
+print("up", svc.should_stop(), flush=True)
+while not svc.should_stop():
+    time.sleep(0.02)
+print("saved", flush=True)
+`;
+
+  it("is true once the run is asked to end, and the script ends itself within the grace", async () => {
+    const run = await startRun(py(LOOP), { stop_grace_seconds: 20 });
+    await until(run, "up False");
+    await run.host.stop(20, never);
+    const { status, log } = await finish(run);
+    expect(status).toMatchObject({ phase: "exited", exit_code: 0, stopped: true });
+    expect(log.toString()).toBe("up False\nsaved\n");
+    await leavesNothing(run);
+  });
+
+  it("is true in a process that ignores TERM, and false again in the next run of the folder", async () => {
+    const deaf = LOOP.replace("import svc\n", "import signal, svc\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n");
+    const run = await startRun(py(deaf), { stop_grace_seconds: 20 });
+    await until(run, "up False");
+    kill(await runnerPid(run), "SIGTERM");
+    expect((await finish(run)).status).toMatchObject({ exit_code: 0, stopped: true });
+    expect(existsSync(join(run.runDir, "stopping"))).toBe(true);
+    await run.host.start({ ...run.spec, nonce: `${run.spec.nonce}a`, argv: py("print('next')") }, {}, never);
+    await ended(run);
+    expect(existsSync(join(run.runDir, "stopping"))).toBe(false);
+  });
+
+  it("is false outside a run", () => {
+    const code = `import sys; sys.path.insert(0, ${JSON.stringify(package_)}); import svc; print(svc.should_stop())`;
+    const { SVC_RUN_DIR: _, ...env } = process.env;
+    expect(spawnSync(python, ["-c", code], { encoding: "utf8", env }).stdout).toBe("False\n");
+  });
+});
+
 describe("stop", () => {
   it("lets a script that handles TERM end in its own way", async () => {
     const run = await startRun("trap 'echo saved; exit 5' TERM; echo up; while :; do sleep 0.05; done", { stop_grace_seconds: 20 });

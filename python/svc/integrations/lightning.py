@@ -2,10 +2,10 @@
 
 ::
 
-    from svc.integrations.lightning import SvcLogger
+    from svc.integrations.lightning import SvcLogger, SvcStop
 
     keep = ModelCheckpoint(dirpath=svc.checkpoint_dir(), save_last=True)
-    trainer = Trainer(logger=SvcLogger(), callbacks=[keep], ...)
+    trainer = Trainer(logger=SvcLogger(), callbacks=[keep, SvcStop()], ...)
     trainer.fit(model, data, ckpt_path=svc.latest_checkpoint())
 """
 
@@ -15,13 +15,32 @@ import os
 from typing import Any, Mapping
 
 try:
+    from lightning.pytorch.callbacks import Callback
     from lightning.pytorch.loggers import Logger
     from lightning.pytorch.utilities import rank_zero_only
 except ImportError:  # its other package
+    from pytorch_lightning.callbacks import Callback
     from pytorch_lightning.loggers import Logger
     from pytorch_lightning.utilities import rank_zero_only
 
 import svc
+
+
+class SvcStop(Callback):
+    """Once svc has asked the run to stop (a budget, a time limit, a kill), the ``Trainer`` saves a checkpoint and ends.
+
+    The checkpoint is ``svc-stop.ckpt`` in ``svc.checkpoint_dir()``, and is announced.
+    """
+
+    def on_train_batch_end(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
+        # `reduce_boolean_decision` lets all processes agree in the same step.
+        if trainer.should_stop or not trainer.strategy.reduce_boolean_decision(svc.should_stop(), all=False):
+            return
+        path = os.path.join(svc.checkpoint_dir(), "svc-stop.ckpt")
+        trainer.save_checkpoint(path)
+        if trainer.is_global_zero:
+            svc.checkpoint(os.path.abspath(path), step=trainer.global_step)
+        trainer.should_stop = True
 
 
 class SvcLogger(Logger):

@@ -19,9 +19,27 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 import svc
 
+# Of several processes each asks its own machine, and all must agree in the same step.
+_ASK_EVERY_STEPS = 5 if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1 else 1
+
+
+def _all_ranks_stop() -> bool:
+    asked = svc.should_stop()
+    try:
+        import torch
+        import torch.distributed as dist
+    except ImportError:
+        return asked
+    if not (dist.is_available() and dist.is_initialized()):
+        return asked
+    device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
+    told = torch.tensor([int(asked)], device=device)
+    dist.all_reduce(told, op=dist.ReduceOp.MAX)
+    return bool(told.item())
+
 
 class SvcCallback(TrainerCallback):
-    """Records the metrics of the ``Trainer`` and announces its checkpoints, on the first process only."""
+    """Records the metrics of the ``Trainer``, announces its checkpoints, and saves and ends when svc asks the run to stop."""
 
     def on_log(
         self,
@@ -34,6 +52,12 @@ class SvcCallback(TrainerCallback):
         """Every number in ``logs``, at the global step."""
         if state.is_world_process_zero and logs:
             svc.log({name: value for name, value in logs.items() if not isinstance(value, str)}, step=state.global_step)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Once svc has asked the run to stop (a budget, a time limit, a kill), the ``Trainer`` saves and ends after this step."""
+        if state.global_step % _ASK_EVERY_STEPS == 0 and _all_ranks_stop():
+            control.should_save = True
+            control.should_training_stop = True
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """The directory is complete: the ``Trainer`` calls this after its last file."""
