@@ -15,6 +15,7 @@ import { flooding } from "./flood.ts";
 import type { Bench, Row } from "./lib/measure.ts";
 import { table } from "./lib/table.ts";
 import { hub } from "./hub.ts";
+import { costs } from "./costs.ts";
 import { listing } from "./listing.ts";
 import { metrics } from "./metrics.ts";
 import { runPage } from "./run-page.ts";
@@ -28,6 +29,7 @@ const BENCHES: Bench[] = [
   firstLine,
   controlPlane,
   listing,
+  costs,
   recovery,
   flooding,
   metrics,

@@ -31,7 +31,18 @@ export async function storeOfHome(io: Io): Promise<OpenReads | null> {
 }
 
 /** The reads that are printed. Names by which files and machines are found stay unchanged. */
-const SHOWN = new Set(["job", "jobs", "timeline", "metrics", "seriesList", "checkpoints", "sinks", "machines"]);
+const SHOWN = new Set([
+  "job",
+  "jobs",
+  "timeline",
+  "metrics",
+  "seriesList",
+  "checkpoints",
+  "sinks",
+  "machines",
+  "costs",
+  "receipt",
+]);
 
 /** The store's reads with every known secret masked, including secrets that became known after a record was written. */
 function masked(reads: OpenReads, secrets: Redactor): OpenReads {

@@ -12,6 +12,8 @@ import { asSvcError, messageOf, SvcError } from "../errors/index.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { Reads } from "../store/reads.ts";
+import { localCalendar } from "../domain/calendar.ts";
+import { CostStore } from "../store/cost-store.ts";
 import { RemovalStore } from "../store/removal-store.ts";
 import { diskUsage } from "./disk-usage.ts";
 import type { Engine } from "./engine.ts";
@@ -41,6 +43,7 @@ export interface RemovalParts {
 export class Removals {
   readonly #o: RemovalParts;
   readonly #rows: RemovalStore;
+  readonly #costs: CostStore;
   /** The part of removals that continues after their answers. */
   #rest: Promise<void> = Promise.resolve();
   readonly #waiting = new Set<string>();
@@ -52,6 +55,7 @@ export class Removals {
   constructor(parts: RemovalParts) {
     this.#o = parts;
     this.#rows = new RemovalStore(parts.engine.store.db);
+    this.#costs = new CostStore(parts.engine.store.db);
   }
 
   /** Resolves when the run is gone for good. Throws `job_not_found`, `job_not_removable`. */
@@ -62,6 +66,7 @@ export class Removals {
     await engine.commit((tx) => {
       // Another run may have started to resume from it.
       this.#check(jobId);
+      this.#costs.addJob(jobId, tx.at, localCalendar);
       this.#rows.begin(jobId, tx.at);
       tx.feed(jobId, "job.removed", {});
     });

@@ -33,6 +33,7 @@ import { refuseMasked } from "./refuse-masked.ts";
 import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import { untilOver, untilSettled } from "./graceful-shutdown.ts";
 import { named } from "./naming-field.ts";
+import { addCosts } from "./cost-sums.ts";
 import { Removals } from "./removals.ts";
 import { changeRun } from "./change-run.ts";
 import { checkBudget, checkEnough, checkRates } from "./check-budget.ts";
@@ -175,6 +176,7 @@ export class Service implements ControlPlane {
     this.#o.reserve.restore();
     this.#o.sinks.begin();
     this.#removals.begin((ms, work) => this.#every(ms, work));
+    addCosts(this.#o, (ms, work) => this.#every(ms, work));
     this.#every(RESERVE_CHECK_MS, () => void this.#o.reserve.restore());
     this.#timers.push(this.#o.engine.clock.setTimer(FIRST_SWEEP_MS, () => void this.#sweep()));
     this.#every(SWEEP_EVERY_MS, () => void this.#sweep());

@@ -26,6 +26,7 @@ import type {
 import type { Placements } from "../schemas/placement.ts";
 import type { StartTimes } from "../schemas/plan.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
+import type { CostReport, CostsQuery, Receipt } from "../schemas/costs.ts";
 import type { HostStats } from "../schemas/hosts.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
@@ -36,6 +37,8 @@ import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./se
 import { SCHEMAS } from "./schemas.ts";
 import { activeNote } from "./note-reads.ts";
 import { belongsTo, countPlacements, placementsBySeq, readPlacements, readStartTimes } from "./placement-reads.ts";
+import { localCalendar } from "../domain/calendar.ts";
+import { readCosts, readReceipt } from "./cost-reads.ts";
 import { readHostStats } from "./host-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
@@ -412,6 +415,14 @@ export class StoreReads implements Reads {
       "SELECT * FROM machine WHERE state <> 'released' AND provider <> ? ORDER BY created_at, name",
       THIS_COMPUTER,
     ).map((row) => ledgerMachineOf(row, now));
+  }
+
+  costs(query: CostsQuery): CostReport {
+    return readCosts(this.#select, query, this.#now(), localCalendar);
+  }
+
+  receipt(id: string): Receipt | null {
+    return readReceipt(this.#select, id, this.#now(), localCalendar);
   }
 
   eventsSince(since: number, options: { jobId?: string; limit: number }): FeedEvent[] {

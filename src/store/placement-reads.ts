@@ -42,6 +42,28 @@ interface Work {
   endedAt: number | null;
 }
 
+/** A placement as far as costs are concerned. */
+export interface PlacementUse extends Work {
+  n: number;
+  gpus: string;
+  /** Milliseconds of work that the next placement had to repeat. */
+  lostMs: number;
+  /** Whether the job ended with it, without success. */
+  failed: boolean;
+}
+
+/** How each placement of a job used its machines. */
+export function placementUses(all: All, job: Pick<JobRow, "id" | "status">): PlacementUse[] {
+  const rows = rowsOf(all, job.id);
+  const work = workOfJob(all, job.id, rows);
+  return rows.map((row, index) => {
+    const done = work.get(row.n) ?? { startedAt: null, endedAt: null };
+    const lostMs = workLost(all, row, done, rows[index + 1], work.get(row.n + 1)) ?? 0;
+    const failed = row.goes_on === 0 && row.closed_at !== null && row.outcome === "failed";
+    return { n: row.n, gpus: row.gpus, ...done, lostMs, failed };
+  });
+}
+
 function workOf(journal: readonly Pick<JournalRow, "seq" | "at" | "type" | "from_state">[], placementAt: PlacementAt) {
   const work = new Map<number, Work>();
   for (const { seq, at, type, from_state } of journal) {
@@ -55,13 +77,17 @@ function workOf(journal: readonly Pick<JournalRow, "seq" | "at" | "type" | "from
   return work;
 }
 
-export function readPlacements(all: All, job: JobRow, machines: readonly MachineRow[], now: number): Placements {
-  const rows = rowsOf(all, job.id);
+function workOfJob(all: All, jobId: string, rows: readonly PlacementRow[]): Map<number, Work> {
   const journal = all<Pick<JournalRow, "seq" | "at" | "type" | "from_state">>(
     "SELECT seq, at, type, from_state FROM journal WHERE job_id = ? AND (type = 'launch.done' OR from_state = 'running' AND to_state <> 'running') ORDER BY seq",
-    job.id,
+    jobId,
   );
-  const work = workOf(journal, (seq) => rows.findLast((row) => row.seq <= seq)?.n ?? null);
+  return workOf(journal, (seq) => rows.findLast((row) => row.seq <= seq)?.n ?? null);
+}
+
+export function readPlacements(all: All, job: JobRow, machines: readonly MachineRow[], now: number): Placements {
+  const rows = rowsOf(all, job.id);
+  const work = workOfJob(all, job.id, rows);
   const placements = rows.map((row, index): Placement => {
     const own = machines.filter((machine) => (machine.placement ?? 1) === row.n);
     const done = work.get(row.n) ?? { startedAt: null, endedAt: null };

@@ -16,6 +16,7 @@ import type {
 import type { Placements } from "../schemas/placement.ts";
 import type { StartTimes } from "../schemas/plan.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
+import type { CostReport, CostsQuery, Receipt } from "../schemas/costs.ts";
 import type { HostStats } from "../schemas/hosts.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { SeriesPlace } from "./series-reads.ts";
@@ -64,6 +65,10 @@ export interface Reads {
   hostStats(): HostStats;
   /** Machines that may cost money now; a local run is never one. */
   machines(): LedgerMachine[];
+  /** What machines have cost, and what of it was waste. */
+  costs(query: CostsQuery): CostReport;
+  /** What each machine of a job has cost; null if the job does not exist. */
+  receipt(id: string): Receipt | null;
   /** The handle (JSON) of the machine that a node of a job holds now; null if it holds none. */
   heldHandle(jobId: string, node: number): string | null;
   /** Feed entries with seq > since, oldest first. */

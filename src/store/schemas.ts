@@ -9,6 +9,7 @@ import { SCHEMA_0005 } from "./schema-0005.ts";
 import { SCHEMA_0006 } from "./schema-0006.ts";
 import { SCHEMA_0007 } from "./schema-0007.ts";
 import { SCHEMA_0008 } from "./schema-0008.ts";
+import { SCHEMA_0009 } from "./schema-0009.ts";
 
 export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0001-first-tables": SCHEMA_0001,
@@ -19,4 +20,5 @@ export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0006-removal": SCHEMA_0006,
   "0007-placements": SCHEMA_0007,
   "0008-hosts": SCHEMA_0008,
+  "0009-costs": SCHEMA_0009,
 };

@@ -156,6 +156,22 @@ export interface Tables {
     boot_seconds: number | null;
     at: number;
   };
+  cost_sum: {
+    dim: string;
+    key: string;
+    kind: string;
+    day: string;
+    machines: number;
+    unpriced: number;
+    ms: number;
+    unpriced_ms: number;
+    unrated_ms: number;
+    micro: number;
+    estimate_micro: number;
+  };
+  cost_machine: { name: string; cells: string };
+  cost_open: { name: string };
+  cost_zone: { one: number; zone: string };
   removal: { job_id: string; begun_at: number; ended_at: number | null };
   sink: {
     job_id: string;

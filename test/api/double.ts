@@ -35,6 +35,17 @@ function newHome(): string {
   return home;
 }
 
+const NOTHING = {
+  cost_usd: 0,
+  cost_estimate_usd: null,
+  work_usd: 0,
+  waste: { starting: 0, idle_gpu: 0, held: 0, lost: 0, failed: 0, proof: 0 },
+  hours: 0,
+  hours_without_price: 0,
+  machines: 0,
+  machines_without_price: 0,
+};
+
 export class PlaneDouble implements ControlPlane {
   readonly home = newHome();
   readonly installationId = "inst1";
@@ -180,6 +191,16 @@ export class PlaneDouble implements ControlPlane {
     hostStats: () => ({
       stats: [{ provider: "podhost", gpu: "A40", good: 41, of: 43, seconds_to_ssh_p50: 74 }],
       avoided: [],
+    }),
+    costs: ({ by, from = null, to = null }) => ({ by, from, to, time_zone: "UTC", groups: [], total: NOTHING }),
+    receipt: (id) => ({
+      job_id: id,
+      label: null,
+      status: this.#job(id).status,
+      project: null,
+      is_final: true,
+      machines: [],
+      total: NOTHING,
     }),
     heldHandle: () => null,
     logBytes: (id) => this.logs.get(id)?.length ?? 0,

@@ -57,6 +57,8 @@ describe("the OpenAPI document", () => {
         "POST /v1/plan",
         "POST /v1/reconcile",
         "GET /v1/machines",
+        "GET /v1/costs",
+        "GET /jobs/{id}/receipt",
         "GET /v1/providers",
         "GET /v1/gpus",
         "GET /v1/hosts/stats",

@@ -1,5 +1,6 @@
 import type { Route } from "../route.ts";
 import { CODE_ROUTES } from "./code.ts";
+import { COST_ROUTES } from "./costs.ts";
 import { CREDENTIAL_ROUTES } from "./credentials.ts";
 import { DATA_ROUTES } from "./data.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
@@ -24,6 +25,7 @@ export const ROUTES: readonly Route[] = [
   ...CODE_ROUTES,
   ...DATA_ROUTES,
   ...SYSTEM_ROUTES,
+  ...COST_ROUTES,
   ...HOLD_ROUTES,
   ...CREDENTIAL_ROUTES,
   ...HUB_ROUTES,

@@ -2,6 +2,7 @@
 
 import type { Command } from "../command.ts";
 import { code } from "./code.ts";
+import { costs } from "./costs.ts";
 import { credentials } from "./credentials.ts";
 import { data } from "./data.ts";
 import { demo } from "./demo.ts";
@@ -27,6 +28,7 @@ export const COMMANDS: Command[] = [
   jobs,
   logs,
   timeline,
+  costs,
   kill,
   set,
   rm,
