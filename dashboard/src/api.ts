@@ -14,6 +14,8 @@ import type {
   ReconcileReport,
   Timeline,
 } from "../../src/schemas/job.ts";
+import type { CostDimension } from "../../src/schemas/cost-names.ts";
+import type { CostReport, Receipt } from "../../src/schemas/costs.ts";
 import type { Placements } from "../../src/schemas/placement.ts";
 
 import type { CredentialCheck, Credentials, SavedCredential } from "../../src/schemas/credentials.ts";
@@ -161,6 +163,8 @@ export const api = {
     (await call("/v1/notebook/bootstrap", { headers: { accept: "application/x-ipynb+json" } })).blob(),
   machines: () => get<{ machines: LedgerMachine[] }>("/v1/machines"),
   providers: () => get<{ providers: ProviderInfo[] }>("/v1/providers"),
+  costs: (by: CostDimension, from: string | null) => get<CostReport>(`/v1/costs${query({ by, from })}`),
+  receipt: (id: string) => get<Receipt>(`${job(id)}/receipt`),
   gpus: () => get<{ gpus: Gpu[] }>("/v1/gpus"),
   logUrl: (id: string) => `${job(id)}/logs`,
   checkpointUrl: (id: string, path: string) =>

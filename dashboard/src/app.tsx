@@ -5,6 +5,7 @@ import { EVERYWHERE, useKeys } from "./keys.ts";
 import { NewRunPage } from "./pages/new-run-page.tsx";
 import { RunPage } from "./pages/run-page.tsx";
 import { RunsPage } from "./pages/runs-page.tsx";
+import { MoneyAlarm } from "./parts/money-alarm.tsx";
 import { PageGuard } from "./parts/page-guard.tsx";
 import { KeysDialog } from "./parts/keys-dialog.tsx";
 import { PLACES, StaleNotice, TopBar } from "./parts/top-bar.tsx";
@@ -27,6 +28,7 @@ const page = <T extends string>(load: () => Promise<Record<T, ComponentType>>, n
 const MachinesPage = page(() => import("./pages/machines-page.tsx"), "MachinesPage");
 const ConnectPage = page(() => import("./pages/connect-page.tsx"), "ConnectPage");
 const DataPage = page(() => import("./pages/data-page.tsx"), "DataPage");
+const CostsPage = page(() => import("./pages/costs-page.tsx"), "CostsPage");
 const GpusPage = page(() => import("./pages/gpus-page.tsx"), "GpusPage");
 const ModelsPage = page(() => import("./pages/models-page.tsx"), "ModelsPage");
 const NotebookPage = page(() => import("./pages/notebook-page.tsx"), "NotebookPage");
@@ -61,6 +63,7 @@ export function App() {
       </a>
       <TopBar onKeys={() => setKeysShown(true)} />
       <main id="main" tabIndex={-1} key={times}>
+        <MoneyAlarm />
         <StaleNotice />
         <PageGuard key={path}>
           <Suspense fallback={<p className="page quiet pad">Reading the page…</p>}>
@@ -75,6 +78,7 @@ export function App() {
 
 const PAGES: Record<string, ComponentType> = {
   "/machines": MachinesPage,
+  "/costs": CostsPage,
   "/gpus": GpusPage,
   "/connect": ConnectPage,
   "/data": DataPage,

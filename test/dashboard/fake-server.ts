@@ -1,6 +1,7 @@
 // A small server that speaks the API's contract from memory and serves the built dashboard under the same strict policy as
 // the real one, so that the dashboard can be brought into any situation.
 
+import { fakeCosts, fakeReceipt } from "./fake-costs.ts";
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -196,6 +197,7 @@ export class FakeServer {
     const answer = await runPart(run, [part, ...rest].join("/"), url);
     if (answer !== undefined) return json(response, 200, answer);
     if (part === "timeline") return json(response, 200, run.timeline);
+    if (part === "receipt") return json(response, 200, fakeReceipt(id));
     if (part === "resume-points") return json(response, 200, { checkpoints: pointsOf(run.checkpoints) });
     if (part === "placements") return json(response, 200, run.placements ?? { placements: [], waiting: null });
     if (part === "metrics") return this.#metrics(run, url, response);
@@ -298,6 +300,7 @@ export class FakeServer {
     if (name === "summary") return json(response, 200, this.#summary());
     if (name === "machines") return json(response, 200, { machines: this.world.machines });
     if (name === "providers") return json(response, 200, { providers: this.world.providers });
+    if (name === "costs") return json(response, 200, fakeCosts("project"));
     if (name === "gpus")
       return json(response, 200, { gpus: [{ model: "A100", vram_gb: 80, providers: ["market", "podhost"] }] });
     json(response, 404, problem(404, "not_found", "There is nothing here.", ""));

@@ -17,6 +17,8 @@ const PAGES: { name: string; path: string; ready: string }[] = [
   { name: "the form", path: "/new", ready: "text=Start run" },
   { name: "the machines", path: "/machines", ready: "text=Machines that may cost money" },
   { name: "the connections", path: "/connect?open=podhost", ready: "#podhost-api_key" },
+  { name: "the costs", path: "/costs?by=project&days=all", ready: "text=Waste >> nth=0" },
+  { name: "a receipt", path: "/costs?run=r1-digits", ready: "text=the provider says that it does not exist" },
   { name: "the GPUs", path: "/gpus", ready: ".gpu-card >> text=New run on" },
   { name: "the data", path: "/data?open=digits-8x8", ready: "text=SHA-256 of all files" },
   { name: "the models", path: "/models", ready: "text=acme/tiny" },

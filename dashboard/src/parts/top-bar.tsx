@@ -13,6 +13,7 @@ import { SettingsMenu } from "./settings-menu.tsx";
 export const PLACES: readonly { path: string; name: string; key: string }[] = [
   { path: "/", name: "Runs", key: "r" },
   { path: "/machines", name: "Machines", key: "m" },
+  { path: "/costs", name: "Costs", key: "s" },
   { path: "/connect", name: "Connect", key: "c" },
   { path: "/gpus", name: "GPUs", key: "u" },
   { path: "/models", name: "Models", key: "o" },
