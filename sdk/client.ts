@@ -20,6 +20,7 @@ import type { Placements } from "../src/schemas/placement.ts";
 import type { Plan } from "../src/schemas/plan.ts";
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../src/schemas/credentials.ts";
 import type { JobChange } from "../src/schemas/change.ts";
+import type { Deliveries, Notifications, NotifyTargetBody, ShownTarget, Tested } from "../src/schemas/notify.ts";
 import type { Removed } from "../src/schemas/removal.ts";
 import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody } from "../src/schemas/hub.ts";
@@ -140,6 +141,27 @@ export class Client {
   }
   checkCredential(name: string): Promise<CredentialCheck> {
     return this.#json(`/v1/credentials/${encodeURIComponent(name)}/check`, { method: "POST", deadlineMs: 90_000 });
+  }
+  notifications(): Promise<Notifications> {
+    return this.#json("/v1/notifications", {});
+  }
+  saveNotifyTarget(name: string, body: NotifyTargetBody): Promise<ShownTarget> {
+    return this.#json(`/v1/notifications/targets/${encodeURIComponent(name)}`, { method: "PUT", body });
+  }
+  removeNotifyTarget(name: string): Promise<unknown> {
+    return this.#json(`/v1/notifications/targets/${encodeURIComponent(name)}`, { method: "DELETE" });
+  }
+  testNotifyTarget(name: string): Promise<Tested> {
+    return this.#json(`/v1/notifications/targets/${encodeURIComponent(name)}/test`, {
+      method: "POST",
+      deadlineMs: 60_000,
+    });
+  }
+  async setNotifyRules(rules: readonly string[]): Promise<string[]> {
+    return (await this.#json<{ rules: string[] }>("/v1/notifications/rules", { method: "PUT", body: { rules } })).rules;
+  }
+  notifyDeliveries(limit: number): Promise<Deliveries> {
+    return this.#json("/v1/notifications/deliveries", { query: { limit: String(limit) } });
   }
   /** Sends the registry of `configure`; its values stay with the home's owner. */
   configure(body: z.input<typeof RegistryBody>): Promise<RegistryInUse> {

@@ -44,6 +44,7 @@ import { homeDefaults } from "./home-defaults.ts";
 import { modelsOfHub } from "./hub.ts";
 import { renewGuards } from "./renew-guards.ts";
 import { runServices } from "./runs.ts";
+import { notificationsOf } from "./notify.ts";
 import { sinksOf } from "./sinks.ts";
 import { providerSources, readCredential } from "../secrets/credentials.ts";
 import { installationKey } from "../secrets/installation-key.ts";
@@ -166,6 +167,17 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const reads = new StoreReads(store.db, home, clock.now, shownSecrets(home, known));
     const reserve = new DiskReserve(home);
     let service: Service | null = null;
+    const notifications: ReturnType<typeof notificationsOf> = notificationsOf({
+      home,
+      env,
+      clock,
+      store,
+      engine: () => engine,
+      reads,
+      redactor: () => known.redactor(),
+      remember: (values) => known.remember(values),
+      report: log,
+    });
     const engine: Engine = new Engine({
       store,
       clock,
@@ -175,6 +187,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         service?.publish(events);
         budgets.heard(events);
       },
+      noticed: (tx, event) => notifications.outbox.heard(tx, event),
       report: log,
       onDiskFull: () => reserve.spend(),
     });
@@ -242,6 +255,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const hub = modelsOfHub({ home, env, clock, engine, installationId, publish, log });
     service = new Service({
       hub,
+      notifications: notifications.service,
       home,
       startedAt,
       engine,
@@ -361,6 +375,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       removeRunFolders(store, home, log);
       service.begin();
       hub.begin();
+      notifications.notifier.begin();
     }
     if (purpose === "serve" || purpose === "reconcile") budgets.begin();
     const opened: Service = service;
@@ -372,6 +387,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       close: async () => {
         await hub.stop();
         budgets.stop();
+        await notifications.notifier.stop();
         await opened.stop();
         await services.stop();
         await sink.close();

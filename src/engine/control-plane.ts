@@ -8,6 +8,7 @@ import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, Res
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { JobChange } from "../schemas/change.ts";
 import type { Removed } from "../schemas/removal.ts";
+import type { Deliveries, Notices, Notifications, NotifyTargetBody, ShownTarget, Tested } from "../schemas/notify.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import type { Reads } from "../store/reads.ts";
@@ -49,6 +50,23 @@ export interface ModelsOfHub {
   adopt(path: string): Promise<HubAdopted>;
 }
 
+/** Targets, rules, notices and deliveries. Errors are those of the catalogue. */
+export interface NotificationsOf {
+  overview(): Notifications;
+  save(name: string, body: NotifyTargetBody): Promise<ShownTarget>;
+  remove(name: string): Promise<void>;
+  /** Sends a test message now. */
+  test(name: string): Promise<Tested>;
+  /** Replaces the rules of the home. */
+  setRules(lines: readonly string[]): Promise<string[]>;
+  notices(query: { limit: number; cursor?: string | undefined }): Notices;
+  /** Resolves with the number of unread notices. */
+  markRead(upTo: number): Promise<number>;
+  deliveries(query: { limit: number; cursor?: string | undefined }): Deliveries;
+  /** Attempts of this process, by kind of target. */
+  counts(): { kind: string; result: string; n: number }[];
+}
+
 export interface ControlPlane {
   readonly home: string;
   readonly installationId: string;
@@ -78,6 +96,7 @@ export interface ControlPlane {
   providers(): ProviderInfo[];
   readonly credentials: CredentialsOf;
   readonly hub: ModelsOfHub;
+  readonly notifications: NotificationsOf;
   /**
    * The code that a user runs in a notebook so that svc can reach it: the cell alone, and a whole notebook. Throws
    * `ssh_key_unusable`.

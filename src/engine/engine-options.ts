@@ -7,6 +7,7 @@ import type { FeedEvent } from "../schemas/job.ts";
 import type { StepRegistry } from "../steps/step.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 import type { JobRow } from "../store/tables.ts";
+import type { Noticed } from "./transaction.ts";
 
 export interface EngineOptions {
   store: EngineStore;
@@ -17,6 +18,8 @@ export interface EngineOptions {
   /** Called at every boundary where a crash may be simulated. */
   probe?: (point: string) => void;
   publish?: (events: FeedEvent[]) => void;
+  /** Called within the transaction of each event. */
+  noticed?: Noticed;
   /** The disk is full: an owner of a reserve should release it now. */
   onDiskFull?: () => void;
   /** Reports an internal problem, as text for the control plane's own log. */

@@ -65,6 +65,7 @@ export class Engine {
         for (const id of jobs) this.#live.delete(id);
       },
       publish: (events) => options.publish?.(events),
+      noticed: options.noticed,
     });
     this.#effects = new EffectRunner({
       steps: options.steps,

@@ -24,7 +24,7 @@ import { runsHere } from "../providers/descriptors.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { Reads } from "../store/reads.ts";
 import type { DiskReserve } from "../store/disk-reserve.ts";
-import type { ControlPlane, CredentialsOf, ModelsOfHub, SubmitOptions } from "./control-plane.ts";
+import type { ControlPlane, CredentialsOf, ModelsOfHub, NotificationsOf, SubmitOptions } from "./control-plane.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./cost-preview.ts";
@@ -119,6 +119,7 @@ export interface ServiceOptions {
   /** Reports problems that concern no run. */
   report: (message: string) => void;
   hub: ModelsOfHub;
+  notifications: NotificationsOf;
   sinks: SinkKeeper;
   /** The home's defaults for runs whose spec does not set them. */
   defaults: () => Pick<RunSpec, "keep_checkpoints">;
@@ -149,6 +150,7 @@ export class Service implements ControlPlane {
   readonly reads: Reads;
   readonly credentials: CredentialsOf;
   readonly hub: ModelsOfHub;
+  readonly notifications: NotificationsOf;
   readonly #o: ServiceOptions;
   readonly #listeners = new Set<(event: FeedEvent | FeedHint | HubPullHint) => void>();
   readonly #timers: { cancel(): void }[] = [];
@@ -167,6 +169,7 @@ export class Service implements ControlPlane {
     this.reads = options.reads;
     this.credentials = options.credentials;
     this.hub = options.hub;
+    this.notifications = options.notifications;
     this.#removals = new Removals(options);
   }
 

@@ -10,6 +10,9 @@ import type { Clock, TimerHandle } from "../domain/clock.ts";
 import type { FeedEvent } from "../schemas/job.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 
+/** Called for each event within its transaction: for rows that must exist exactly if the event does. */
+export type Noticed = (tx: Transaction, event: Omit<FeedEvent, "seq" | "at">) => void;
+
 export class Transaction {
   readonly at: number;
   readonly store: EngineStore;
@@ -17,11 +20,13 @@ export class Transaction {
   readonly feeds: FeedEvent[] = [];
   /** Jobs whose cached snapshot must be dropped if this fails. */
   readonly touched = new Set<string>();
+  readonly #noticed: Noticed | undefined;
   #atText: string | null = null;
 
-  constructor(store: EngineStore, at: number) {
+  constructor(store: EngineStore, at: number, noticed?: Noticed) {
     this.store = store;
     this.at = at;
+    this.#noticed = noticed;
   }
 
   /** Runs once the commit is durable; never if it fails. */
@@ -34,6 +39,7 @@ export class Transaction {
     const seq = this.store.insertFeed(jobId, this.at, type, JSON.stringify(data));
     this.#atText ??= new Date(this.at).toISOString();
     this.feeds.push({ seq, job_id: jobId, at: this.#atText, type, data });
+    this.#noticed?.(this, { job_id: jobId, type, data });
   }
 }
 
@@ -60,6 +66,7 @@ export interface CommitterOptions {
   /** Drops the cache of these jobs: their transaction was rolled back. */
   forget: (jobs: Iterable<string>) => void;
   publish: (events: FeedEvent[]) => void;
+  noticed?: Noticed | undefined;
 }
 
 export class Committer {
@@ -153,7 +160,7 @@ export class Committer {
 
   #one(waiting: Waiting, shared: boolean): Verdict {
     const { store } = this.#o;
-    const tx = new Transaction(store, this.#o.clock.now());
+    const tx = new Transaction(store, this.#o.clock.now(), this.#o.noticed);
     const act = () => waiting.fn(tx);
     try {
       return { ok: true, value: shared ? store.nested(act) : act(), tx };

@@ -7,6 +7,7 @@ import { entry } from "./entry.ts";
 import { FILES } from "./files.ts";
 import { HOME } from "./home.ts";
 import { HUB } from "./hub.ts";
+import { NOTIFY } from "./notify.ts";
 import { RENTED } from "./rented.ts";
 import { RUNS } from "./runs.ts";
 import { SECRETS } from "./secrets.ts";
@@ -293,6 +294,7 @@ export const CATALOGUE = {
   ...FILES,
   ...SINKS,
   ...BUDGET,
+  ...NOTIFY,
 } as const;
 
 export type ErrorCode = keyof typeof CATALOGUE;

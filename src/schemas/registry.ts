@@ -2,14 +2,9 @@
 
 import { z } from "zod";
 import { line } from "./line.ts";
+import { SecretRef } from "./secret-ref.ts";
+import { NotifyTarget, TargetName } from "./notify.ts";
 import { ProviderName } from "./spec.ts";
-
-/** Names a secret without holding it; `literal://` holds it, and causes a warning. */
-export const SecretRef = z
-  .string()
-  .max(65_536, "must be at most 65536 characters")
-  .regex(/^(env|file|store|literal):\/\/[^]/, "must begin with env://, file://, store:// or literal://")
-  .meta({ id: "SecretRef", title: "Secret reference" });
 
 export const RegistryCredential = z
   .strictObject({
@@ -39,6 +34,10 @@ export const Registry = z
           .nullish(),
       })
       .nullish(),
+    notifications: z
+      .strictObject({ targets: z.record(TargetName, NotifyTarget).nullish() })
+      .nullish()
+      .meta({ description: "Where messages go, by a name of your choice. They are read-only in the API." }),
   })
   .meta({ id: "Registry" });
 export type Registry = z.infer<typeof Registry>;
@@ -49,7 +48,7 @@ export const RegistryBody = z
     use: z.array(line(128)).max(100).default([]),
     values: z.record(z.string().max(256), z.string().max(65_536).nullable()).default({}).meta({
       description:
-        "The values of `env://` references in the caller's environment, keyed by `credentials.<cred_id>`, `tracking.tracker` and `integrations.hub`; null if unset there. References without an entry are read from the control plane's environment.",
+        "The values of `env://` references in the caller's environment, keyed by `credentials.<cred_id>`, `tracking.tracker`, `integrations.hub` and `notifications.<name>`; null if unset there. References without an entry are read from the control plane's environment.",
     }),
   })
   .meta({ id: "RegistryBody" });

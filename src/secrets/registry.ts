@@ -8,6 +8,7 @@
 import { z } from "zod";
 import { credentialBlockOf } from "../providers/descriptors.ts";
 import { isService, type CredentialName } from "../schemas/credential-blocks.ts";
+import type { NotifyTarget } from "../schemas/notify.ts";
 import { Registry } from "../schemas/registry.ts";
 import { installationKey } from "./installation-key.ts";
 import { resolveOwnersSecret } from "./resolve.ts";
@@ -102,6 +103,16 @@ export function configured(name: CredentialName, places: Places): Configured | n
         : { [secretField]: secret(credential.secret_ref, `credentials.${credential.cred_id}`) }),
     }),
   };
+}
+
+/** The targets of notifications that configure() set, by name. Throws `UnusableFile`. */
+export const configuredTargets = (home: string): Readonly<Record<string, NotifyTarget>> =>
+  readStored(home)?.registry.notifications?.targets ?? {};
+
+/** The secret of such a target; undefined if it was not set for configure()'s caller. Throws `UnusableFile`, `secret_not_found`. */
+export function configuredTargetSecret(name: string, reference: string, places: Places): string | undefined {
+  const stored = readStored(places.home);
+  return stored === null ? undefined : secretAt(reference, `notifications.${name}`, places, stored);
 }
 
 function secretAt(reference: string, at: string, places: Places, stored: StoredRegistry): string | undefined {

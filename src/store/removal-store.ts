@@ -7,7 +7,18 @@
 import type { Sqlite } from "./database.ts";
 
 /** Tables with few rows per run, and those in which other code looks for work. */
-const AT_ONCE = ["timer", "sink", "sink_copy", "sink_upload", "checkpoint", "log", "log_cursor", "placement"];
+const AT_ONCE = [
+  "timer",
+  "sink",
+  "sink_copy",
+  "sink_upload",
+  "checkpoint",
+  "log",
+  "log_cursor",
+  "placement",
+  "notice",
+  "notify_message",
+];
 /**
  * One statement per table; each deletes at most the given number of rows. The order follows the references between
  * tables.

@@ -10,6 +10,7 @@ import { SCHEMA_0006 } from "./schema-0006.ts";
 import { SCHEMA_0007 } from "./schema-0007.ts";
 import { SCHEMA_0008 } from "./schema-0008.ts";
 import { SCHEMA_0009 } from "./schema-0009.ts";
+import { SCHEMA_0010 } from "./schema-0010.ts";
 
 export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0001-first-tables": SCHEMA_0001,
@@ -21,4 +22,5 @@ export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0007-placements": SCHEMA_0007,
   "0008-hosts": SCHEMA_0008,
   "0009-costs": SCHEMA_0009,
+  "0010-notifications": SCHEMA_0010,
 };

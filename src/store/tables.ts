@@ -172,6 +172,33 @@ export interface Tables {
   cost_machine: { name: string; cells: string };
   cost_open: { name: string };
   cost_zone: { one: number; zone: string };
+  notice: {
+    id: Generated<number>;
+    job_id: string | null;
+    kind: string;
+    at: number;
+    key: string | null;
+    title: string;
+    data: string;
+    spread: number;
+  };
+  notify_target: { name: string; kind: string; settings: string; created_at: number };
+  notify_message: {
+    id: string;
+    target: string;
+    job_id: string | null;
+    kind: string;
+    /** JSON list of ids. */
+    notices: string;
+    title: string;
+    state: "waiting" | "sent" | "merged" | "gave_up";
+    attempts: number;
+    next_at: number | null;
+    error: string | null;
+    created_at: number;
+    ended_at: number | null;
+  };
+  notify_setting: { one: number; rules: string; read_up_to: number };
   removal: { job_id: string; begun_at: number; ended_at: number | null };
   sink: {
     job_id: string;
@@ -221,6 +248,9 @@ export type MachineRow = Selectable<Tables["machine"]>;
 export type PlacementRow = Selectable<Tables["placement"]>;
 export type CursorRow = Selectable<Tables["log_cursor"]>;
 export type HostVerdictRow = Selectable<Tables["host_verdict"]>;
+export type NoticeRow = Selectable<Tables["notice"]>;
+export type TargetRow = Selectable<Tables["notify_target"]>;
+export type MessageRow = Selectable<Tables["notify_message"]>;
 export type SinkRow = Selectable<Tables["sink"]>;
 export type SinkCopyRow = Selectable<Tables["sink_copy"]>;
 export type SinkUploadRow = Selectable<Tables["sink_upload"]>;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterAll, afterEach } from "vitest";
 import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
 import type { JobChange } from "../../src/schemas/change.ts";
-import type { ControlPlane, ModelsOfHub, SubmitOptions } from "../../src/engine/control-plane.ts";
+import type { ControlPlane, ModelsOfHub, NotificationsOf, SubmitOptions } from "../../src/engine/control-plane.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { CredentialService } from "../../src/secrets/credential-service.ts";
@@ -141,6 +141,19 @@ export class PlaneDouble implements ControlPlane {
     if (!record) throw new SvcError("job_not_found", { id });
     return record;
   }
+
+  /** Empty; test/notify has the real one. */
+  notifications: NotificationsOf = {
+    overview: () => ({ targets: [], rules: [], unread: 0, latest: 0 }),
+    save: (name) => Promise.reject(new SvcError("notify_read_only", { name })),
+    remove: (name) => Promise.reject(new SvcError("notify_unknown", { name })),
+    test: (name) => Promise.reject(new SvcError("notify_unknown", { name })),
+    setRules: (lines) => Promise.resolve([...lines]),
+    notices: () => ({ notices: [], unread: 0, next_cursor: null }),
+    markRead: () => Promise.resolve(0),
+    deliveries: () => ({ deliveries: [], next_cursor: null }),
+    counts: () => [],
+  };
 
   /** Empty by default; a test that pulls models replaces it with the real one. */
   hub: ModelsOfHub = {

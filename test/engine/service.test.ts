@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { ModelsOfHub } from "../../src/engine/control-plane.ts";
+import type { ModelsOfHub, NotificationsOf } from "../../src/engine/control-plane.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { Service } from "../../src/engine/service.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
@@ -91,6 +91,7 @@ async function newService(harness: Harness): Promise<void> {
     collectCode: () => Promise.resolve(),
     // This test pulls no models.
     hub: {} as ModelsOfHub,
+    notifications: {} as NotificationsOf,
     sinks: {
       check: () => Promise.resolve(),
       enter: () => undefined,

@@ -10,6 +10,7 @@ import { JOB_ROUTES } from "./jobs.ts";
 import { ARCHIVE_ROUTES } from "./archives.ts";
 import { LOG_LINE_ROUTES } from "./log-lines.ts";
 import { LOG_ROUTE } from "./logs.ts";
+import { NOTIFICATION_ROUTES } from "./notifications.ts";
 import { SERIES_ROUTES } from "./series.ts";
 import { NOTEBOOK_ROUTE } from "./notebook.ts";
 import { SYSTEM_ROUTES } from "./system.ts";
@@ -29,5 +30,6 @@ export const ROUTES: readonly Route[] = [
   ...HOLD_ROUTES,
   ...CREDENTIAL_ROUTES,
   ...HUB_ROUTES,
+  ...NOTIFICATION_ROUTES,
   NOTEBOOK_ROUTE,
 ];

@@ -12,6 +12,7 @@ import { gpus } from "./gpus.ts";
 import { jobs } from "./jobs.ts";
 import { kill } from "./kill.ts";
 import { logs } from "./logs.ts";
+import { notify } from "./notify.ts";
 import { plan } from "./plan.ts";
 import { prune } from "./prune.ts";
 import { reconcile } from "./reconcile.ts";
@@ -38,6 +39,7 @@ export const COMMANDS: Command[] = [
   plan,
   gpus,
   credentials,
+  notify,
   code,
   data,
   ssh,

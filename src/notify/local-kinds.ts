@@ -1,0 +1,93 @@
+// Sends messages on this computer: a notification of the desktop, or a command of the user.
+//
+// C1. No shell: the texts of a message are arguments and input, never part of a command line.
+// C2. The command reads the message as JSON on its standard input. It gets PATH, HOME and the like, and no variable with a secret.
+// C3. The attempt ends by its signal: the process and its group are killed.
+
+import { spawn } from "node:child_process";
+import { platform } from "node:os";
+import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
+import { oneLine, safeText } from "../domain/terminal-text.ts";
+import { textOfMessage } from "./message.ts";
+import type { Send, SendContext } from "./sender.ts";
+
+/** The beginning of what a failed command wrote, for the error. */
+const WORDS_BYTES = 2_000;
+const BODY_MAX = 600;
+/** Variables that a program needs to find its session, its files and its language. */
+const PASSED = [
+  "PATH",
+  "HOME",
+  "USER",
+  "LOGNAME",
+  "LANG",
+  "LC_ALL",
+  "TZ",
+  "TMPDIR",
+  "DISPLAY",
+  "WAYLAND_DISPLAY",
+  "XDG_RUNTIME_DIR",
+  "DBUS_SESSION_BUS_ADDRESS",
+] as const;
+
+export const sendCommand: Send<"command"> = async (message, target, context) => {
+  const [program = "", ...args] = target.argv;
+  await run(program, args, `${JSON.stringify({ ...message, text: textOfMessage(message) })}\n`, context);
+};
+
+export const sendDesktop: Send<"desktop"> = async (message, _target, context) => {
+  const title = oneLine(message.title, 120);
+  const body = safeText(textOfMessage(message)).slice(0, BODY_MAX);
+  if (platform() === "darwin") {
+    const script = ["on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run"];
+    await run("osascript", [...script.flatMap((line) => ["-e", line]), title, body], "", context);
+    return;
+  }
+  const urgency = message.level === "urgent" ? "critical" : "normal";
+  // Some desktops read markup in the body.
+  const plain = body.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  await run("notify-send", [`--urgency=${urgency}`, "--app-name=svc", "--", title, plain], "", context);
+};
+
+/** Resolves when the program has ended with 0. */
+function run(program: string, args: readonly string[], input: string, context: SendContext): Promise<void> {
+  const { name, signal } = context;
+  const failed = (why: string): SvcError => new SvcError("notify_unreachable", { target: name, why });
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(failed("it did not end in time"));
+    const env = Object.fromEntries(
+      PASSED.flatMap((key) => (context.env[key] === undefined ? [] : [[key, context.env[key]]])),
+    );
+    const child = spawn(program, args, { env, stdio: ["pipe", "ignore", "pipe"], detached: true });
+    let words = "";
+    const kill = (): void => {
+      if (child.pid !== undefined) killGroup(child.pid);
+      reject(failed("it did not end in time"));
+    };
+    signal.addEventListener("abort", kill, { once: true });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      if (words.length < WORDS_BYTES) words += text;
+    });
+    // A program need not read its input.
+    child.stdin.on("error", () => undefined);
+    child.stdin.end(input);
+    child.on("error", (e) => {
+      signal.removeEventListener("abort", kill);
+      reject(failed(`${program} cannot be started (${oneLine(wordsOf(e), 200)})`));
+    });
+    child.on("close", (code, ending) => {
+      signal.removeEventListener("abort", kill);
+      if (code === 0) resolve();
+      else reject(failed(`${program} ended with ${code ?? ending ?? "an error"}: ${oneLine(words, 200)}`));
+    });
+  });
+}
+
+/** C3. */
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has ended.
+  }
+}

@@ -1,0 +1,133 @@
+// Sends one HTTP request to a target. It trusts neither the address nor the answer.
+//
+// P1. Only checked addresses are connected to (public-address.ts). Public ones over https; plain http needs `allow_private`.
+// P2. A redirect is an answer like any other refusal: it is not followed.
+// P3. The request ends by its deadline, answer included. At most ANSWER_BYTES_MAX of the answer are read.
+// P4. Error texts hold the host, never the path: the path of a Slack or Discord address is its secret.
+// P5. Through a proxy (HTTPS_PROXY), the proxy resolves the name; addresses and names that lead inside are refused there, too.
+
+import { request as plainRequest, type IncomingMessage, type RequestOptions } from "node:http";
+import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import { isIP } from "node:net";
+import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
+import { proxyEnvOf, throughProxy } from "../domain/proxy-env.ts";
+import { oneLine } from "../domain/terminal-text.ts";
+import { lookupOf, pinnedAddresses, type Resolver } from "./public-address.ts";
+
+export const ANSWER_BYTES_MAX = 16 * 1024;
+/** Limit for a wait that a target asks for. */
+const RETRY_AFTER_MS_MAX = 3_600_000;
+const QUOTED_MAX = 200;
+
+export interface PostRequest {
+  /** For messages. */
+  target: string;
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  allowPrivate: boolean;
+  signal: AbortSignal;
+  env: NodeJS.ProcessEnv;
+  resolver?: Resolver;
+}
+
+/** Resolves when the target has accepted the request (2xx). Throws `notify_*`. */
+export async function post(request: PostRequest): Promise<void> {
+  const { target } = request;
+  const url = new URL(request.url);
+  if (url.protocol !== "https:" && !request.allowPrivate)
+    throw new SvcError("notify_address", { host: url.host, why: "its address does not begin with https://" });
+  let answer: Answered;
+  try {
+    answer = await exchange(url, request, await connectionOf(url, request));
+  } catch (e) {
+    if (e instanceof SvcError) throw e;
+    const why = request.signal.aborted
+      ? "it did not answer in time"
+      : `${url.host}: ${oneLine(wordsOf(e), QUOTED_MAX)}`;
+    throw new SvcError("notify_unreachable", { target, why }, { cause: e });
+  }
+  const { status, text } = answer;
+  if (status >= 200 && status < 300) return;
+  const quoted = oneLine(text, QUOTED_MAX);
+  const why = `${url.host} answers ${status}${quoted === "" ? "" : ` (${quoted})`}`;
+  if (status >= 300 && status < 400)
+    throw new SvcError("notify_unreachable", {
+      target,
+      why: `${url.host} redirects elsewhere (${status}), and svc does not follow`,
+    });
+  if (status === 400 || status === 413 || status === 422) throw new SvcError("notify_refused", { target, why });
+  throw new RetryAfter(target, why, answer.retryAfterMs);
+}
+
+/** The target asks for a pause. */
+export class RetryAfter extends SvcError<"notify_unreachable"> {
+  readonly delayMs: number;
+  constructor(target: string, why: string, delayMs: number) {
+    super("notify_unreachable", { target, why });
+    this.delayMs = delayMs;
+  }
+}
+
+/** P1, P5. */
+async function connectionOf(url: URL, request: PostRequest): Promise<RequestOptions> {
+  const { allowPrivate, env, resolver } = request;
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  const proxied = url.protocol === "https:" && !allowPrivate && proxyEnvOf(env) !== undefined;
+  if (proxied && isIP(host) === 0) {
+    if (/(^|\.)(localhost|local|internal|localdomain|lan|home\.arpa)\.?$/i.test(host) || !host.includes("."))
+      throw new SvcError("notify_address", { host, why: "it is a name of a private network" });
+    return { agent: new TlsAgent({ ...throughProxy(env), keepAlive: false }) };
+  }
+  const pinned = await pinnedAddresses(host, { allowPrivate, ...(resolver ? { resolver } : {}) });
+  return { agent: false, lookup: lookupOf(pinned) };
+}
+
+interface Answered {
+  status: number;
+  text: string;
+  retryAfterMs: number;
+}
+
+function exchange(url: URL, { headers, body, signal }: PostRequest, options: RequestOptions): Promise<Answered> {
+  return new Promise((resolve, reject) => {
+    const send = url.protocol === "https:" ? tlsRequest : plainRequest;
+    const length = Buffer.byteLength(body);
+    const request = send(
+      url,
+      {
+        ...options,
+        method: "POST",
+        signal,
+        headers: { "user-agent": "svc", ...headers, "content-length": String(length) },
+      },
+      (answer) => {
+        readSome(answer).then(
+          (text) => resolve({ status: answer.statusCode ?? 0, text, retryAfterMs: retryAfterOf(answer) }),
+          reject,
+        );
+      },
+    );
+    request.on("error", reject);
+    request.end(body);
+  });
+}
+
+/** P3. Bytes that come later are not waited for. */
+async function readSome(answer: IncomingMessage): Promise<string> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of answer) {
+    const bytes = Buffer.from(part);
+    parts.push(bytes);
+    length += bytes.length;
+    if (length >= ANSWER_BYTES_MAX) break;
+  }
+  answer.destroy();
+  return Buffer.concat(parts).toString("utf8", 0, ANSWER_BYTES_MAX);
+}
+
+function retryAfterOf({ headers }: IncomingMessage): number {
+  const seconds = Number(headers["retry-after"] ?? 0);
+  return Number.isFinite(seconds) && seconds > 0 ? Math.min(RETRY_AFTER_MS_MAX, seconds * 1_000) : 0;
+}

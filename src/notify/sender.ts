@@ -1,0 +1,27 @@
+// The contract of a kind of target: one message out, or an error that says whether another attempt can help.
+
+import type { NotifyTarget } from "../schemas/notify.ts";
+import type { NotifyMessage } from "./message.ts";
+import type { Resolver } from "./public-address.ts";
+
+export interface SendContext {
+  /** The target's name, for messages. */
+  name: string;
+  /** The resolved secret; null if the target has none. */
+  secret: string | null;
+  /** Ends the attempt. */
+  signal: AbortSignal;
+  env: NodeJS.ProcessEnv;
+  now: number;
+  resolver?: Resolver;
+}
+
+/**
+ * Sends one message. Throws `notify_refused` if this message will never be accepted, and `notify_unreachable`,
+ * `notify_address` or `notify_secret` if a later attempt may succeed.
+ */
+export type Send<Kind extends NotifyTarget["kind"]> = (
+  message: NotifyMessage,
+  target: Extract<NotifyTarget, { kind: Kind }>,
+  context: SendContext,
+) => Promise<void>;

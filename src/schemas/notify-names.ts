@@ -1,0 +1,50 @@
+// The names of notifications: what happened, and where a message can go. This file loads no zod, so that the command
+// line and the dashboard can list the names; `notify.ts` builds its schemas from it.
+
+/** What a notification reports. */
+export const NOTICE_KINDS = [
+  "finished",
+  "failed",
+  "stuck",
+  "waiting_long",
+  "placement_changed",
+  "budget_75",
+  "budget_90",
+  "budget_100",
+  "price_raised",
+  "no_checkpoint",
+  "machine_owed",
+  "machine_closed",
+  "alert",
+  "metric",
+] as const;
+export type NoticeKind = (typeof NOTICE_KINDS)[number];
+
+/** Every target receives these: a machine that costs money for nothing must not depend on a filter. */
+export const ALWAYS_SENT: readonly NoticeKind[] = ["machine_owed", "machine_closed"];
+
+export const TARGET_KINDS = ["ntfy", "slack", "discord", "webhook", "email", "desktop", "command"] as const;
+
+/** `merged`: a digest reports it instead. `gave_up`: svc has stopped retrying, or the target refuses the message for good. */
+export const DELIVERY_STATES = ["waiting", "sent", "merged", "gave_up"] as const;
+
+/** How urgent a notification is. */
+export type NoticeLevel = "info" | "warning" | "urgent";
+
+const LEVELS: Record<NoticeKind, NoticeLevel> = {
+  finished: "info",
+  failed: "warning",
+  stuck: "warning",
+  waiting_long: "info",
+  placement_changed: "info",
+  budget_75: "info",
+  budget_90: "warning",
+  budget_100: "warning",
+  price_raised: "warning",
+  no_checkpoint: "warning",
+  machine_owed: "urgent",
+  machine_closed: "info",
+  alert: "warning",
+  metric: "warning",
+};
+export const levelOf = (kind: NoticeKind): NoticeLevel => LEVELS[kind];
