@@ -26,7 +26,7 @@ from __future__ import annotations
 import sys
 
 from svc._checkpoints import atomic_save, checkpoint, checkpoint_dir, latest_checkpoint
-from svc._script import log
+from svc._script import alert, log
 from svc._stop import should_stop
 
 # Type checkers accept a variable of this name for `typing.TYPE_CHECKING`, whose import would cost milliseconds in
@@ -71,6 +71,7 @@ __all__ = [
     "UnsupportedError",
     "WaitTimeout",
     "aio",
+    "alert",
     "atomic_save",
     "checkpoint",
     "checkpoint_dir",

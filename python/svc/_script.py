@@ -2,7 +2,7 @@
 ``_checkpoints``.
 
 S1. Python 3.8 or newer, standard library only, and only modules that cost next to nothing to import.
-S2. ``log`` and ``checkpoint`` never raise and never block longer than a second: training comes first.
+S2. ``log``, ``alert`` and ``checkpoint`` never raise and never block longer than a second: training comes first.
 S3. A record is one ``os.write`` of at most 4096 bytes, which pipes and append-only files accept atomically.
     Unbuffered ``print`` writes text and newline separately, and lines of several processes then mix.
 S4. The mark in front of a record is random per run, so that printed data cannot pass for a metric.
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _LINE_BYTES_MAX = 4096
 _WAIT_SECONDS_MAX = 1.0
 _NAMES_MAX = 4096
+_ALERT_MAX = 2000
+_ALERTS_MAX = 10
 # The reader's limit: a record with a longer or an empty name would be shown as text.
 _NAME_UNITS_MAX = 512
 _FINITE_MAX = 1.7976931348623157e308
@@ -71,6 +73,8 @@ class _State:
         # Passes the same records to the tracker, if one is configured; False until the first of them.
         self.forward: Any = False
         self.warned: set[str] = set()
+        self.alerts = 0
+        self.alerts_since = 0.0
 
 
 _state: _State | None = None
@@ -131,6 +135,39 @@ def log(values: Mapping[str, Any], step: int | None = None, all_ranks: bool = Fa
             _log_outside(values, at_text)
     except Exception as error:  # S2
         _warn("log", f"svc.log: the call was skipped: {error!r}")
+
+
+def alert(message: str) -> None:
+    """Send a message to the notification targets of the control plane, from any rank.
+
+    :param message: what a person should read; at most 2,000 characters are kept. Secrets that svc knows are masked.
+
+    The same message of several ranks is sent once a minute, and at most ten different ones. Never raises and never
+    blocks longer than a second. Outside a job it prints a short line instead.
+    """
+    try:
+        state = _state or _this()
+        text = str(message).encode("utf-8", "replace").decode("utf-8").strip()[:_ALERT_MAX]
+        if not text:
+            return
+        now = time.monotonic()
+        if now - state.alerts_since >= 60:
+            state.alerts_since, state.alerts = now, 0
+        state.alerts += 1
+        if state.alerts > _ALERTS_MAX:
+            _warn("alert", "svc.alert: more than ten alerts in a minute; the others are not sent")
+            return
+        if not state.head:
+            sys.stdout.write("[svc] alert: " + text + "\n")
+            sys.stdout.flush()
+            return
+        head = '%s{"k":"a","r":%d,"text":' % (state.head, state.rank)
+        room = _LINE_BYTES_MAX - len(head) - 4
+        while len(_quote(text)) > room:
+            text = text[: len(text) * 3 // 4]
+        _emit(state, head + _quote(text) + "}\n")
+    except Exception as error:  # S2
+        _warn("alert failed", f"svc.alert: the call was skipped: {error!r}")
 
 
 def _log_in_job(state: _State, values: Mapping[str, Any], at: str) -> None:

@@ -28,7 +28,10 @@ export class ServerMetrics {
   #ready: Collectors | null = null;
   #scraped = false;
 
-  constructor(reads: Reads, version: string) {
+  readonly #notifications: () => { kind: string; result: string; n: number }[];
+
+  constructor(reads: Reads, version: string, notifications: () => { kind: string; result: string; n: number }[]) {
+    this.#notifications = notifications;
     this.#reads = reads;
     this.#version = version;
   }
@@ -80,6 +83,7 @@ export class ServerMetrics {
 
   #gauges(client: typeof import("prom-client"), registry: Registry): void {
     const reads = this.#reads;
+    const notifications = this.#notifications;
     const build = { name: "svc_build_info", help: "Always 1.", labelNames: ["version"] };
     const info = new client.Gauge({ ...build, registers: [] });
     info.set({ version: this.#version }, 1);
@@ -125,6 +129,16 @@ export class ServerMetrics {
           this.reset();
           for (const { provider, price_per_hour_usd } of reads.machines())
             if (price_per_hour_usd === null) this.inc({ provider });
+        },
+      }),
+      new client.Counter<string>({
+        name: "svc_notifications_total",
+        help: "Attempts to send a notification since this process started, by kind of target and result.",
+        labelNames: ["kind", "result"],
+        registers: [],
+        collect() {
+          this.reset();
+          for (const { kind, result, n } of notifications()) this.inc({ kind, result }, n);
         },
       }),
       new client.Counter({

@@ -85,7 +85,7 @@ export async function startServer(cp: ControlPlane, options: ServerOptions): Pro
   const openapi = (): unknown => (document ??= openApiDocument(ROUTES, options.version));
   const holds = options.holds ?? new Holds(null);
   const { projectDir, version } = options;
-  const metrics = new ServerMetrics(cp.reads, version);
+  const metrics = new ServerMetrics(cp.reads, version, () => cp.notifications.counts());
   const backend: Backend = { cp, projectDir, version, limits, holds, log, metrics, openapi };
 
   const app = Fastify({

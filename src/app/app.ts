@@ -194,7 +194,12 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const ledger = new DurableLedger(engine);
     const startTimes = (provider: string, gpus: string) => reads.startTimes(provider, gpus);
     const budgets: Budgets = new Budgets({ engine, startTimes, report: log });
-    const sink = new DurableStorySink({ engine, home, hint: (hint) => service?.publish([hint]) });
+    const sink = new DurableStorySink({
+      engine,
+      home,
+      hint: (hint) => service?.publish([hint]),
+      watch: (tx, jobId, records) => notifications.watch.points(tx, jobId, records),
+    });
     const python = async () => (await findPython(env)).path;
     const runner = pythonProgram(join(programRoot, "runner", "svc_runner"));
     const runnerPath = placedProgram(runner, homeLayout.runner(home));
@@ -375,7 +380,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       removeRunFolders(store, home, log);
       service.begin();
       hub.begin();
-      notifications.notifier.begin();
+      notifications.begin();
     }
     if (purpose === "serve" || purpose === "reconcile") budgets.begin();
     const opened: Service = service;
@@ -387,7 +392,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       close: async () => {
         await hub.stop();
         budgets.stop();
-        await notifications.notifier.stop();
+        await notifications.stop();
         await opened.stop();
         await services.stop();
         await sink.close();

@@ -3,14 +3,20 @@
 import type { Clock } from "../domain/clock.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Transaction } from "../engine/transaction.ts";
+import { asSvcError, describeError } from "../errors/index.ts";
 import { Notifier } from "../notify/notifier.ts";
 import { Outbox } from "../notify/outbox.ts";
 import { NotifyService } from "../notify/service.ts";
 import { Targets } from "../notify/targets.ts";
+import { Watch } from "../notify/watch.ts";
 import { exclusively } from "../store/file-lock.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 import { NotifyStore } from "../store/notify-store.ts";
 import type { Reads } from "../store/reads.ts";
+
+/** Between two looks at what no event reports. */
+const LOOK_EVERY_MS = 10_000;
 
 export interface NotificationParts {
   home: string;
@@ -39,6 +45,50 @@ export function notificationsOf(parts: NotificationParts) {
     report: parts.report,
   });
   const outbox = new Outbox(rows, () => notifier.wake());
-  const service = new NotifyService({ rows, targets, notifier, commit, now: clock.now, ruled: () => undefined });
-  return { notifier, outbox, service };
+  const { store } = parts;
+  const watch = new Watch<Transaction>({
+    rows,
+    outbox,
+    now: clock.now,
+    commit: (fn) => parts.engine().commit(fn),
+    liveJobs: () => store.liveJobs(),
+    closedAt: (jobId) => store.lastPlacement(jobId)?.closed_at ?? null,
+    end: (tx, jobId, rule) => {
+      const error = describeError("stopped_by_rule", { rule });
+      parts.engine().apply(tx, jobId, { type: "job.kill", error });
+    },
+  });
+  const service = new NotifyService({ rows, targets, notifier, commit, now: clock.now, ruled: () => watch.ruled() });
+  return { notifier, outbox, service, watch, ...looking(clock, { notifier, watch, report: parts.report }) };
+}
+
+/** Looks at machines and late runs every few seconds, until `stop`. */
+function looking(
+  clock: Clock,
+  { notifier, watch, report }: { notifier: Notifier; watch: Watch<Transaction>; report: (line: string) => void },
+) {
+  let timer: { cancel(): void } | null = null;
+  let isOver = false;
+  let looked = Promise.resolve();
+  const look = (): void => {
+    looked = watch
+      .look()
+      .catch((e: unknown) => report(`Notifications: ${asSvcError(e).message}`))
+      .then(() => {
+        notifier.look();
+        if (!isOver) timer = clock.setTimer(LOOK_EVERY_MS, look);
+      });
+  };
+  return {
+    begin: (): void => {
+      notifier.begin();
+      look();
+    },
+    stop: async (): Promise<void> => {
+      isOver = true;
+      timer?.cancel();
+      await looked;
+      await notifier.stop();
+    },
+  };
 }

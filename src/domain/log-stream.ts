@@ -21,6 +21,7 @@ const METRIC_NAME_MAX = 512;
 const METRICS_PER_RECORD_MAX = 4_096;
 const PATH_MAX = 4_096;
 const URL_MAX = 2_048;
+const ALERT_MAX = 2_000;
 const NEWLINE = 0x0a;
 
 /** JSON has no NaN: these three travel as strings. */
@@ -58,7 +59,15 @@ export interface TrackerRecord {
   offset: number;
 }
 
-export type LogRecord = MetricRecord | CheckpointRecord | TrackerRecord;
+/** One call of `svc.alert`. */
+export interface AlertRecord {
+  kind: "alert";
+  message: string;
+  rank: number;
+  offset: number;
+}
+
+export type LogRecord = MetricRecord | CheckpointRecord | TrackerRecord | AlertRecord;
 
 export interface ParseOptions {
   /** The nonce that this job's records carry. Pass it to the redactor too: a torn record would print it. */
@@ -207,7 +216,7 @@ function readRecord(bytes: Buffer, from: number, to: number, offset: number, red
     return null;
   }
   if (typeof json !== "object" || json === null) return null;
-  const { k, n, s, t, r, m, path, url } = json as Record<string, unknown>;
+  const { k, n, s, t, r, m, path, url, text } = json as Record<string, unknown>;
   if (!isCount(r)) return null;
   if (k === "m") {
     if (!isCount(n) || !isFiniteNumber(s) || !isFiniteNumber(t)) return null;
@@ -215,6 +224,7 @@ function readRecord(bytes: Buffer, from: number, to: number, offset: number, red
     return values && { kind: "metrics", n, step: s, time: t, rank: r, values, offset };
   }
   if (k === "t") return isLink(url) ? { kind: "tracker", url: redactor.redactText(url), rank: r, offset } : null;
+  if (k === "a") return isAlert(text) ? { kind: "alert", message: redactor.redactText(text), rank: r, offset } : null;
   if (k !== "c" || !isPath(path) || !(s === null || s === undefined || isFiniteNumber(s))) return null;
   return { kind: "checkpoint", path: redactor.redactText(path), step: s ?? null, rank: r, offset };
 }
@@ -240,6 +250,8 @@ const isLink = (value: unknown): value is string =>
   value.length <= URL_MAX &&
   /^https?:\/\/[^\s@\u0000-\u001f\u007f]+$/i.test(value) &&
   URL.canParse(value);
+const isAlert = (value: unknown): value is string =>
+  typeof value === "string" && value.trim() !== "" && value.length <= ALERT_MAX;
 const isPath = (value: unknown): value is string =>
   // eslint-disable-next-line no-control-regex -- control characters are exactly what is refused
   typeof value === "string" && value.length > 0 && value.length <= PATH_MAX && !/[\u0000-\u001f\u007f]/.test(value);

@@ -4,7 +4,7 @@ import type { Intent, Ledger, LedgerEntry } from "../steps/ports.ts";
 import type { MachineHandle } from "../providers/provider.ts";
 import type { MachineRow } from "../store/tables.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
-import { costUsd, microOf } from "../domain/money.ts";
+import { costUsd, microOf, usdOf } from "../domain/money.ts";
 import type { Engine } from "./engine.ts";
 import type { Transaction } from "./transaction.ts";
 import type { Note } from "../schemas/job.ts";
@@ -136,6 +136,11 @@ export class DurableLedger implements Ledger {
       this.#rows.handle(name, text, handle.address);
       const price = priceOf(handle);
       if (price === null || price === row.price_micro) return;
+      if (row.price_micro !== null && price > row.price_micro) {
+        const [from, to] = [row.price_micro, price].map((micro) => `$${usdOf(micro).toFixed(2)}`);
+        const message = `The machine ${name} costs ${to} an hour instead of ${from}.`;
+        tx.feed(row.job_id, "price.raised", { name, message });
+      }
       // A price that was unknown applies to the whole time.
       const priced_at = row.price_micro === null ? row.priced_at : tx.at;
       this.#rows.reprice(name, {

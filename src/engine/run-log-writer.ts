@@ -21,6 +21,9 @@ const TIME_GAP_MS = 200;
 const URGENT_BYTES = 64 * 1024;
 /** Maximum number of metric names in one job. */
 export const SERIES_MAX = 10_000;
+/** Different alerts of one job within one window. */
+export const ALERTS_MAX = 10;
+const ALERT_WINDOW_MS = 60_000;
 
 interface OpenLog {
   /** Parts of one job are written one after the other, from every node. */
@@ -34,12 +37,17 @@ interface OpenLog {
   count: number | null;
   /** Whether the limit was reported. */
   told: boolean;
+  /** Alerts of the window that began then. */
+  alertsSince: number;
+  alerts: Set<string>;
 }
 
 export interface StorySinkOptions {
   engine: Engine;
   home: string;
   hint: (hint: FeedHint) => void;
+  /** Called within the transaction that stores these records. */
+  watch?: (tx: Transaction, jobId: string, records: readonly LogRecord[]) => void;
 }
 
 /** The log of each placement comes from another machine and starts at 0, so it is a stream of its own. */
@@ -124,6 +132,8 @@ export class DurableStorySink implements RunLogWriter {
         // Only the first link counts: a script that repeats itself must not fill the feed.
         const link = part.records.find((record) => record.kind === "tracker");
         if (link && !this.#rows.linked(jobId)) tx.feed(jobId, "tracker.linked", { url: link.url });
+        this.#alerts(log, tx, jobId, part.records);
+        this.#o.watch?.(tx, jobId, part.records);
         this.#samples(log, jobId, part.node, part.samples);
       };
       // Do not batch when parts of other nodes are queued, or their delays add up.
@@ -156,6 +166,17 @@ export class DurableStorySink implements RunLogWriter {
       if (record.kind !== "metrics") continue;
       for (const [name, value] of record.values)
         this.#point(log, jobId, name, record.step, record.time, toReal(value), record.rank);
+    }
+  }
+
+  /** Several ranks often say the same: once a minute is enough, and ALERTS_MAX in all. */
+  #alerts(log: OpenLog, tx: Transaction, jobId: string, records: readonly LogRecord[]): void {
+    for (const record of records) {
+      if (record.kind !== "alert") continue;
+      if (tx.at - log.alertsSince >= ALERT_WINDOW_MS) [log.alertsSince, log.alerts] = [tx.at, new Set()];
+      if (log.alerts.size >= ALERTS_MAX || log.alerts.has(record.message)) continue;
+      log.alerts.add(record.message);
+      tx.feed(jobId, "alert", { message: record.message, rank: record.rank });
     }
   }
 
@@ -243,8 +264,8 @@ export class DurableStorySink implements RunLogWriter {
     return recorded.length > 0 && recorded.every((at) => at < openedAt);
   }
 
-  async notice(jobId: string, level: "info" | "warning", message: string): Promise<void> {
-    await this.#o.engine.commit((tx) => tx.feed(jobId, "notice", { level, message }));
+  async notice(jobId: string, level: "info" | "warning", message: string, about?: "stuck"): Promise<void> {
+    await this.#o.engine.commit((tx) => tx.feed(jobId, "notice", { level, message, ...(about ? { about } : {}) }));
   }
 
   async idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void> {
@@ -256,7 +277,16 @@ export class DurableStorySink implements RunLogWriter {
     if (!log)
       this.#logs.set(
         jobId,
-        (log = { queue: Promise.resolve(), waiting: 0, lastTimeMs: 0, series: new Map(), count: null, told: false }),
+        (log = {
+          queue: Promise.resolve(),
+          waiting: 0,
+          lastTimeMs: 0,
+          series: new Map(),
+          count: null,
+          told: false,
+          alertsSince: 0,
+          alerts: new Set(),
+        }),
       );
     return log;
   }

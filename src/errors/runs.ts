@@ -146,6 +146,13 @@ export const RUNS = {
     message: () => "The job was killed on request.",
     hint: `Its log and checkpoints up to that point are kept. ${RELEASED}`,
   }),
+  stopped_by_rule: entry<{ rule: string }>({
+    status: 200,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The job was ended by the rule \`${d.rule}\`.`,
+    hint: `Its log and checkpoints up to that point are kept. ${RELEASED} \`svc notify rules\` shows and changes the rules.`,
+  }),
   control_plane_ended: entry({
     status: 200,
     exit: 1,

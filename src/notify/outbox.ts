@@ -76,6 +76,8 @@ export class Outbox {
 export const runName = (row: Pick<JobRow, "label"> | undefined, id: string | null): string =>
   (row?.label ?? id ?? "svc").slice(0, NAME_MAX);
 
+const messageIn = (error: unknown): string | null =>
+  typeof error === "object" && error !== null && "message" in error ? text(error.message) : null;
 const text = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
 
 function foundIn({ job_id, type, data }: HeardEvent, job: () => JobRow | undefined): FoundNotice | null {
@@ -100,11 +102,13 @@ function foundIn({ job_id, type, data }: HeardEvent, job: () => JobRow | undefin
       return about("price_raised", "costs more than before", text(data["message"]));
     case "alert":
       return about("alert", `reports: ${firstLine(String(data["message"]))}`, text(data["message"]));
-    case "budget.reached": {
-      const percent = Number(data["percent"]);
-      const kind = percent >= 100 ? "budget_100" : percent >= 90 ? "budget_90" : "budget_75";
-      return about(kind, `has used ${Math.min(100, percent)} % of its budget`, text(data["message"]));
+    case "budget.warned": {
+      const kind = Number(data["percent"]) >= 90 ? "budget_90" : "budget_75";
+      const cause = `$${Number(data["spent_usd"]).toFixed(2)} of $${Number(data["budget_usd"]).toFixed(2)} are spent.`;
+      return about(kind, `has used ${Number(data["percent"])} % of its budget`, cause);
     }
+    case "budget.reached":
+      return about("budget_100", "has reached its budget and ends", messageIn(data["error"]));
     default:
       return null;
   }

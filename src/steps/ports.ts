@@ -142,7 +142,7 @@ export interface RunLogWriter {
   preface(jobId: string, lines: readonly string[]): Promise<void>;
   /** Writes a line of svc into the log between two placements, once for each placement. */
   seam(jobId: string, text: string): Promise<void>;
-  notice(jobId: string, level: "info" | "warning", message: string): Promise<void>;
+  notice(jobId: string, level: "info" | "warning", message: string, about?: "stuck"): Promise<void>;
   /** Sends the idle watchdog's verdict to the machine. */
   idle(jobId: string, node: number, error: { code: string; message: string; hint: string }): Promise<void>;
 }

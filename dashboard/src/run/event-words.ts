@@ -22,7 +22,8 @@ export function eventWords({ type, data }: FeedEvent): string {
   if (type === "placement.opened")
     return `placement ${text(data["n"])} opened on ${text(data["provider"])} ${text(data["gpus"])}`;
   if (type === "placement.closed") return `placement ${text(data["n"])} closed${reason(data["error"])}`;
-  if (type === "notice") return text(data["message"]);
+  if (type === "alert") return `alert: ${text(data["message"])}`;
+  if (type === "notice" || type === "price.raised") return text(data["message"]);
   return `${type} ${JSON.stringify(data)}`;
 }
 

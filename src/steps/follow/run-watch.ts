@@ -146,12 +146,12 @@ export class RunWatch {
     }
   }
 
-  async #warnOnce(what: string, words: string): Promise<void> {
+  async #warnOnce(what: string, words: string, about?: "stuck"): Promise<void> {
     if (this.#warned.has(what) || this.#warned.size >= WARNINGS_MAX) return;
     this.#warned.add(what);
     const { jobId, node } = this.#context;
     const { nodes } = this.#services.facts(jobId).spec;
-    await this.#services.sink.notice(jobId, "warning", nodes > 1 ? `Node ${node}: ${words}` : words);
+    await this.#services.sink.notice(jobId, "warning", nodes > 1 ? `Node ${node}: ${words}` : words, about);
   }
 
   async #judge(fresh: RunnerSample[]): Promise<void> {
@@ -177,13 +177,14 @@ export class RunWatch {
       lastCheckpointAtMs: there(this.#scanning ? Date.now() : this.#last.checkpoint),
     };
     const stall = judgeStall(input);
-    if (stall !== null) await this.#warnOnce("stall", `The run may be stuck: ${stall}. It is not ended for that.`);
+    if (stall !== null)
+      await this.#warnOnce("stall", `The run may be stuck: ${stall}. It is not ended for that.`, "stuck");
     if (this.#idleMs <= 0) return;
     const verdict = judgeIdle(input);
     if (!verdict.idle) {
       const minutes = this.#idleMs / MINUTE_MS;
       const words = `The run does nothing: ${verdict.warning}. After ${minutes} minutes it is ended (idle_timeout_minutes).`;
-      if (verdict.warning !== null) await this.#warnOnce("idle", words);
+      if (verdict.warning !== null) await this.#warnOnce("idle", words, "stuck");
       return;
     }
     const error = describeError("run_idle", { minutes: this.#idleMs / MINUTE_MS, why: verdict.reason });

@@ -1,0 +1,192 @@
+// Finds what no single event says: a machine that costs money for nothing, a run that waits, saves or logs nothing for too long, and
+// metrics beyond a bound. The composition root calls `look` every few seconds, and `points` with each part of a log.
+//
+// K1. A machine is reported once it was in doubt for GRACE_MS, again after each of REPEATS_MS, and when its end is proven.
+// K2. A rule reports once for a run; `silent`, `waiting` and `no checkpoint` again after the metric, the machine or a checkpoint came.
+// K3. A rule with `stop` ends the run in the transaction of its notice.
+
+import type { LogRecord } from "../domain/log-stream.ts";
+import { parseNotifyRule, type NotifyRule } from "../schemas/notify-rule.ts";
+import { mayCostMoney } from "../schemas/names.ts";
+import type { NotifyStore } from "../store/notify-store.ts";
+import { noteOfMachine } from "../store/stored-note.ts";
+import type { JobRow } from "../store/tables.ts";
+import type { FoundNotice, NoticeTransaction, Outbox } from "./outbox.ts";
+
+const MINUTE_MS = 60_000;
+export const GRACE_MS = MINUTE_MS;
+/** A release takes a while at some providers. */
+const RELEASING_MS = 5 * MINUTE_MS;
+const REPEATS_MS = [15 * MINUTE_MS, 60 * MINUTE_MS];
+const REPEAT_MS = 120 * MINUTE_MS;
+const MET_MAX = 10_000;
+const SEARCHING: ReadonlySet<string> = new Set(["waiting", "provisioning"]);
+
+export interface WatchParts<Tx extends NoticeTransaction> {
+  rows: NotifyStore;
+  outbox: Outbox;
+  now: () => number;
+  commit: (fn: (tx: Tx) => void) => Promise<void>;
+  liveJobs: () => readonly JobRow[];
+  /** When the last placement of a run closed; null without one. */
+  closedAt: (jobId: string) => number | null;
+  /** Ends a run, for this reason. */
+  end: (tx: Tx, jobId: string, rule: string) => void;
+}
+
+export class Watch<Tx extends NoticeTransaction> {
+  readonly #o: WatchParts<Tx>;
+  #rules: readonly NotifyRule[] | null = null;
+  /** Since when each machine is in doubt. */
+  #doubt = new Map<string, number>();
+  /** Rules that a run has met already. */
+  readonly #met = new Set<string>();
+
+  constructor(parts: WatchParts<Tx>) {
+    this.#o = parts;
+  }
+
+  /** The rules of the home have changed. */
+  ruled(): void {
+    this.#rules = null;
+    this.#met.clear();
+  }
+
+  rules(): readonly NotifyRule[] {
+    if (this.#rules) return this.#rules;
+    const lines: unknown = JSON.parse(this.#o.rows.rules());
+    const parsed = Array.isArray(lines) ? lines.map((line) => parseNotifyRule(String(line))) : [];
+    this.#rules = parsed.filter((rule) => typeof rule !== "string");
+    return this.#rules;
+  }
+
+  async look(): Promise<void> {
+    const found = [...this.#machines(), ...this.#lateRuns()];
+    if (found.length === 0) return;
+    await this.#o.commit((tx) => {
+      for (const { rule, ...notice } of found) this.#tell(tx, notice, rule);
+    });
+  }
+
+  /** K2, K3. Called within the transaction that stores the points. */
+  points(tx: Tx, jobId: string, records: readonly LogRecord[]): void {
+    const rules = this.rules();
+    if (rules.length === 0) return;
+    for (const record of records) {
+      if (record.kind !== "metrics") continue;
+      for (const [name, value] of record.values)
+        for (const rule of rules) {
+          if (!("metric" in rule) || rule.metric !== name || !isMet(rule, Number(value))) continue;
+          const key = `metric:${jobId}:${rule.text}`;
+          if (this.#met.has(key)) continue;
+          const cause = `${name} is ${value} at step ${record.step}; the rule is \`${rule.text}\`.`;
+          this.#tell(tx, { job_id: jobId, kind: "metric", words: `meets the rule ${rule.text}`, cause, key }, rule);
+        }
+    }
+  }
+
+  #tell(tx: Tx, notice: FoundNotice, rule: NotifyRule | undefined): void {
+    const { key } = notice;
+    if (key !== undefined && rule !== undefined) tx.after(() => this.#remember(key));
+    if (!this.#o.outbox.add(tx, notice) || rule?.stop !== true || notice.job_id === null) return;
+    this.#o.end(tx, notice.job_id, rule.text);
+  }
+
+  #remember(key: string): void {
+    // The keys of the rows still hold a rule to one report; this only spares their look-ups.
+    if (this.#met.size >= MET_MAX) this.#met.clear();
+    this.#met.add(key);
+  }
+
+  /** K1. */
+  #machines(): (FoundNotice & { rule?: NotifyRule })[] {
+    const now = this.#o.now();
+    const before = this.#doubt;
+    this.#doubt = new Map();
+    const found: FoundNotice[] = [];
+    for (const row of this.#o.rows.owed()) {
+      const note = noteOfMachine(row);
+      const isOver = row.job_state === null || row.job_state === "terminal";
+      const isDoubtful = note !== null && note.kind !== "terminating" && mayCostMoney(note.kind);
+      const isReleasing = row.state === "releasing";
+      if (row.price_micro === 0 || (!isOver && !isDoubtful && !isReleasing)) continue;
+      const since = before.get(row.name) ?? now;
+      this.#doubt.set(row.name, since);
+      if (now - since < (isOver || isDoubtful ? GRACE_MS : RELEASING_MS)) continue;
+      const { n, at } = this.#o.rows.keyed(`owed:${row.name}:`);
+      if (at !== null && now - at < (REPEATS_MS[n - 1] ?? REPEAT_MS)) continue;
+      const cause = note?.message ?? "svc has not seen a proof that it is gone.";
+      const subject = `The machine ${row.name} (${row.provider})`;
+      const words = n === 0 ? "may still cost money" : `may still cost money, reported ${n + 1} times`;
+      found.push({ job_id: null, kind: "machine_owed", subject, words, cause, key: `owed:${row.name}:${n + 1}` });
+    }
+    for (const { name, provider, proof } of this.#o.rows.closed())
+      found.push({
+        job_id: null,
+        kind: "machine_closed",
+        subject: `The machine ${name} (${provider})`,
+        words: "is gone and costs nothing more",
+        cause: proof,
+        key: `closed:${name}`,
+      });
+    return found;
+  }
+
+  #lateRuns(): (FoundNotice & { rule?: NotifyRule })[] {
+    const rules = this.rules().filter((rule) => "minutes" in rule);
+    if (rules.length === 0) return [];
+    return this.#o.liveJobs().flatMap((row) => rules.flatMap((rule) => this.#late(row, rule) ?? []));
+  }
+
+  #late(row: JobRow, rule: NotifyRule): (FoundNotice & { rule: NotifyRule }) | null {
+    if (!("minutes" in rule)) return null;
+    const { id } = row;
+    const isSearching = SEARCHING.has(row.state);
+    if (rule.kind === "waiting" ? !isSearching : row.state !== "running" || row.started_at === null) return null;
+    const since = this.#since(row, rule);
+    const key = `${rule.text}:${id}:${since}`;
+    if (this.#o.now() - since < rule.minutes * MINUTE_MS || this.#met.has(key)) return null;
+    const cause = `The rule is \`${rule.text}\`.`;
+    if (rule.kind === "waiting")
+      return {
+        job_id: id,
+        kind: "waiting_long",
+        words: `has waited ${rule.minutes} min for a machine`,
+        cause,
+        key,
+        rule,
+      };
+    if (rule.kind === "silent")
+      return {
+        job_id: id,
+        kind: "metric",
+        words: `has logged no ${rule.metric} for ${rule.minutes} min`,
+        cause,
+        key,
+        rule,
+      };
+    return {
+      job_id: id,
+      kind: "no_checkpoint",
+      words: `has saved no checkpoint for ${rule.minutes} min`,
+      cause,
+      key,
+      rule,
+    };
+  }
+
+  #since(row: JobRow, rule: NotifyRule): number {
+    const started = row.started_at ?? row.created_at;
+    if (rule.kind === "waiting") return this.#o.closedAt(row.id) ?? row.created_at;
+    if (rule.kind === "silent")
+      return Math.max(started, Math.round(this.#o.rows.lastValueAt(row.id, rule.metric) ?? 0));
+    return Math.max(started, this.#o.rows.lastCheckpointAt(row.id) ?? 0);
+  }
+}
+
+function isMet(rule: NotifyRule, value: number): boolean {
+  if (rule.kind === "nan") return !Number.isFinite(value);
+  if (rule.kind === "above") return value > rule.bound || (rule.or_equal && value === rule.bound);
+  if (rule.kind === "below") return value < rule.bound || (rule.or_equal && value === rule.bound);
+  return false;
+}

@@ -1,0 +1,132 @@
+// Rules by time and metrics, and machines that cost money for nothing.
+
+import { describe, expect, it } from "vitest";
+import type { Transaction } from "../../src/engine/transaction.ts";
+import { Watch } from "../../src/notify/watch.ts";
+import { parseNotifyRule } from "../../src/schemas/notify-rule.ts";
+import { DurableLedger } from "../../src/engine/ledger.ts";
+import { KILL } from "../engine/harness.ts";
+import { NotifyWorld } from "./world.ts";
+
+const MINUTE_MS = 60_000;
+
+function watchOf(world: NotifyWorld): Watch<Transaction> {
+  const { engine, store, clock } = world.h;
+  return new Watch<Transaction>({
+    rows: world.rows,
+    outbox: world.outbox,
+    now: clock.now,
+    commit: (fn) => engine.commit(fn),
+    liveJobs: () => store.liveJobs(),
+    closedAt: (jobId) => store.lastPlacement(jobId)?.closed_at ?? null,
+    end: (tx, jobId) => void engine.apply(tx, jobId, KILL),
+  });
+}
+const titles = (world: NotifyWorld): string[] =>
+  world.service
+    .notices({ limit: 50 })
+    .notices.map(({ title }) => title)
+    .toReversed();
+const metrics = (name: string, value: number | "NaN") => ({
+  kind: "metrics" as const,
+  n: 1,
+  step: 7,
+  time: 0,
+  rank: 0,
+  values: [[name, value] as [string, number | "NaN"]],
+  offset: 0,
+});
+
+describe("a rule", () => {
+  it.each([
+    ["loss > 10", { kind: "above", metric: "loss", bound: 10, or_equal: false, stop: false }],
+    ["val/acc<=0.5, stop", { kind: "below", metric: "val/acc", bound: 0.5, or_equal: true, stop: true }],
+    ["my loss >= 1e3", { kind: "above", metric: "my loss", bound: 1_000, or_equal: true }],
+    ["loss is nan", { kind: "nan", metric: "loss" }],
+    ["loss silent 2h", { kind: "silent", metric: "loss", minutes: 120 }],
+    ["waiting 30m", { kind: "waiting", minutes: 30 }],
+    ["no  checkpoint 90 min, stop", { kind: "no_checkpoint", minutes: 90, stop: true }],
+  ])("is read from its line: %s", (line, rule) => expect(parseNotifyRule(line)).toMatchObject(rule));
+
+  it.each(["", "loss", "loss > ten", "loss > NaN", "waiting 0m", "waiting 999h", "loss > 1e999", "stop", "> 3"])(
+    "is refused with the reason: %j",
+    (line) => expect(parseNotifyRule(line)).toBeTypeOf("string"),
+  );
+
+  it("is refused by the service with its place in the list, and the rules stay", async () => {
+    const world = await NotifyWorld.open();
+    await expect(world.service.setRules(["waiting 5m", "loss ~ 3"])).rejects.toMatchObject({
+      errors: [{ field: "rules[1]" }],
+    });
+    expect(world.service.overview().rules).toEqual(["waiting 30m"]);
+  });
+
+  it("about a metric reports once for a run, also after a restart", async () => {
+    const world = await NotifyWorld.open();
+    await world.service.setRules(["loss > 10"]);
+    await world.h.create();
+    for (const watch of [watchOf(world), watchOf(world)])
+      for (const value of [3, 11, 12])
+        await world.h.engine.commit((tx) => watch.points(tx, "job1", [metrics("loss", value), metrics("other", 99)]));
+    expect(titles(world)).toEqual(["job1 meets the rule loss > 10"]);
+  });
+
+  it("with stop ends the run in the transaction of its notice", async () => {
+    const world = await NotifyWorld.open();
+    await world.service.setRules(["loss is nan, stop"]);
+    await world.h.create();
+    const watch = watchOf(world);
+    await world.h.engine.commit((tx) => watch.points(tx, "job1", [metrics("loss", "NaN")]));
+    expect(world.h.row().state).toBe("terminating");
+    expect(titles(world)).toEqual(["job1 meets the rule loss is nan, stop"]);
+  });
+
+  it("about waiting reports when the time is over, and not again", async () => {
+    const world = await NotifyWorld.open();
+    await world.h.create();
+    const watch = watchOf(world);
+    await world.h.clock.advance(29 * MINUTE_MS);
+    await watch.look();
+    expect(titles(world)).toEqual([]);
+    await world.h.clock.advance(2 * MINUTE_MS);
+    await watch.look();
+    await watch.look();
+    expect(titles(world)).toEqual(["job1 has waited 30 min for a machine"]);
+  });
+});
+
+describe("a machine that may cost money although no run needs it", () => {
+  it("is reported, again and again, until its end is proven", async () => {
+    const world = await NotifyWorld.open();
+    const ledger = new DurableLedger(world.h.engine);
+    const watch = watchOf(world);
+    const handle = {
+      v: 1,
+      provider: "podhost",
+      id: "pod1",
+      name: "svc-1",
+      node: 0,
+      address: null,
+      priceMicro: 2_000_000,
+    } as unknown as Parameters<DurableLedger["adopt"]>[0];
+    await ledger.adopt(handle, { kind: "orphan", message: "No run owns it." });
+    await watch.look();
+    expect(titles(world)).toEqual([]);
+    const looks = async (minutes: number): Promise<void> => {
+      for (let i = 0; i < minutes; i++) {
+        await world.h.clock.advance(MINUTE_MS);
+        await watch.look();
+      }
+    };
+    await looks(2);
+    expect(titles(world)).toEqual(["The machine svc-1 (podhost) may still cost money"]);
+    await looks(20);
+    await looks(65);
+    expect(titles(world)).toHaveLength(3);
+    expect(titles(world).at(-1)).toBe("The machine svc-1 (podhost) may still cost money, reported 3 times");
+    await ledger.released("svc-1", "the provider says that it does not exist");
+    await looks(200);
+    expect(titles(world)).toHaveLength(4);
+    expect(titles(world).at(-1)).toBe("The machine svc-1 (podhost) is gone and costs nothing more");
+  });
+});
