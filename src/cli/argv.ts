@@ -64,32 +64,40 @@ const ALL_EXITS: [string, string][] = [
 /** Command names from other tools, with svc's equivalents; the first existing one counts. */
 const HABITS = new Map<string, readonly string[]>(
   Object.entries({
-    ps: ["jobs"],
-    ls: ["jobs"],
-    list: ["jobs"],
-    status: ["jobs"],
-    queue: ["jobs"],
-    stop: ["kill"],
-    cancel: ["kill"],
-    down: ["kill"],
-    terminate: ["kill"],
-    delete: ["rm"],
-    open: ["serve --open"],
-    up: ["serve"],
-    start: ["serve"],
-    dashboard: ["serve"],
-    ui: ["serve"],
-    launch: ["run"],
-    submit: ["run"],
-    exec: ["ssh"],
-    login: ["credentials"],
-    tail: ["logs"],
-    attach: ["logs"],
-    init: ["demo"],
-    example: ["demo"],
-    man: ["docs"],
-  }),
+    jobs: ["ps", "ls", "list", "status", "queue", "history", "runs", "get"],
+    kill: ["stop", "cancel", "down", "terminate", "abort", "destroy", "scancel"],
+    rm: ["delete", "remove"],
+    open: ["dashboard", "ui", "web", "browse", "view"],
+    serve: ["up", "start", "server", "daemon"],
+    run: ["launch", "submit", "apply", "create", "train", "sbatch", "resume", "restart"],
+    ssh: ["exec", "shell", "connect", "scp", "cp", "rsync"],
+    forward: ["port-forward", "tunnel", "proxy"],
+    credentials: ["login", "auth", "config", "configure", "secrets", "check"],
+    logs: ["tail", "log", "attach", "cat"],
+    timeline: ["describe", "inspect", "show", "events", "steps"],
+    top: ["watch", "monitor", "stats", "nvtop", "nvidia-smi", "htop"],
+    offers: ["prices", "price", "search", "show-gpus", "offer", "quote"],
+    costs: ["cost", "spend", "billing", "cost-report"],
+    "debug-dump": ["dump", "bug", "report", "support"],
+    demo: ["init", "example", "quickstart", "hello"],
+    docs: ["man"],
+    "jobs --watch": ["watch", "monitor", "top"],
+    "ssh JOB -L": ["port-forward", "tunnel", "proxy"],
+    "serve --open": ["open", "dashboard", "ui"],
+    gpus: ["prices", "offers", "show-gpus"],
+  }).reduce((habits, [ours, theirs]) => {
+    for (const each of theirs) habits.set(each, [...(habits.get(each) ?? []), ours]);
+    return habits;
+  }, new Map<string, string[]>()),
 );
+
+/** What a person who typed the command of another tool should run: with the same arguments, where it takes any. */
+function habitOf(typed: string, known: readonly string[], args: readonly string[]): string | null {
+  const ours = HABITS.get(typed)?.find((each) => known.includes(each.split(" ")[0] ?? ""));
+  if (ours === undefined) return null;
+  const takesJobs = ["kill", "rm", "logs", "timeline", "ssh"].includes(ours);
+  return takesJobs && args.length > 0 ? `${ours} ${args.join(" ")}` : ours;
+}
 
 /** Checks `words` (without node and the program's name). Throws `usage` errors. */
 export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parsed {
@@ -114,9 +122,14 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     const typed = equals < 0 ? word : word.slice(0, equals);
     let value = equals < 0 ? null : word.slice(equals + 1);
     const name = typed.replace(/^--?/, "");
+    const [letter = ""] = name;
+    if (!word.startsWith("--") && /^-[a-z]\d/i.test(word) && takesValue.has(letter)) {
+      flags.push({ typed: `-${letter}`, name: letter, value: word.slice(2) });
+      continue;
+    }
     if (!typed.startsWith("--") && name.length > 1) {
       if (value !== null) throw usage(`${typed} is not a flag.`, "Long flags begin with two dashes; see --help.");
-      for (const letter of name) flags.push({ typed: `-${letter}`, name: letter, value: null });
+      for (const each of name) flags.push({ typed: `-${each}`, name: each, value: null });
       continue;
     }
     if (value === null && takesValue.has(camel(name))) {
@@ -145,8 +158,13 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
   const command = commands.find((c) => c.name === commandName) ?? null;
   if (commandName !== null && !command) {
     const known = commands.map((c) => c.name);
-    const near =
-      HABITS.get(commandName)?.find((each) => known.includes(each.split(" ")[0] ?? "")) ?? nearest(commandName, known);
+    const habit = habitOf(commandName, known, [...plain, ...dashed]);
+    if (habit !== null)
+      throw usage(
+        `svc has no command \`${commandName}\`; its word for that is \`svc ${habit.split(" ")[0]}\`.`,
+        `Run \`svc ${habit}\`. \`svc --help\` lists all commands.`,
+      );
+    const near = nearest(commandName, known);
     throw usage(
       `Unknown command \`${commandName}\`.`,
       near ? `Did you mean \`svc ${near}\`? \`svc --help\` lists them all.` : "`svc --help` lists them all.",
