@@ -31,13 +31,14 @@ export function declare(commands: Command[], version: string): CAC {
     for (const o of command.options) declared.option(o.flags, o.what, o.many ? { type: [String] } : {});
     for (const e of command.examples) declared.example(`  $ ${e}`);
   }
-  cli.option("--json", "Print JSON, including errors");
+  cli.option("--json", "Print JSON, including errors; lists take FIELDS: --json id,status");
   cli.version(version);
   cli.help((sections) => {
     const shown = sections.filter((s) => !s.title?.startsWith("For more info"));
     // cac describes every --no-flag as on by default, which reads as its opposite.
     for (const s of shown) s.body = s.body.replaceAll(" (default: true)", "");
     const matched = commands.find((c) => c.name === cli.matchedCommandName);
+    if (matched?.fields) shown.push({ title: "Fields of --json", body: fieldLines(matched.fields) });
     if (matched) shown[0] = { body: `svc ${matched.name}: ${matched.summary}` };
     const exits = new Map([...EXITS, ...(matched ? (matched.exits ?? []) : ALL_EXITS)]);
     shown.push({
@@ -52,6 +53,17 @@ export function declare(commands: Command[], version: string): CAC {
     return shown;
   });
   return cli;
+}
+
+/** The names in lines of a readable width. */
+function fieldLines(fields: readonly string[]): string {
+  const lines: string[] = [];
+  for (const field of fields) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + field.length < 90) lines[lines.length - 1] = `${last}, ${field}`;
+    else lines.push(`  ${field}`);
+  }
+  return lines.join(",\n");
 }
 
 const ALL_EXITS: [string, string][] = [
@@ -108,6 +120,8 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
   const flags: { typed: string; name: string; value: string | null }[] = [];
   const plain: string[] = [];
   const dashed: string[] = [];
+  const named = commands.find((c) => c.name === words.find((word) => commands.some(({ name }) => name === word)));
+  let fields: readonly string[] | null = null;
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as string; // i < words.length
     if (word === "--") {
@@ -122,6 +136,16 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     const typed = equals < 0 ? word : word.slice(0, equals);
     let value = equals < 0 ? null : word.slice(equals + 1);
     const name = typed.replace(/^--?/, "");
+    if (typed === "--json" && named?.fields) {
+      const next = words[i + 1];
+      if (value === null && next !== undefined && areFields(next, named.fields)) {
+        value = next;
+        i++;
+      }
+      if (value !== null) fields = fieldsOf(value, named);
+      flags.push({ typed, name, value: null });
+      continue;
+    }
     const [letter = ""] = name;
     if (!word.startsWith("--") && /^-[a-z]\d/i.test(word) && takesValue.has(letter)) {
       flags.push({ typed: `-${letter}`, name: letter, value: word.slice(2) });
@@ -218,7 +242,22 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
       `\`svc ${command.name}\` takes no argument \`${args[shape.length]}\`.`,
       `Write \`svc ${declared?.rawName ?? command.name}\`.`,
     );
-  return { kind: "run", command, input: { args, flags: seenFlags, values, json: seenFlags.has("json") } };
+  return { kind: "run", command, input: { args, flags: seenFlags, values, json: seenFlags.has("json"), fields } };
+}
+
+/** Whether the word after `--json` is a list of fields, and not an argument such as the id of a run. */
+const areFields = (word: string, known: readonly string[]): boolean =>
+  known.includes(word) || (/^[a-z_]+(,[a-z_]+)+$/.test(word) && !word.startsWith("-"));
+
+function fieldsOf(text: string, { name, fields: known = [] }: Command): string[] {
+  const asked = text.split(",");
+  const unknown = asked.find((field) => !known.includes(field));
+  if (unknown === undefined) return asked;
+  const near = nearest(unknown, [...known]);
+  throw usage(
+    `\`svc ${name} --json\` has no field \`${unknown}\`.`,
+    `${near ? `Did you mean ${near}? ` : ""}The fields are ${known.join(", ")}.`,
+  );
 }
 
 /** Prints the help of a command, or of all. */
@@ -228,7 +267,9 @@ export function printHelp(cli: CAC, command: Command | null): void {
 
 /** Whether the words request JSON, even if they cannot be parsed: the error is then JSON as well. */
 export const asksForJson = (words: string[]): boolean =>
-  (words.includes("--") ? words.slice(0, words.indexOf("--")) : words).includes("--json");
+  (words.includes("--") ? words.slice(0, words.indexOf("--")) : words).some(
+    (word) => word === "--json" || word.startsWith("--json="),
+  );
 
 /** The one value of a flag, or undefined. */
 export const value = (input: Input, name: string): string | undefined => input.values.get(name)?.[0];

@@ -35,7 +35,7 @@ import { removedAt, removedLike } from "./removal-reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMAS } from "./schemas.ts";
 import { activeNote } from "./note-reads.ts";
-import { belongsTo, countPlacements, placementsBySeq, readPlacements, readStartTimes } from "./placement-reads.ts";
+import { belongsTo, countPlacements, placementsBySeq, readPlacements, readRegions, readStartTimes } from "./placement-reads.ts";
 import { readHostStats } from "./host-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
@@ -237,6 +237,10 @@ export class StoreReads implements Reads {
     return row
       ? readPlacements(this.#select, row, this.#machinesOf(id), this.#now())
       : { placements: [], waiting: null };
+  }
+
+  regions(ids: readonly string[]): Map<string, string> {
+    return readRegions(this.#select, ids);
   }
 
   startTimes(provider: string, gpus: string): StartTimes | null {

@@ -167,6 +167,7 @@ export class PlaneDouble implements ControlPlane {
       transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt, placement: 1 }],
     }),
     placements: () => ({ placements: [], waiting: null }),
+    regions: () => new Map(),
     startTimes: () => null,
     metrics: (): Metrics => ({ series: { loss: [{ step: 1, time: 1, value: "NaN", rank: 0 }] } }),
     seriesList: () => [{ id: 7, name: "loss", points: 1 }],
