@@ -35,7 +35,14 @@ import { removedAt, removedLike } from "./removal-reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMAS } from "./schemas.ts";
 import { activeNote } from "./note-reads.ts";
-import { belongsTo, countPlacements, placementsBySeq, readPlacements, readRegions, readStartTimes } from "./placement-reads.ts";
+import {
+  belongsTo,
+  countPlacements,
+  placementsBySeq,
+  readPlacements,
+  readRegions,
+  readStartTimes,
+} from "./placement-reads.ts";
 import { readHostStats } from "./host-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";

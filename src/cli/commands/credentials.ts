@@ -19,6 +19,8 @@ interface Desk {
   check(name: string): Promise<CredentialCheck>;
 }
 
+const VERBS = ["ls", "set", "check", "rm"];
+
 export const credentials: Command = {
   name: "credentials",
   args: "[verb] [name] [...fields]",
@@ -37,9 +39,10 @@ export const credentials: Command = {
     "svc credentials check market",
     "svc credentials rm market",
   ],
+  completes: (before) => (before.length === 0 ? VERBS : before.length === 1 ? CREDENTIAL_NAMES : []),
   async run(input, io) {
     const [verb = "ls", name, ...fields] = input.args;
-    if (!["ls", "set", "check", "rm"].includes(verb))
+    if (!VERBS.includes(verb))
       throw usage(`Unknown action \`svc credentials ${safeField(verb)}\`.`, "Use ls, set, check or rm.");
     if (verb === "ls") return withDesk(io, async (desk) => list(await desk.list(), input, io));
     const known = nameOf(name);

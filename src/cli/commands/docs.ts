@@ -16,6 +16,7 @@ export const docs: Command = {
   options: [],
   exits: [["2", "no such page"]],
   examples: ["svc docs", "svc docs credentials", "svc docs guide/troubleshooting"],
+  completes: (before) => (before.length === 0 ? docsPages(join(checkoutRoot(), "docs")) : []),
   async run(input, io) {
     const folder = join(checkoutRoot(), "docs");
     const pages = docsPages(folder);

@@ -13,7 +13,11 @@ export const gpus: Command = {
   name: "gpus",
   summary: "List known GPU models and who offers them; runs may also ask for models not listed",
   options: [
-    { flags: "--provider <name>", what: `Only what this provider commonly offers: ${PROVIDER_NAMES.join(", ")}` },
+    {
+      flags: "--provider <name>",
+      what: `Only what this provider commonly offers: ${PROVIDER_NAMES.join(", ")}`,
+      values: PROVIDER_NAMES,
+    },
   ],
   examples: ["svc gpus", "svc gpus --provider market"],
   async run(input, io) {

@@ -2,6 +2,7 @@
 
 import type { Command } from "../command.ts";
 import { code } from "./code.ts";
+import { completionOf } from "./completion.ts";
 import { credentials } from "./credentials.ts";
 import { data } from "./data.ts";
 import { demo } from "./demo.ts";
@@ -20,12 +21,14 @@ import { serve } from "./serve.ts";
 import { sim } from "./sim.ts";
 import { ssh } from "./ssh.ts";
 import { timeline } from "./timeline.ts";
+import { wait } from "./wait.ts";
 
 export const COMMANDS: Command[] = [
   serve,
   jobs,
   logs,
   timeline,
+  wait,
   kill,
   rm,
   prune,
@@ -41,4 +44,5 @@ export const COMMANDS: Command[] = [
   sim,
   docs,
   doctor,
+  completionOf(() => COMMANDS),
 ];
