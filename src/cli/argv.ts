@@ -103,7 +103,7 @@ const HABITS = new Map<string, readonly string[]>(
   }, new Map<string, string[]>()),
 );
 
-/** What a person who typed the command of another tool should run: with the same arguments, where it takes any. */
+/** The command of svc for the one of another tool, with the same arguments if it takes any. */
 function habitOf(typed: string, known: readonly string[], args: readonly string[]): string | null {
   const ours = HABITS.get(typed)?.find((each) => known.includes(each.split(" ")[0] ?? ""));
   if (ours === undefined) return null;

@@ -13,7 +13,7 @@ export interface CommandOption {
   values?: readonly string[];
 }
 
-/** What completion offers in one place: ids of runs, files of this computer, or these words. */
+/** The words that completion offers in one place: ids of runs, files of this computer, or these words. */
 export type Completes = "jobs" | "active jobs" | "ended jobs" | "files" | readonly string[];
 
 export interface Command {
@@ -27,7 +27,7 @@ export interface Command {
   examples: string[];
   /** The fields that `--json FIELDS` may name, for a command that lists objects. */
   fields?: readonly string[];
-  /** What completion offers for the argument after these; by default its name in `args` decides. */
+  /** The words for the argument after these; by default its name in `args` decides. */
   completes?(before: readonly string[]): Completes;
   /** Returns the exit code. Expected failures are thrown as errors of the catalogue. */
   run(input: Input, io: Io): Promise<number>;

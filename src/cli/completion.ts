@@ -7,17 +7,17 @@ import type { Io } from "./io.ts";
 import { storeOfHome } from "./store.ts";
 import { ACTIVE_STATUSES, OUTCOMES, type JOB_STATUSES } from "../schemas/names.ts";
 
-export interface Candidate {
+export interface Offered {
   word: string;
   what: string;
 }
 
 /** The candidates, or that the shell should offer files. */
-export type Completion = { files: true } | { files: false; candidates: Candidate[] };
+export type Completion = { files: true } | { files: false; candidates: Offered[] };
 
 /** As many runs as a screen can show. */
 const RUNS_MAX = 50;
-const EVERYWHERE: readonly Candidate[] = [
+const EVERYWHERE: readonly Offered[] = [
   { word: "--json", what: "Print JSON, including errors" },
   { word: "--help", what: "Display help" },
 ];
@@ -46,7 +46,7 @@ export async function complete(commands: readonly Command[], words: readonly str
   return from(await offered(completesOf(command, argumentsOf(command, before)), io), current);
 }
 
-const list = (candidates: readonly Candidate[]): Completion => ({ files: false, candidates: [...candidates] });
+const list = (candidates: readonly Offered[]): Completion => ({ files: false, candidates: [...candidates] });
 
 /** Bash passes `--status=fa` as three words. */
 function joined(words: readonly string[]): string[] {
@@ -77,7 +77,7 @@ const optionOf = (command: Command | undefined, flag: string) =>
 const takesValue = (command: Command | undefined, flag: string): boolean =>
   optionOf(command, flag)?.flags.includes("<") === true;
 
-function flagsOf(command: Command | undefined): Candidate[] {
+function flagsOf(command: Command | undefined): Offered[] {
   const own = (command?.options ?? []).flatMap(({ flags, what }) =>
     spellings(flags)
       .filter((word) => word.startsWith("--"))
@@ -87,7 +87,7 @@ function flagsOf(command: Command | undefined): Candidate[] {
 }
 
 /** Words of several fields: the ones that are already written stay in front. */
-function fieldsAfter(fields: readonly string[], current: string): Candidate[] {
+function fieldsAfter(fields: readonly string[], current: string): Offered[] {
   const written = current.slice(0, current.lastIndexOf(",") + 1);
   const taken = written.split(",");
   return fields.filter((field) => !taken.includes(field)).map((field) => ({ word: `${written}${field}`, what: "" }));
@@ -122,7 +122,7 @@ async function offered(what: Completes, io: Io): Promise<Completion> {
 }
 
 /** Newest first. */
-async function runs(io: Io, status: readonly (typeof JOB_STATUSES)[number][] | undefined): Promise<Candidate[]> {
+async function runs(io: Io, status: readonly (typeof JOB_STATUSES)[number][] | undefined): Promise<Offered[]> {
   const reads = await storeOfHome(io);
   try {
     const page = reads?.jobs({ limit: RUNS_MAX, ...(status ? { status: [...status] } : {}) });
@@ -136,5 +136,5 @@ async function runs(io: Io, status: readonly (typeof JOB_STATUSES)[number][] | u
 }
 
 /** One line for a shell: the word, a tab, and what it is. */
-export const candidateLine = ({ word, what }: Candidate): string =>
+export const candidateLine = ({ word, what }: Offered): string =>
   `${safeField(word)}\t${safeField(what).slice(0, 80)}\n`;

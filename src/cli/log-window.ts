@@ -46,13 +46,13 @@ const readerOf =
   (offset: number, max: number): Buffer =>
     reads.readLog(id, offset, max);
 
-/** Where the first line begins that arrived at `atMs` or later; the end of the log if none did. */
+/** The offset of the first line that arrived at `atMs` or later; the end of the log if none did. */
 function offsetAt(reads: LogReads, id: string, atMs: number): number {
   const found = reads.logTimes(id, 0).find(({ at_ms }) => at_ms >= atMs);
   return found === undefined ? reads.logBytes(id) : lineStart(reads, id, found.offset);
 }
 
-/** Where the line begins that contains the byte at `offset`. */
+/** The start of the line that contains the byte at `offset`. */
 function lineStart(reads: LogReads, id: string, offset: number): number {
   if (offset === 0 || reads.readLog(id, offset - 1, 1)[0] === NEWLINE) return offset;
   return tailOffset(readerOf(reads, id), offset, 1);

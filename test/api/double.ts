@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach } from "vitest";
 import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
+import type { Offers, OffersQuery } from "../../src/schemas/offers.ts";
 import type { ControlPlane, ModelsOfHub, SubmitOptions } from "../../src/engine/control-plane.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
@@ -280,6 +281,23 @@ export class PlaneDouble implements ControlPlane {
       unreachable_providers: [],
       foreign: [],
     };
+  }
+
+  offers({ gpus = "A40", provider = "podhost", price_cap }: OffersQuery): Promise<Offers> {
+    const offer = {
+      id: "one",
+      provider,
+      gpus,
+      spot: false,
+      price_per_hour_usd: 0.5,
+      facts: { place: "EU" },
+      avoided: null,
+    };
+    return Promise.resolve({
+      offers: [{ ...offer, within_cap: price_cap === undefined || price_cap >= 0.5, age_seconds: 0 }],
+      asked: [{ provider, gpus, offers_total: 1, error: null }],
+      open: 0,
+    });
   }
 
   plan({ spec }: SubmitBody): ReturnType<ControlPlane["plan"]> {

@@ -58,6 +58,7 @@ describe("the OpenAPI document", () => {
         "GET /v1/machines",
         "GET /v1/providers",
         "GET /v1/gpus",
+        "GET /v1/offers",
         "GET /v1/hosts/stats",
         "GET /v1/credentials",
         "PUT /v1/credentials/{name}",

@@ -1,5 +1,5 @@
 // `svc completion` prints the program with which a shell completes command lines of svc. That program asks
-// `svc completion SHELL -- WORDS…`, so that ids are those of the moment and an upgrade needs no new script.
+// `svc completion SHELL -- WORDS…`: the ids are those of the moment, and an upgrade needs no new script.
 
 import { candidateLine, complete } from "../completion.ts";
 import { usage } from "../argv.ts";

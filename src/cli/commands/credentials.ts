@@ -1,6 +1,7 @@
 // `svc credentials`: the credentials with which svc acts for its owner. A secret is read from standard input and never
 // from the command line, which every user of this computer can see.
 
+import { CREDENTIAL_NAMES } from "../../schemas/credential-blocks.ts";
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../../schemas/credentials.ts";
 import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";

@@ -12,6 +12,8 @@ import { gpus } from "./gpus.ts";
 import { jobs } from "./jobs.ts";
 import { kill } from "./kill.ts";
 import { logs } from "./logs.ts";
+import { offers } from "./offers.ts";
+import { open } from "./open.ts";
 import { plan } from "./plan.ts";
 import { prune } from "./prune.ts";
 import { reconcile } from "./reconcile.ts";
@@ -25,6 +27,7 @@ import { wait } from "./wait.ts";
 
 export const COMMANDS: Command[] = [
   serve,
+  open,
   jobs,
   logs,
   timeline,
@@ -35,6 +38,7 @@ export const COMMANDS: Command[] = [
   reconcile,
   run,
   plan,
+  offers,
   gpus,
   credentials,
   code,
