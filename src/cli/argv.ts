@@ -84,14 +84,14 @@ const HABITS = new Map<string, readonly string[]>(
     run: ["launch", "submit", "apply", "create", "train", "sbatch", "resume", "restart"],
     ssh: ["exec", "shell", "connect", "scp", "cp", "rsync"],
     forward: ["port-forward", "tunnel", "proxy"],
-    credentials: ["login", "auth", "config", "configure", "secrets", "check"],
+    credentials: ["login", "auth", "config", "configure", "check"],
     logs: ["tail", "log", "attach", "cat"],
     timeline: ["describe", "inspect", "show", "events", "steps"],
     top: ["watch", "monitor", "stats", "nvtop", "nvidia-smi", "htop"],
     offers: ["prices", "price", "search", "show-gpus", "offer", "quote"],
     costs: ["cost", "spend", "billing", "cost-report"],
     "debug-dump": ["dump", "bug", "report", "support"],
-    demo: ["init", "example", "quickstart", "hello"],
+    demo: ["init", "example", "hello"],
     docs: ["man"],
     "jobs --watch": ["watch", "monitor", "top"],
     "ssh JOB -L": ["port-forward", "tunnel", "proxy"],
@@ -109,6 +109,17 @@ function habitOf(typed: string, known: readonly string[], args: readonly string[
   if (ours === undefined) return null;
   const takesJobs = ["kill", "rm", "logs", "timeline", "ssh"].includes(ours);
   return takesJobs && args.length > 0 ? `${ours} ${args.join(" ")}` : ours;
+}
+
+/** `svc help TOPIC`, where the topic is a page of the documentation and not a command or nearly one; else null. */
+function topicOf(words: readonly string[], commands: readonly Command[]): Parsed | null {
+  const [topic] = words;
+  const docs = commands.find(({ name }) => name === "docs");
+  const known = commands.map(({ name }) => name);
+  if (topic === undefined || words.length > 1 || docs === undefined) return null;
+  if (known.includes(topic) || HABITS.has(topic) || nearest(topic, known) !== null) return null;
+  const input = { args: [topic], flags: new Set<string>(), values: new Map(), json: false, fields: null };
+  return { kind: "run", command: docs, input };
 }
 
 /** Checks `words` (without node and the program's name). Throws `usage` errors. */
@@ -171,6 +182,8 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
 
   if (plain[0] === "help") {
     plain.shift();
+    const topic = topicOf(plain, commands);
+    if (topic !== null) return topic;
     flags.push({ typed: "--help", name: "help", value: null });
   }
   if (plain[0] === "version" && plain.length === 1) {

@@ -18,7 +18,7 @@ export const OffersQuery = z.strictObject({
 });
 export type OffersQuery = z.infer<typeof OffersQuery>;
 
-export const LiveOffer = PlanOffer.omit({ candidate: true })
+export const LiveOffer = PlanOffer.omit({ candidate: true, budget_lasts_seconds: true })
   .extend({ gpus: z.string().meta({ description: "The GPUs that were asked for, such as `A100:2`." }) })
   .meta({ id: "LiveOffer" });
 export type LiveOffer = z.infer<typeof LiveOffer>;

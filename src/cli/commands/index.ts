@@ -5,6 +5,7 @@ import { code } from "./code.ts";
 import { completionOf } from "./completion.ts";
 import { credentials } from "./credentials.ts";
 import { data } from "./data.ts";
+import { debugDump } from "./debug-dump.ts";
 import { demo } from "./demo.ts";
 import { docs } from "./docs.ts";
 import { doctor } from "./doctor.ts";
@@ -23,12 +24,14 @@ import { serve } from "./serve.ts";
 import { sim } from "./sim.ts";
 import { ssh } from "./ssh.ts";
 import { timeline } from "./timeline.ts";
+import { top } from "./top.ts";
 import { wait } from "./wait.ts";
 
 export const COMMANDS: Command[] = [
   serve,
   open,
   jobs,
+  top,
   logs,
   timeline,
   wait,
@@ -48,5 +51,6 @@ export const COMMANDS: Command[] = [
   sim,
   docs,
   doctor,
+  debugDump,
   completionOf(() => COMMANDS),
 ];
