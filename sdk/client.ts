@@ -17,6 +17,7 @@ import type {
   Health as HealthSchema,
 } from "../src/schemas/job.ts";
 import type { Placements } from "../src/schemas/placement.ts";
+import type { Offers, OffersQuery } from "../src/schemas/offers.ts";
 import type { Plan } from "../src/schemas/plan.ts";
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../src/schemas/credentials.ts";
 import type { JobChange } from "../src/schemas/change.ts";
@@ -189,6 +190,10 @@ export class Client {
   async removeModel(modelId: string): Promise<string[]> {
     const path = modelId.split("/").map(encodeURIComponent).join("/");
     return (await this.#json<{ removed: string[] }>(`/v1/hub/models/${path}`, { method: "DELETE" })).removed;
+  }
+  /** May take as long as the providers do. */
+  offers(query: OffersQuery = {}, signal?: AbortSignal): Promise<Offers> {
+    return this.#json("/v1/offers", { query: { ...query }, deadlineMs: 90_000, signal });
   }
   async gpus(provider?: string): Promise<Gpu[]> {
     return (await this.#json<{ gpus: Gpu[] }>("/v1/gpus", { query: { provider } })).gpus;

@@ -45,6 +45,8 @@ function objection(words: readonly string[]): string | null {
   const [name = "", ...rest] = words;
   if (name.startsWith("-")) return EVERYWHERE.includes(name) ? null : `there is no flag ${name}`;
   if (!/^[a-z]+$/.test(name)) return null; // <command>, …
+  // `svc help WORD` is the help of a command or a page.
+  if (name === "help") return null;
   const command = COMMANDS.find((c) => c.name === name);
   if (!command) return `there is no command ${name}`;
   const end = rest.indexOf("--");

@@ -10,7 +10,7 @@ import type { TestTagDefinition } from "vitest/config";
 import { hasChromium } from "../scripts/lib/chromium.ts";
 
 /** Programs that only their tests need; the name of a need is the name of its program. */
-const PROGRAMS = ["bash", "curl", "openssl", "patch", "perl", "rsync", "setpriv", "strace"] as const;
+const PROGRAMS = ["bash", "curl", "fish", "openssl", "patch", "perl", "rsync", "setpriv", "strace", "zsh"] as const;
 
 /** Debian and similar systems keep `sshd` and `rsync` here; not every user has these folders on the PATH. */
 const SBIN = ["/usr/local/sbin", "/usr/sbin", "/sbin"];

@@ -28,12 +28,12 @@ from svc import _http
 from svc._command import asked
 from svc._config import Settings, checked
 from svc._control_plane import PLANES, STARTED
-from svc._errors import ConfigError, SvcError, WaitTimeout, make_error
+from svc._errors import ConfigError, SvcError, WaitTimeout, make_error, short_traceback
 from svc._gpus import list_gpus, vram_for
 from svc._http import home
 from svc._progress import progress_of
 from svc._providers import THIS_COMPUTER
-from svc._records import Job, LogStream, Placement, ReconcileReport, Task
+from svc._records import Job, JobList, LogStream, Placement, ReconcileReport, Task
 
 __all__ = [
     "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "run", "stream", "vram_for", "wait",
@@ -88,6 +88,7 @@ class _Named:
 _REGISTRY = _Named()
 
 
+@short_traceback
 def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] | None = None) -> None:
     """Set the registry of credentials and the ``cred_id``s in use; without ``use`` all of its credentials are.
 
@@ -99,6 +100,7 @@ def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] | No
     _REGISTRY.name(checked({} if registry is None else registry, use))
 
 
+@short_traceback
 def run(
     task: Task | Mapping[str, Any],
     *,
@@ -237,6 +239,7 @@ class JobChange(TypedDict, total=False):
     label: str | None
 
 
+@short_traceback
 def plan(task: Task | Mapping[str, Any], **parameters: Unpack[RunParameters]) -> dict[str, Any]:
     """What ``run`` with the same arguments would rent, send and cost. Rents, starts and stores nothing.
 
@@ -290,6 +293,7 @@ def _python_path(python: Any) -> Any:
     return os.path.abspath(os.path.expanduser(text)) if os.sep in text or text.startswith("~") else text
 
 
+@short_traceback
 def wait(job_id: str, timeout: float | None = None) -> Job:
     """Block until the job has ended and its machines are confirmed gone, and return its last record.
 
@@ -301,6 +305,7 @@ def wait(job_id: str, timeout: float | None = None) -> Job:
     return _wait_for(job_id, timeout)
 
 
+@short_traceback
 def job(job_id: str) -> Job:
     """The current record of the job: status, cost, exit code. Raises ``JobNotFound``. Starts no control plane."""
     return driven(job_id) if PLANES.is_there() else Job.from_record(_only(asked("jobs", "--", job_id), job_id))
@@ -319,8 +324,11 @@ def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
     return record
 
 
+@short_traceback
 def jobs(*, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, limit: int = 50) -> list[Job]:
     """Recent jobs, newest first, at most ``limit``; the other arguments filter the list. Starts no control plane.
+
+    The list shows itself as a table in a notebook and on a console.
 
     Raises ``ConfigError`` for a ``limit`` below 1.
     """
@@ -330,8 +338,8 @@ def jobs(*, status: str | None = None, provider: ProviderName | None = None, lab
     query: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if not PLANES.is_there():
         words = [f"--{name}={value}" for name, value in query.items()]
-        return [Job.from_record(record) for record in asked("jobs", f"--limit={limit}", *words)["jobs"]]
-    found: list[Job] = []
+        return JobList(Job.from_record(record) for record in asked("jobs", f"--limit={limit}", *words)["jobs"])
+    found = JobList()
     while len(found) < limit:
         query["limit"] = min(limit - len(found), PAGE_MAX)
         page = call("GET", f"/jobs?{urlencode(query)}")
@@ -342,6 +350,7 @@ def jobs(*, status: str | None = None, provider: ProviderName | None = None, lab
     return found
 
 
+@short_traceback
 def update(job_id: str, **change: Unpack[JobChange]) -> Job:
     """Change the limits or the label of a run: ``budget_usd``, ``max_runtime_minutes``, ``price_cap``, ``label``.
 
@@ -359,6 +368,7 @@ def update(job_id: str, **change: Unpack[JobChange]) -> Job:
     return Job.from_record(asked("set", *words, "--", job_id))
 
 
+@short_traceback
 def kill(job_id: str) -> Job:
     """Cancel the job and terminate its machine. Returns once the kill is recorded; ``wait`` returns when it is done.
 
@@ -371,6 +381,7 @@ def kill(job_id: str) -> Job:
     return Job.from_record(call("POST", f"/jobs/{_quoted(job_id)}/kill", {}))
 
 
+@short_traceback
 def remove(job_id: str) -> int:
     """Delete a finished run: its log, metrics and checkpoints on this computer, and code that no other run uses.
 
@@ -387,6 +398,7 @@ def remove(job_id: str) -> int:
     return int(answer["removed"][0]["freed_bytes"])
 
 
+@short_traceback
 def placements(job_id: str) -> list[Placement]:
     """The machines that the job has used, one after the other: where, for how long, what each cost, and why it ended.
 
@@ -400,6 +412,7 @@ def placements(job_id: str) -> list[Placement]:
     return [Placement.from_record(record) for record in answer["placements"]]
 
 
+@short_traceback
 def reconcile(dry_run: bool = False) -> ReconcileReport:
     """Resume unfinished runs after a crash and terminate orphaned machines; with ``dry_run`` only report."""
     if not PLANES.is_there():
@@ -407,6 +420,7 @@ def reconcile(dry_run: bool = False) -> ReconcileReport:
     return ReconcileReport.from_record(call("POST", "/v1/reconcile", {"dry_run": bool(dry_run)}))
 
 
+@short_traceback
 def stream(job_id: str) -> LogStream:
     """Yield the lines of the job's log from its beginning, as they arrive, without line ends, until the job ends.
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def plain(words: str) -> str:
@@ -39,6 +44,16 @@ class SvcError(Exception):
         fields = "; ".join(f"{field}: {text}" for field, text in self.errors if (field, text) not in said_of)
         said = f"{self.message} ({fields})" if fields else self.message
         return plain(f"{said} {self.hint}") + f" [{self.code}]"
+
+    def _render_traceback_(self) -> list[str]:
+        """The traceback in a notebook: the caller's lines alone; ``SVC_DEBUG=1`` shows all."""
+        lines = "".join(traceback.format_exception(type(self), self, self.__traceback__)).splitlines()
+        if os.environ.get("SVC_DEBUG") == "1":
+            return lines
+        own = (os.path.dirname(os.path.abspath(__file__)) + os.sep, f"{os.sep}IPython{os.sep}")
+        frames = [frame for frame in traceback.extract_tb(self.__traceback__) if not any(part in frame.filename for part in own)]
+        shown = "".join(traceback.format_list(frames)) + "".join(traceback.format_exception_only(type(self), self))
+        return ["Traceback (most recent call last):", *shown.splitlines()]
 
 
 class ConfigError(SvcError):
@@ -107,6 +122,22 @@ _BEGINNINGS: dict[str, type[SvcError]] = {
     "invalid_": ConfigError,
     "extra_": ExtraMissing,
 }
+
+
+def short_traceback(function: _F) -> _F:
+    """A refusal shows the caller's line and not the frames of this package; ``SVC_DEBUG=1`` shows all."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # pytest leaves this frame out as well
+        try:
+            return function(*args, **kwargs)
+        except SvcError as error:
+            if os.environ.get("SVC_DEBUG") == "1":
+                raise
+            raise error.with_traceback(None) from None
+
+    return call  # type: ignore[return-value]
 
 
 def error_class(code: str) -> type[SvcError]:

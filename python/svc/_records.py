@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from svc._errors import plain
 from svc._providers import THIS_COMPUTER
 
 
@@ -16,6 +17,20 @@ def dollars(usd: float) -> str:
     return "$" + next((text for text in fine if usd == 0 or float(text) > 0), f"{usd:.6f}")
 
 
+JobStatus = Literal[
+    "waiting",
+    "provisioning",
+    "awaiting_ssh",
+    "syncing",
+    "installing",
+    "running",
+    "terminating",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "interrupted",
+    "timed_out",
+]
 TERMINAL_STATUSES = frozenset({"succeeded", "failed", "cancelled", "interrupted", "timed_out"})
 
 
@@ -72,7 +87,7 @@ class Job:
     """
 
     id: str
-    status: str
+    status: JobStatus
     exit_code: int | None = None
     cost_usd: float = 0.0
     label: str | None = None
@@ -162,6 +177,49 @@ class Job:
             if value not in (None, "")
         )
         return f"<table>{cells}</table>"
+
+
+class JobList(list[Job]):
+    """Jobs as a list that a notebook and a console show as a table."""
+
+    _HEADS = ("id", "status", "exit", "machine", "cost", "created", "label", "entrypoint", "why")
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for job in self:
+            about = job.note or job.error
+            yield (
+                job.id,
+                job.status,
+                "" if job.exit_code is None else str(job.exit_code),
+                f"{job.provider}, {job.gpus}" + (f", {job.nodes} nodes" if job.nodes > 1 else ""),
+                dollars(job.cost_usd),
+                job.created_at[:19].replace("T", " "),
+                plain(job.label or ""),
+                plain(" ".join((job.entrypoint, *job.args))),
+                plain(about.message) if about else "",
+            )
+
+    def __repr__(self) -> str:
+        """One line for each job, its columns aligned."""
+        if not self:
+            return "no jobs"
+        rows = [self._HEADS, *self._rows()]
+        widths = [min(40, max(len(row[i]) for row in rows)) for i in range(len(self._HEADS))]
+        lines = (
+            "  ".join(
+                (text if len(text) <= width else f"{text[: width - 1]}…").ljust(width) for text, width in zip(row, widths, strict=True)
+            )
+            for row in rows
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks; every value is escaped."""
+        if not self:
+            return "<p>no jobs</p>"
+        heads = "".join(f"<th style='text-align:left'>{name}</th>" for name in self._HEADS)
+        cells = ("".join(f"<td style='text-align:left'>{html.escape(text)}</td>" for text in row) for row in self._rows())
+        return f"<table><tr>{heads}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,14 @@ export function declare(commands: Command[], version: string): CAC {
     for (const o of command.options) declared.option(o.flags, o.what, o.many ? { type: [String] } : {});
     for (const e of command.examples) declared.example(`  $ ${e}`);
   }
-  cli.option("--json", "Print JSON, including errors");
+  cli.option("--json", "Print JSON, including errors; lists take FIELDS: --json id,status");
   cli.version(version);
   cli.help((sections) => {
     const shown = sections.filter((s) => !s.title?.startsWith("For more info"));
     // cac describes every --no-flag as on by default, which reads as its opposite.
     for (const s of shown) s.body = s.body.replaceAll(" (default: true)", "");
     const matched = commands.find((c) => c.name === cli.matchedCommandName);
+    if (matched?.fields) shown.push({ title: "Fields of --json", body: fieldLines(matched.fields) });
     if (matched) shown[0] = { body: `svc ${matched.name}: ${matched.summary}` };
     const exits = new Map([...EXITS, ...(matched ? (matched.exits ?? []) : ALL_EXITS)]);
     shown.push({
@@ -54,6 +55,17 @@ export function declare(commands: Command[], version: string): CAC {
   return cli;
 }
 
+/** The names in lines of a readable width. */
+function fieldLines(fields: readonly string[]): string {
+  const lines: string[] = [];
+  for (const field of fields) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + field.length < 90) lines[lines.length - 1] = `${last}, ${field}`;
+    else lines.push(`  ${field}`);
+  }
+  return lines.join(",\n");
+}
+
 const ALL_EXITS: [string, string][] = [
   ["3", "not found"],
   ["4", "credential missing or refused"],
@@ -64,32 +76,51 @@ const ALL_EXITS: [string, string][] = [
 /** Command names from other tools, with svc's equivalents; the first existing one counts. */
 const HABITS = new Map<string, readonly string[]>(
   Object.entries({
-    ps: ["jobs"],
-    ls: ["jobs"],
-    list: ["jobs"],
-    status: ["jobs"],
-    queue: ["jobs"],
-    stop: ["kill"],
-    cancel: ["kill"],
-    down: ["kill"],
-    terminate: ["kill"],
-    delete: ["rm"],
-    open: ["serve --open"],
-    up: ["serve"],
-    start: ["serve"],
-    dashboard: ["serve"],
-    ui: ["serve"],
-    launch: ["run"],
-    submit: ["run"],
-    exec: ["ssh"],
-    login: ["credentials"],
-    tail: ["logs"],
-    attach: ["logs"],
-    init: ["demo"],
-    example: ["demo"],
-    man: ["docs"],
-  }),
+    jobs: ["ps", "ls", "list", "status", "queue", "history", "runs", "get"],
+    kill: ["stop", "cancel", "down", "terminate", "abort", "destroy", "scancel"],
+    rm: ["delete", "remove"],
+    open: ["dashboard", "ui", "web", "browse", "view"],
+    serve: ["up", "start", "server", "daemon"],
+    run: ["launch", "submit", "apply", "create", "train", "sbatch", "resume", "restart"],
+    ssh: ["exec", "shell", "connect", "scp", "cp", "rsync"],
+    forward: ["port-forward", "tunnel", "proxy"],
+    credentials: ["login", "auth", "config", "configure", "check"],
+    logs: ["tail", "log", "attach", "cat"],
+    timeline: ["describe", "inspect", "show", "events", "steps"],
+    top: ["watch", "monitor", "stats", "nvtop", "nvidia-smi", "htop"],
+    offers: ["prices", "price", "search", "show-gpus", "offer", "quote"],
+    costs: ["cost", "spend", "billing", "cost-report"],
+    "debug-dump": ["dump", "bug", "report", "support"],
+    demo: ["init", "example", "hello"],
+    docs: ["man"],
+    "jobs --watch": ["watch", "monitor", "top"],
+    "ssh JOB -L": ["port-forward", "tunnel", "proxy"],
+    "serve --open": ["open", "dashboard", "ui"],
+    gpus: ["prices", "offers", "show-gpus"],
+  }).reduce((habits, [ours, theirs]) => {
+    for (const each of theirs) habits.set(each, [...(habits.get(each) ?? []), ours]);
+    return habits;
+  }, new Map<string, string[]>()),
 );
+
+/** The command of svc for the one of another tool, with the same arguments if it takes any. */
+function habitOf(typed: string, known: readonly string[], args: readonly string[]): string | null {
+  const ours = HABITS.get(typed)?.find((each) => known.includes(each.split(" ")[0] ?? ""));
+  if (ours === undefined) return null;
+  const takesJobs = ["kill", "rm", "logs", "timeline", "ssh"].includes(ours);
+  return takesJobs && args.length > 0 ? `${ours} ${args.join(" ")}` : ours;
+}
+
+/** `svc help TOPIC`, where the topic is a page of the documentation and not a command or nearly one; else null. */
+function topicOf(words: readonly string[], commands: readonly Command[]): Parsed | null {
+  const [topic] = words;
+  const docs = commands.find(({ name }) => name === "docs");
+  const known = commands.map(({ name }) => name);
+  if (topic === undefined || words.length > 1 || docs === undefined) return null;
+  if (known.includes(topic) || HABITS.has(topic) || nearest(topic, known) !== null) return null;
+  const input = { args: [topic], flags: new Set<string>(), values: new Map(), json: false, fields: null };
+  return { kind: "run", command: docs, input };
+}
 
 /** Checks `words` (without node and the program's name). Throws `usage` errors. */
 export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parsed {
@@ -100,6 +131,8 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
   const flags: { typed: string; name: string; value: string | null }[] = [];
   const plain: string[] = [];
   const dashed: string[] = [];
+  const named = commands.find((c) => c.name === words.find((word) => commands.some(({ name }) => name === word)));
+  let fields: readonly string[] | null = null;
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as string; // i < words.length
     if (word === "--") {
@@ -114,9 +147,24 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     const typed = equals < 0 ? word : word.slice(0, equals);
     let value = equals < 0 ? null : word.slice(equals + 1);
     const name = typed.replace(/^--?/, "");
+    if (typed === "--json" && named?.fields) {
+      const next = words[i + 1];
+      if (value === null && next !== undefined && areFields(next, named.fields)) {
+        value = next;
+        i++;
+      }
+      if (value !== null) fields = fieldsOf(value, named);
+      flags.push({ typed, name, value: null });
+      continue;
+    }
+    const [letter = ""] = name;
+    if (!word.startsWith("--") && /^-[a-z]\d/i.test(word) && takesValue.has(letter)) {
+      flags.push({ typed: `-${letter}`, name: letter, value: word.slice(2) });
+      continue;
+    }
     if (!typed.startsWith("--") && name.length > 1) {
       if (value !== null) throw usage(`${typed} is not a flag.`, "Long flags begin with two dashes; see --help.");
-      for (const letter of name) flags.push({ typed: `-${letter}`, name: letter, value: null });
+      for (const each of name) flags.push({ typed: `-${each}`, name: each, value: null });
       continue;
     }
     if (value === null && takesValue.has(camel(name))) {
@@ -134,6 +182,8 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
 
   if (plain[0] === "help") {
     plain.shift();
+    const topic = topicOf(plain, commands);
+    if (topic !== null) return topic;
     flags.push({ typed: "--help", name: "help", value: null });
   }
   if (plain[0] === "version" && plain.length === 1) {
@@ -145,8 +195,13 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
   const command = commands.find((c) => c.name === commandName) ?? null;
   if (commandName !== null && !command) {
     const known = commands.map((c) => c.name);
-    const near =
-      HABITS.get(commandName)?.find((each) => known.includes(each.split(" ")[0] ?? "")) ?? nearest(commandName, known);
+    const habit = habitOf(commandName, known, [...plain, ...dashed]);
+    if (habit !== null)
+      throw usage(
+        `svc has no command \`${commandName}\`; its word for that is \`svc ${habit.split(" ")[0]}\`.`,
+        `Run \`svc ${habit}\`. \`svc --help\` lists all commands.`,
+      );
+    const near = nearest(commandName, known);
     throw usage(
       `Unknown command \`${commandName}\`.`,
       near ? `Did you mean \`svc ${near}\`? \`svc --help\` lists them all.` : "`svc --help` lists them all.",
@@ -200,7 +255,22 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
       `\`svc ${command.name}\` takes no argument \`${args[shape.length]}\`.`,
       `Write \`svc ${declared?.rawName ?? command.name}\`.`,
     );
-  return { kind: "run", command, input: { args, flags: seenFlags, values, json: seenFlags.has("json") } };
+  return { kind: "run", command, input: { args, flags: seenFlags, values, json: seenFlags.has("json"), fields } };
+}
+
+/** Whether the word after `--json` is a list of fields, and not an argument such as the id of a run. */
+const areFields = (word: string, known: readonly string[]): boolean =>
+  known.includes(word) || (/^[a-z_]+(,[a-z_]+)+$/.test(word) && !word.startsWith("-"));
+
+function fieldsOf(text: string, { name, fields: known = [] }: Command): string[] {
+  const asked = text.split(",");
+  const unknown = asked.find((field) => !known.includes(field));
+  if (unknown === undefined) return asked;
+  const near = nearest(unknown, [...known]);
+  throw usage(
+    `\`svc ${name} --json\` has no field \`${unknown}\`.`,
+    `${near ? `Did you mean ${near}? ` : ""}The fields are ${known.join(", ")}.`,
+  );
 }
 
 /** Prints the help of a command, or of all. */
@@ -210,7 +280,9 @@ export function printHelp(cli: CAC, command: Command | null): void {
 
 /** Whether the words request JSON, even if they cannot be parsed: the error is then JSON as well. */
 export const asksForJson = (words: string[]): boolean =>
-  (words.includes("--") ? words.slice(0, words.indexOf("--")) : words).includes("--json");
+  (words.includes("--") ? words.slice(0, words.indexOf("--")) : words).some(
+    (word) => word === "--json" || word.startsWith("--json="),
+  );
 
 /** The one value of a flag, or undefined. */
 export const value = (input: Input, name: string): string | undefined => input.values.get(name)?.[0];

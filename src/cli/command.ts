@@ -9,7 +9,12 @@ export interface CommandOption {
   what: string;
   /** May be repeated. */
   many?: true;
+  /** The words that completion offers for its value. */
+  values?: readonly string[];
 }
+
+/** The words that completion offers in one place: ids of runs, files of this computer, or these words. */
+export type Completes = "jobs" | "active jobs" | "ended jobs" | "files" | readonly string[];
 
 export interface Command {
   name: string;
@@ -20,6 +25,10 @@ export interface Command {
   /** Exit codes besides 0, 1 and 2, which every command has. */
   exits?: [code: string, meaning: string][];
   examples: string[];
+  /** The fields that `--json FIELDS` may name, for a command that lists objects. */
+  fields?: readonly string[];
+  /** The words for the argument after these; by default its name in `args` decides. */
+  completes?(before: readonly string[]): Completes;
   /** Returns the exit code. Expected failures are thrown as errors of the catalogue. */
   run(input: Input, io: Io): Promise<number>;
 }
@@ -30,4 +39,6 @@ export interface Input {
   flags: ReadonlySet<string>;
   values: ReadonlyMap<string, string[]>;
   json: boolean;
+  /** The fields of `--json FIELDS`; null for all. Then `json` is true as well. */
+  fields: readonly string[] | null;
 }

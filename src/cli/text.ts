@@ -3,6 +3,7 @@
 import { longDuration } from "../domain/long-duration.ts";
 import { safeField, toJson } from "../domain/terminal-text.ts";
 import { take, width } from "./columns.ts";
+import type { Input } from "./command.ts";
 import type { Io } from "./io.ts";
 
 /** A hint of the catalogue, ready to paste: the id replaces JOB in its commands. */
@@ -12,6 +13,14 @@ export const hintFor = (id: string, hint: string): string =>
 /** The only way in which commands print JSON: readable on a terminal, one line in a pipe. */
 export const printJson = (io: Io, value: unknown): Promise<void> =>
   io.out(`${toJson(value, io.tty ? 2 : undefined)}\n`);
+
+/** `--json` of a command that lists objects: `whole`, or with `--json FIELDS` an array of objects with these alone. */
+export const printList = (io: Io, input: Input, whole: object, list: readonly object[]): Promise<void> =>
+  printJson(io, input.fields === null ? whole : picked(list, input.fields));
+
+/** These fields of each object, in the order in which they were named. */
+export const picked = (list: readonly object[], fields: readonly string[]): Record<string, unknown>[] =>
+  list.map((each) => Object.fromEntries(fields.map((field) => [field, Reflect.get(each, field) ?? null])));
 
 /** Lines of a few fields: aligned on a terminal, separated by tabs for programs. */
 export const printFields = (io: Io, lines: readonly (readonly string[])[]): Promise<void> =>

@@ -5,6 +5,7 @@ import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } fr
 import type { RegistryBody, RegistryInUse } from "../schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody, HubPulled, HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, ResumePoint } from "../schemas/job.ts";
+import type { Offers, OffersQuery } from "../schemas/offers.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { JobChange } from "../schemas/change.ts";
 import type { Removed } from "../schemas/removal.ts";
@@ -76,6 +77,8 @@ export interface ControlPlane {
   submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }>;
   /** Previews what the run would rent, send and cost. Rents, starts and keeps nothing; refusals are in the answer. */
   plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan>;
+  /** What the connected providers rent out now, with prices; errors of providers are in the answer. Rents nothing. */
+  offers(query: OffersQuery): Promise<Offers>;
   /** Masks every secret that svc knows, for all output. */
   secrets(): Redactor;
   /** A ready body for a first run on this computer; null if the example is not installed. */

@@ -28,6 +28,8 @@ import type { ControlPlane, CredentialsOf, ModelsOfHub, NotificationsOf, SubmitO
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
 import { planRun, type ProjectMeasure } from "./cost-preview.ts";
+import { OfferBook } from "./offers.ts";
+import type { Offers, OffersQuery } from "../schemas/offers.ts";
 import { historyOf } from "../domain/host-history.ts";
 import { refuseMasked } from "./refuse-masked.ts";
 import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
@@ -156,6 +158,7 @@ export class Service implements ControlPlane {
   readonly #timers: { cancel(): void }[] = [];
   readonly #creating = new Set<Promise<void>>();
   readonly #removals: Removals;
+  readonly #offers = new OfferBook();
   #closing = false;
   #began = false;
   #sweepAt: { cancel(): void } | null = null;
@@ -372,6 +375,12 @@ export class Service implements ControlPlane {
     if (spec.rate_usd_per_hour !== undefined) return spec;
     const rate = providersOf(spec).flatMap((name) => this.#o.rateOf(name) ?? []);
     return rate.length === 0 ? spec : { ...spec, rate_usd_per_hour: Math.max(...rate) };
+  }
+
+  async offers(query: OffersQuery): Promise<Offers> {
+    const connected = this.#o.describeProviders().flatMap((each) => (each.connected ? [each.name] : []));
+    const parts = { clock: this.#o.engine.clock, providers: this.#o.providers, connected };
+    return this.#o.secrets().redactValue(await this.#offers.list(query, parts));
   }
 
   /** For all output. */

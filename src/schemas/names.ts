@@ -105,3 +105,29 @@ const COSTLY_NOTES: readonly NoteKind[] = [
 
 /** Whether a note of this kind says that a machine may cost money for nothing. */
 export const mayCostMoney = (kind: NoteKind): boolean => COSTLY_NOTES.includes(kind);
+
+/** The fields of a job's record, in its order. */
+export const JOB_FIELDS = [
+  "id",
+  "status",
+  "exit_code",
+  "cost_usd",
+  "label",
+  "provider",
+  "gpus",
+  "nodes",
+  "entrypoint",
+  "args",
+  "created_at",
+  "started_at",
+  "ended_at",
+  "price_per_hour_usd",
+  "machines",
+  "placements",
+  "error",
+  "code_snapshot",
+  "disk_bytes",
+  "left_out",
+  "spec",
+  "note",
+] as const;

@@ -36,7 +36,14 @@ import { removedAt, removedLike } from "./removal-reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMAS } from "./schemas.ts";
 import { activeNote } from "./note-reads.ts";
-import { belongsTo, countPlacements, placementsBySeq, readPlacements, readStartTimes } from "./placement-reads.ts";
+import {
+  belongsTo,
+  countPlacements,
+  placementsBySeq,
+  readPlacements,
+  readRegions,
+  readStartTimes,
+} from "./placement-reads.ts";
 import { localCalendar } from "../domain/calendar.ts";
 import { readCosts, readReceipt } from "./cost-reads.ts";
 import { readHostStats } from "./host-reads.ts";
@@ -240,6 +247,10 @@ export class StoreReads implements Reads {
     return row
       ? readPlacements(this.#select, row, this.#machinesOf(id), this.#now())
       : { placements: [], waiting: null };
+  }
+
+  regions(ids: readonly string[]): Map<string, string> {
+    return readRegions(this.#select, ids);
   }
 
   startTimes(provider: string, gpus: string): StartTimes | null {

@@ -28,6 +28,21 @@ export function countPlacements(all: All, jobIds: readonly string[]): Map<string
   return new Map(rows.map(({ job_id, n }) => [job_id, n]));
 }
 
+/**
+ * Where the machine of each job is or was: the zone that its provider reported, else the region that the newest
+ * placement asked for. A job without either is absent.
+ */
+export function readRegions(all: All, jobIds: readonly string[]): Map<string, string> {
+  if (jobIds.length === 0 || !havePlacements(all)) return new Map();
+  const rows = all<{ job_id: string; region: string | null }>(
+    `SELECT p.job_id AS job_id, coalesce((SELECT handle ->> '$.extra.zone' FROM machine WHERE job_id = p.job_id AND handle IS NOT NULL
+       ORDER BY ordinal DESC LIMIT 1), p.region) AS region
+     FROM placement p WHERE p.job_id IN (SELECT value FROM json_each(?)) ORDER BY p.n`,
+    JSON.stringify(jobIds),
+  );
+  return new Map(rows.flatMap(({ job_id, region }) => (region === null ? [] : [[job_id, region]])));
+}
+
 /** The number of the placement to which the journal entry `seq` belongs; null before the first one. */
 export type PlacementAt = (seq: number) => number | null;
 

@@ -32,6 +32,8 @@ export interface Reads {
   timeline(id: string): Timeline;
   /** The machines or gangs that the job has used, one after the other, and what it waits for now. */
   placements(id: string): Placements;
+  /** Where the machines of these jobs are or were, by job; a job whose place is unknown is absent. */
+  regions(ids: readonly string[]): Map<string, string>;
   /** Medians of earlier placements with this provider and these GPUs; null without any. */
   startTimes(provider: string, gpus: string): StartTimes | null;
   metrics(id: string, query: MetricsQuery): Metrics;

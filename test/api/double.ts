@@ -8,6 +8,7 @@ import { afterAll, afterEach } from "vitest";
 import { startServer, type RunningServer, type ServerOptions } from "../../src/api/server.ts";
 import type { JobChange } from "../../src/schemas/change.ts";
 import type { ControlPlane, ModelsOfHub, NotificationsOf, SubmitOptions } from "../../src/engine/control-plane.ts";
+import type { Offers, OffersQuery } from "../../src/schemas/offers.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { CredentialService } from "../../src/secrets/credential-service.ts";
@@ -192,6 +193,7 @@ export class PlaneDouble implements ControlPlane {
       transitions: [{ seq: 1, from: null, to: "provisioning", event: "job.created", at: this.startedAt, placement: 1 }],
     }),
     placements: () => ({ placements: [], waiting: null }),
+    regions: () => new Map(),
     startTimes: () => null,
     metrics: (): Metrics => ({ series: { loss: [{ step: 1, time: 1, value: "NaN", rank: 0 }] } }),
     seriesList: () => [{ id: 7, name: "loss", points: 1 }],
@@ -322,6 +324,23 @@ export class PlaneDouble implements ControlPlane {
       unreachable_providers: [],
       foreign: [],
     };
+  }
+
+  offers({ gpus = "A40", provider = "podhost", price_cap }: OffersQuery): Promise<Offers> {
+    const offer = {
+      id: "one",
+      provider,
+      gpus,
+      spot: false,
+      price_per_hour_usd: 0.5,
+      facts: { place: "EU" },
+      avoided: null,
+    };
+    return Promise.resolve({
+      offers: [{ ...offer, within_cap: price_cap === undefined || price_cap >= 0.5, age_seconds: 0 }],
+      asked: [{ provider, gpus, offers_total: 1, error: null }],
+      open: 0,
+    });
   }
 
   plan({ spec }: SubmitBody): ReturnType<ControlPlane["plan"]> {

@@ -61,6 +61,7 @@ describe("the OpenAPI document", () => {
         "GET /jobs/{id}/receipt",
         "GET /v1/providers",
         "GET /v1/gpus",
+        "GET /v1/offers",
         "GET /v1/hosts/stats",
         "GET /v1/credentials",
         "PUT /v1/credentials/{name}",

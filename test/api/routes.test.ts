@@ -104,6 +104,8 @@ describe("jobs", () => {
     ["/jobs?status=odd", "status"],
     ["/jobs?colour=red", "colour"],
     ["/v1/gpus?provider=moon", "provider"],
+    ["/v1/offers?gpus=;", "gpus"],
+    ["/v1/offers?price_cap=-1", "price_cap"],
     ["/jobs/job000001/metrics?max_points=1", "max_points"],
     ["/jobs/job000001/logs?offset=-1", "offset"],
     ["/jobs/job000001/logs?offset=1e3", "offset"],
@@ -162,6 +164,8 @@ describe("the other reads", () => {
     expect((await get("/v1/providers")).providers[0].name).toBe("local");
     const gpus = await get("/v1/gpus?provider=podhost");
     expect(gpus.gpus.find((g: { model: string }) => g.model === "A100").vram_gb).toBe(80);
+    const offers = await get("/v1/offers?gpus=A40&provider=market&price_cap=0.4");
+    expect(offers.offers[0]).toMatchObject({ provider: "market", gpus: "A40", within_cap: false });
     expect((await get("/v1/hosts/stats")).stats).toEqual([
       { provider: "podhost", gpu: "A40", good: 41, of: 43, seconds_to_ssh_p50: 74 },
     ]);

@@ -127,10 +127,25 @@ test("nearest finds typing errors, not other words", () => {
 test.each([
   ["ps", "svc jobs"],
   ["status", "svc jobs"],
-  ["stop", "svc kill"],
-  ["delete", "svc rm"],
-  ["open", "svc serve --open"],
+  ["queue", "svc jobs"],
+  ["ls", "svc jobs"],
+  ["stop 4k2m", "svc kill 4k2m"],
+  ["cancel", "svc kill"],
+  ["down", "svc kill"],
+  ["delete 4k2m", "svc rm 4k2m"],
+  ["tail 4k2m", "svc logs 4k2m"],
+  ["attach 4k2m", "svc logs 4k2m"],
+  ["exec 4k2m nvidia-smi", "svc ssh 4k2m nvidia-smi"],
+  ["port-forward 4k2m", "svc ssh"],
   ["login", "svc credentials"],
-])("The command `%s` of other tools leads to `%s`", (typed, ours) =>
-  expect(refusal(typed).hint).toContain(`Did you mean \`${ours}`),
-);
+  ["launch train.py", "svc run"],
+  ["describe 4k2m", "svc timeline 4k2m"],
+])("The habit `%s` is answered with `%s`", (typed, ours) => {
+  const { message, hint } = refusal(typed);
+  expect(hint).toContain(`Run \`${ours}`);
+  expect(message).toContain(`svc has no command \`${typed.split(" ")[0]}\``);
+});
+
+test("A count may be joined to its short flag, as in `-n50`", () => {
+  expect(value(run("logs a -n50").input, "tail")).toBe("50");
+});

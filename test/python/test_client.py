@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 import traceback
+import typing
 import unittest
 import unittest.mock as mock
 from pathlib import Path
@@ -26,7 +27,7 @@ sys.path[:0] = [str(ROOT / "python"), str(Path(__file__).parent)]
 
 import svc
 from fake_control_plane import FakeControlPlane
-from svc import _client, _control_plane, _extras, _http, _launcher
+from svc import _client, _control_plane, _extras, _http, _launcher, _records
 from svc._errors import from_problem
 
 
@@ -738,6 +739,57 @@ class Values(unittest.TestCase):
             self.assertEqual(*of, name)
         parameters = set(inspect.signature(_client.run).parameters) - {"task", "wait"}
         self.assertEqual(parameters, set(svc.aio.RunParameters.__annotations__))
+
+
+class Shown(WithHome):
+    def test_jobs_are_a_table_in_a_console_and_in_a_notebook(self) -> None:
+        record = {"id": "j1", "status": "failed", "exit_code": 3, "label": "<b>\x1b[31m", "entrypoint": "train.py", "args": ["--lr", "1"]}
+        why = {"code": "x", "message": "It failed.", "hint": ""}
+        jobs = _records.JobList([svc.Job.from_record({**record, "error": why}), svc.Job("j22", "running")])
+        self.assertIsInstance(jobs, list)
+        heads, *rows = repr(jobs).splitlines()
+        self.assertEqual(heads.split(), list(_records.JobList._HEADS))
+        self.assertEqual([row.split()[:2] for row in rows], [["j1", "failed"], ["j22", "running"]])
+        self.assertIn("train.py --lr 1", rows[0])
+        self.assertNotIn("\x1b", repr(jobs))
+        page = jobs._repr_html_()
+        self.assertEqual(page.count("<tr>"), 3)
+        self.assertIn("&lt;b&gt;", page)
+        self.assertNotIn("<b>", page)
+        self.assertEqual(repr(_records.JobList()), "no jobs")
+
+    def test_an_empty_home_has_an_empty_table(self) -> None:
+        self.assertIsInstance(svc.jobs(), _records.JobList)
+
+    def test_a_refusal_shows_no_frame_of_the_package_but_one(self) -> None:
+        for debug, most in (("", 2), ("1", 20)):
+            try:
+                with mock.patch.dict(os.environ, {"SVC_DEBUG": debug}):
+                    svc.jobs(limit=0)
+            except svc.ConfigError as error:
+                frames = traceback.extract_tb(error.__traceback__)
+            else:
+                self.fail("it was accepted")
+            inner = [frame for frame in frames if "/svc/" in frame.filename]
+            self.assertEqual(len(inner) == 1, debug == "", inner)
+            self.assertLessEqual(len(frames), most)
+
+    def test_a_notebook_shows_the_callers_lines_alone(self) -> None:
+        try:
+            svc.jobs(limit=0)
+        except svc.ConfigError as error:
+            lines = error._render_traceback_()
+        self.assertEqual(lines[0], "Traceback (most recent call last):")
+        self.assertEqual([line for line in lines if "/svc/_" in line], [])
+        self.assertIn("svc.jobs(limit=0)", "".join(lines))
+        self.assertEqual(lines[-1], "svc.ConfigError: limit must be a whole number of at least 1. [invalid_request]")
+
+    def test_the_statuses_are_those_of_the_control_plane(self) -> None:
+        names = (Path(__file__).parents[2] / "src/schemas/names.ts").read_text()
+        lists = re.findall(r"export const (?:ACTIVE_STATUSES|OUTCOMES) = \[([^\]]*)\]", names)
+        ours = re.findall(r'"(\w+)"', "".join(lists))
+        self.assertEqual(list(typing.get_args(_records.JobStatus)), ours)
+        self.assertEqual(_records.TERMINAL_STATUSES, set(ours[ours.index("succeeded") :]))
 
 
 class PullLines(unittest.TestCase):

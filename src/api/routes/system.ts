@@ -4,6 +4,7 @@ import { z } from "zod";
 import { listGpus } from "../../domain/gpus.ts";
 import { FeedEvent, FeedHint, Gpu, Health, Machines, ProviderInfo, ReconcileReport } from "../../schemas/job.ts";
 import { HostStats } from "../../schemas/hosts.ts";
+import { Offers, OffersQuery } from "../../schemas/offers.ts";
 import { HubPullHint } from "../../schemas/hub.ts";
 import { ProviderName } from "../../schemas/spec.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -99,6 +100,19 @@ export const SYSTEM_ROUTES = [
     },
     errors: ["invalid_request"],
     handle: (call) => ok({ gpus: listGpus(call.query.provider) }),
+  }),
+  route({
+    method: "GET",
+    path: "/v1/offers",
+    id: "listOffers",
+    summary: "What the connected providers rent out now, with prices",
+    description:
+      "Asks every connected provider that bills, at most once in five minutes for the same machine, and rents nothing. Without `gpus` it asks for each model that a provider commonly has. " +
+      "`within_cap` compares each price with `price_cap`. A provider that fails is in `asked` with its error.",
+    query: OffersQuery,
+    responses: { 200: { description: "The offers.", schema: Offers } },
+    errors: ["invalid_request"],
+    handle: async (call) => ok(await call.cp.offers(call.query)),
   }),
   route({
     method: "GET",

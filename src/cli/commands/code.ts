@@ -37,5 +37,6 @@ export const code: Command = {
     "svc code diff 4k2m 4k9x --stat",
     "svc code restore 4k2m ./as-it-was",
   ],
+  completes: (before) => (before.length === 0 ? Object.keys(ACTIONS) : "jobs"),
   run: (input, io) => runAction("code", ACTIONS, input, io),
 };

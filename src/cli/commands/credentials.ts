@@ -1,6 +1,7 @@
 // `svc credentials`: the credentials with which svc acts for its owner. A secret is read from standard input and never
 // from the command line, which every user of this computer can see.
 
+import { CREDENTIAL_NAMES } from "../../schemas/credential-blocks.ts";
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../../schemas/credentials.ts";
 import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
@@ -18,6 +19,8 @@ interface Desk {
   remove(name: string): unknown;
   check(name: string): Promise<CredentialCheck>;
 }
+
+const VERBS = ["ls", "set", "check", "rm"];
 
 export const credentials: Command = {
   name: "credentials",
@@ -37,9 +40,10 @@ export const credentials: Command = {
     "svc credentials check market",
     "svc credentials rm market",
   ],
+  completes: (before) => (before.length === 0 ? VERBS : before.length === 1 ? CREDENTIAL_NAMES : []),
   async run(input, io) {
     const [verb = "ls", name, ...fields] = input.args;
-    if (!["ls", "set", "check", "rm"].includes(verb))
+    if (!VERBS.includes(verb))
       throw usage(`Unknown action \`svc credentials ${safeField(verb)}\`.`, "Use ls, set, check or rm.");
     if (verb === "ls") return withDesk(io, async (desk) => list(await desk.list(), input, io));
     const known = nameOf(name);

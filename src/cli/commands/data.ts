@@ -26,5 +26,6 @@ export const data: Command = {
   ],
   exits: [["3", "no data of that name"]],
   examples: ["svc data add imagenet ~/datasets/imagenet", "svc data verify imagenet", "svc data ls --json"],
+  completes: (before) => (before.length === 0 ? Object.keys(ACTIONS) : before[0] === "add" ? "files" : []),
   run: (input, io) => runAction("data", ACTIONS, input, io),
 };

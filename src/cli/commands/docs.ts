@@ -7,29 +7,31 @@ import { docsPages } from "../../platform/docs-pages.ts";
 import { nearest } from "../../domain/nearest.ts";
 import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
+import { page } from "../pager.ts";
 import { checkoutRoot } from "../root.ts";
 
 export const docs: Command = {
   name: "docs",
   args: "[page]",
-  summary: "Print a page of the documentation, or list all pages",
+  summary: "Show a page of the documentation, or list all pages; `svc help PAGE` does the same",
   options: [],
   exits: [["2", "no such page"]],
   examples: ["svc docs", "svc docs credentials", "svc docs guide/troubleshooting"],
+  completes: (before) => (before.length === 0 ? docsPages(join(checkoutRoot(), "docs")) : []),
   async run(input, io) {
     const folder = join(checkoutRoot(), "docs");
     const pages = docsPages(folder);
     const [asked] = input.args;
     if (asked === undefined) {
-      await io.out(pages.map((page) => `${page}\n`).join(""));
+      await io.out(pages.map((each) => `${each}\n`).join(""));
       if (io.tty) io.err("`svc docs PAGE` prints one page; a running control plane serves them all at /docs.");
       return 0;
     }
     const name = asked.replace(/^docs\//, "").replace(/\.md$/, "");
     const wanted = name.toLowerCase();
     const ending = pages.filter((each) => each.toLowerCase().endsWith(`/${wanted}`));
-    const page = pages.find((each) => each.toLowerCase() === wanted) ?? (ending.length === 1 ? ending[0] : undefined);
-    if (page === undefined) {
+    const found = pages.find((each) => each.toLowerCase() === wanted) ?? (ending.length === 1 ? ending[0] : undefined);
+    if (found === undefined) {
       const near =
         ending[0] ??
         nearest(name, pages) ??
@@ -42,7 +44,7 @@ export const docs: Command = {
         near ? `Did you mean ${near}?` : "svc docs lists all pages.",
       );
     }
-    await io.out(readFileSync(join(folder, `${page}.md`)));
+    await page(io, readFileSync(join(folder, `${found}.md`), "utf8"));
     return 0;
   },
 };

@@ -3,8 +3,10 @@
 import type { Command } from "../command.ts";
 import { code } from "./code.ts";
 import { costs } from "./costs.ts";
+import { completionOf } from "./completion.ts";
 import { credentials } from "./credentials.ts";
 import { data } from "./data.ts";
+import { debugDump } from "./debug-dump.ts";
 import { demo } from "./demo.ts";
 import { docs } from "./docs.ts";
 import { doctor } from "./doctor.ts";
@@ -13,6 +15,8 @@ import { jobs } from "./jobs.ts";
 import { kill } from "./kill.ts";
 import { logs } from "./logs.ts";
 import { notify } from "./notify.ts";
+import { offers } from "./offers.ts";
+import { open } from "./open.ts";
 import { plan } from "./plan.ts";
 import { prune } from "./prune.ts";
 import { reconcile } from "./reconcile.ts";
@@ -23,13 +27,18 @@ import { set } from "./set.ts";
 import { sim } from "./sim.ts";
 import { ssh } from "./ssh.ts";
 import { timeline } from "./timeline.ts";
+import { top } from "./top.ts";
+import { wait } from "./wait.ts";
 
 export const COMMANDS: Command[] = [
   serve,
+  open,
   jobs,
+  top,
   logs,
   timeline,
   costs,
+  wait,
   kill,
   set,
   rm,
@@ -37,6 +46,7 @@ export const COMMANDS: Command[] = [
   reconcile,
   run,
   plan,
+  offers,
   gpus,
   credentials,
   notify,
@@ -47,4 +57,6 @@ export const COMMANDS: Command[] = [
   sim,
   docs,
   doctor,
+  debugDump,
+  completionOf(() => COMMANDS),
 ];

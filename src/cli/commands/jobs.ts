@@ -7,12 +7,12 @@ import type { JobRecord, JobStatus } from "../../schemas/job.ts";
 import { PROVIDER_NAMES } from "../../providers/descriptors.ts";
 import type { ProviderName } from "../../schemas/spec.ts";
 import { oneOf, usage, value, whole } from "../argv.ts";
-import type { Command } from "../command.ts";
+import type { Command, Input } from "../command.ts";
 import { sleep, type Io } from "../io.ts";
 import { storeOfHome, type OpenReads } from "../store.ts";
-import { hasEnded, JOB_STATUSES } from "../../schemas/names.ts";
+import { hasEnded, JOB_FIELDS, JOB_STATUSES } from "../../schemas/names.ts";
 import { toJson } from "../../domain/terminal-text.ts";
-import { duration, instant, printJson, statusPaint, table } from "../text.ts";
+import { duration, instant, picked, printJson, statusPaint, table } from "../text.ts";
 
 export interface JobsOptions {
   ids: string[];
@@ -23,6 +23,7 @@ export interface JobsOptions {
   all: boolean;
   watch: boolean;
   json: boolean;
+  fields: Input["fields"];
 }
 
 export const jobs: Command = {
@@ -30,8 +31,12 @@ export const jobs: Command = {
   args: "[...jobs]",
   summary: "List runs, newest first, or only the given ones",
   options: [
-    { flags: "--status <status>", what: `Only runs with this status: ${JOB_STATUSES.join(", ")}` },
-    { flags: "--provider <provider>", what: "Only runs at this provider" },
+    {
+      flags: "--status <status>",
+      what: `Only runs with this status: ${JOB_STATUSES.join(", ")}`,
+      values: JOB_STATUSES,
+    },
+    { flags: "--provider <provider>", what: "Only runs at this provider", values: PROVIDER_NAMES },
     { flags: "--label <label>", what: "Only runs with this label" },
     { flags: "--limit <n>", what: "At most this many (default 50)" },
     { flags: "--all", what: "List all runs" },
@@ -41,7 +46,8 @@ export const jobs: Command = {
     ["3", "no such job"],
     ["130", "interrupted (how --watch ends)"],
   ],
-  examples: ["svc jobs", "svc jobs --status running --json", "svc jobs 4k2m"],
+  fields: [...JOB_FIELDS, "region"],
+  examples: ["svc jobs", "svc jobs --status running --json id,label,cost_usd", "svc jobs 4k2m"],
   async run(input, io) {
     const options: JobsOptions = {
       ids: input.args,
@@ -52,6 +58,7 @@ export const jobs: Command = {
       all: input.flags.has("all"),
       watch: input.flags.has("watch"),
       json: input.json,
+      fields: input.fields,
     };
     if (options.all && options.limit !== undefined)
       throw usage("--all and --limit contradict each other.", "Give one of them.");
@@ -69,8 +76,8 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
   try {
     if (!options.watch) {
       const { jobs: list, next } = collect(reads, options);
-      if (options.json) await printJson(io, { jobs: list, next_cursor: next });
-      else await io.out(list.length ? jobsTable(io, list) : "");
+      if (options.json) await printJson(io, asJson(reads, options, list, next));
+      else await io.out(list.length ? jobsTable(io, list, regionsOf(reads, list)) : "");
       if (!options.json && list.length === 0 && io.tty)
         io.err(options.status ? `No run is ${options.status}.` : "No runs yet. `svc run` shows how to start one.");
       if (!options.json && next !== null && io.tty) io.err("More runs exist: use --limit N or --all.");
@@ -80,7 +87,9 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
     while (!io.interrupted.aborted) {
       reads ??= await storeOfHome(io);
       const { jobs: list, next } = collect(reads, options);
-      const shown = options.json ? `${toJson({ jobs: list, next_cursor: next })}\n` : jobsTable(io, list);
+      const shown = options.json
+        ? `${toJson(asJson(reads, options, list, next))}\n`
+        : jobsTable(io, list, regionsOf(reads, list));
       // On a terminal the durations change, so every poll is drawn; a pipe gets a new block only when a run changed.
       const key = io.tty
         ? shown
@@ -100,6 +109,18 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
   } finally {
     reads?.close();
   }
+}
+
+const regionsOf = (reads: OpenReads | null, list: readonly JobRecord[]): Regions =>
+  reads?.regions(list.map(({ id }) => id)) ?? new Map();
+
+function asJson(reads: OpenReads | null, { fields }: JobsOptions, list: JobRecord[], next: string | null): object {
+  if (fields === null) return { jobs: list, next_cursor: next };
+  const regions = fields.includes("region") ? regionsOf(reads, list) : new Map<string, string>();
+  return picked(
+    list.map((job) => ({ ...job, region: regions.get(job.id) ?? null })),
+    fields,
+  );
 }
 
 /** Reads pages from the store until there are enough. */
@@ -134,37 +155,56 @@ function named(reads: OpenReads | null, prefixes: readonly string[]): JobRecord[
   return [...new Set(ids)].flatMap((id) => reads?.job(id) ?? []);
 }
 
-const jobsTable = (io: Io, list: JobRecord[]): string =>
-  table(
+type Regions = ReadonlyMap<string, string>;
+
+/** A pipe gets the columns that it has always had first, and the newer ones before the reason. */
+function jobsTable(io: Io, list: JobRecord[], regions: Regions): string {
+  const none = io.tty ? "-" : "";
+  const where = { title: "REGION", leaves: 7 };
+  const rate = { title: "$/H", right: true, leaves: 8 };
+  const rateOf = ({ price_per_hour_usd: usd }: JobRecord): string =>
+    usd === null ? none : io.tty ? (usd === 0 ? "-" : usd.toFixed(2)) : String(usd);
+  const newer = (j: JobRecord): string[] => [regions.get(j.id) ?? none, rateOf(j)];
+  return table(
     io,
     [
       { title: "JOB" },
       { title: "STATUS", paint: statusPaint },
       { title: "EXIT", right: true, leaves: 3 },
       { title: "PROVIDER", leaves: 5 },
+      ...(io.tty ? [where] : []),
       { title: "GPUS", leaves: 4 },
+      ...(io.tty ? [rate] : []),
       { title: "COST", right: true },
       { title: "CREATED", leaves: 2 },
       { title: "TOOK", right: true },
       { title: "LABEL", shrinks: true },
       { title: "ENTRYPOINT", shrinks: true, leaves: 1 },
       { title: "SIZE", right: true, leaves: 6 },
+      ...(io.tty ? [] : [where, rate]),
     ],
-    list.map((j) => [
-      j.id,
-      j.status,
-      j.exit_code === null ? (io.tty ? "-" : "") : String(j.exit_code),
-      j.provider,
-      j.nodes > 1 ? `${j.nodes}x ${j.gpus}` : j.gpus,
-      io.tty ? costText(j) : String(j.cost_usd),
-      instant(io, j.created_at),
-      took(io, j),
-      j.label ?? (io.tty ? "-" : ""),
-      j.entrypoint,
-      size(io, j),
-    ]),
+    list.map((j) => {
+      const [region = none, price = none] = newer(j);
+      return [
+        j.id,
+        j.status,
+        j.exit_code === null ? none : String(j.exit_code),
+        j.provider,
+        ...(io.tty ? [region] : []),
+        j.nodes > 1 ? `${j.nodes}x ${j.gpus}` : j.gpus,
+        ...(io.tty ? [price] : []),
+        io.tty ? costText(j) : String(j.cost_usd),
+        instant(io, j.created_at),
+        took(io, j),
+        j.label ?? none,
+        j.entrypoint,
+        size(io, j),
+        ...(io.tty ? [] : [region, price]),
+      ];
+    }),
     list.map(reason),
   );
+}
 
 /** Its disk usage here, once it has ended and was measured. */
 function size(io: Io, { disk_bytes }: JobRecord): string {

@@ -43,6 +43,7 @@ export const kill: Command = {
     ["130", "interrupted; the kill still takes effect"],
   ],
   examples: ["svc kill 4k2m", "svc kill --all"],
+  completes: () => "active jobs",
   async run(input, io) {
     const options: KillOptions = {
       jobs: input.args,

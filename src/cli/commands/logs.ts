@@ -2,22 +2,25 @@
 
 import { SvcError as WireError } from "../../../sdk/errors.ts";
 import type { Client } from "../../../sdk/client.ts";
+import { messageOf } from "../../errors/index.ts";
 import { foldReturns, rankOf, terminalSafe } from "../../domain/log-lines.ts";
-import { whole } from "../argv.ts";
-import type { Command } from "../command.ts";
+import { usage, value, whole } from "../argv.ts";
+import type { Command, Input } from "../command.ts";
 import { take } from "../columns.ts";
 import { sleep, type Io } from "../io.ts";
+import { logWindow, type WindowOptions } from "../log-window.ts";
+import { momentOf } from "../times.ts";
 import { withJob, type OpenReads } from "../store.ts";
 import { hasEnded } from "../../schemas/names.ts";
 import { safeField, toJson } from "../../domain/terminal-text.ts";
 import { hintFor } from "../text.ts";
 
-export interface LogsOptions {
+export interface LogsOptions extends WindowOptions {
   follow: boolean;
-  tail: number | undefined;
   timestamps: boolean;
   exitStatus: boolean;
   rank: number | undefined;
+  grep: RegExp | undefined;
   raw: boolean;
   json: boolean;
 }
@@ -40,9 +43,14 @@ export const logs: Command = {
   summary: "Print the log of a run",
   options: [
     { flags: "-f, --follow", what: "Keep printing until the run ends" },
-    { flags: "--tail <n>", what: "Start with the last n lines" },
-    { flags: "--timestamps", what: "Prefix each line with its timestamp" },
+    { flags: "-n, --tail <n>", what: "Only the last n lines; with --around, n lines on each side (default 10)" },
+    { flags: "--since <time>", what: "Only lines since then: 10m (ago), 14:03, 2026-11-26T14:03:00Z" },
+    { flags: "--until <time>", what: "Only lines until then, written in the same ways" },
+    { flags: "--around <where>", what: "Only the lines around a time or a line number" },
+    { flags: "-t, --timestamps", what: "Prefix each line with its timestamp" },
     { flags: "--rank <n>", what: "Print only the lines of one rank, when a launcher starts several" },
+    { flags: "--grep <pattern>", what: "Print only the lines that match a regular expression" },
+    { flags: "-i, --ignore-case", what: "Let --grep match upper and lower case alike" },
     { flags: "--exit-status", what: "Exit with the exit code of the run" },
     { flags: "--raw", what: "Print raw bytes, even to a terminal" },
   ],
@@ -55,28 +63,61 @@ export const logs: Command = {
     ],
     ["*", "with --exit-status: the exit code of the run, 1 if it has none"],
   ],
-  examples: ["svc logs -f 4k2m", "svc logs 4k2m --tail 50 --timestamps", "svc logs -f 4k2m --exit-status"],
+  examples: [
+    "svc logs -f 4k2m",
+    "svc logs 4k2m -n 50 -t",
+    "svc logs 4k2m --since 10m --grep 'loss|nan' -i",
+    "svc logs 4k2m --around 14:03 -n 30",
+    "svc logs -f 4k2m --exit-status",
+  ],
   run: (input, io) => {
+    const [since, until] = [value(input, "since"), value(input, "until")];
     const options: LogsOptions = {
       follow: input.flags.has("follow"),
       tail: whole(input, "tail", { min: 0, max: 1_000_000_000 }),
+      sinceMs: since === undefined ? undefined : momentOf("--since", since),
+      untilMs: until === undefined ? undefined : momentOf("--until", until),
+      around: value(input, "around"),
+      grep: patternOf(input),
       timestamps: input.flags.has("timestamps"),
       exitStatus: input.flags.has("exit-status"),
       rank: whole(input, "rank", { min: 0, max: 1_000_000 }),
       raw: input.flags.has("raw"),
       json: input.json,
     };
+    if (options.around !== undefined && (since !== undefined || until !== undefined || options.follow))
+      throw usage("--around cannot be combined with --since, --until or --follow.", "Give one of them.");
+    if (options.untilMs !== undefined && options.follow)
+      throw usage("--until and --follow contradict each other.", "Give one of them.");
     return withJob(io, input.args[0] ?? "", (reads, id) => printLog(reads, id, options, io));
   },
 };
 
+function patternOf(input: Input): RegExp | undefined {
+  const pattern = value(input, "grep");
+  const ignoresCase = input.flags.has("ignore-case");
+  if (pattern === undefined) {
+    if (ignoresCase) throw usage("--ignore-case has nothing to match.", "Give --grep PATTERN as well.");
+    return undefined;
+  }
+  try {
+    return new RegExp(pattern, ignoresCase ? "iu" : "u");
+  } catch (cause) {
+    throw usage(
+      `--grep \`${pattern}\` is not a regular expression: ${messageOf(cause)}.`,
+      "Write a backslash before a character that stands for itself, as in `\\[rank3\\]`.",
+    );
+  }
+}
+
 async function printLog(reads: OpenReads, id: string, options: LogsOptions, io: Io): Promise<number> {
   const printer = new LogPrinter(reads, id, options, io);
-  let offset = options.tail === undefined ? 0 : reads.logTailOffset(id, options.tail);
+  const window = logWindow(reads, id, options);
+  let offset = window.from;
   const ended = (): boolean => hasEnded(reads.job(id)?.status ?? "succeeded");
   const stored = async (): Promise<void> => {
     for (;;) {
-      const part = reads.readLog(id, offset, CHUNK_BYTES);
+      const part = reads.readLog(id, offset, Math.min(CHUNK_BYTES, (window.to ?? Infinity) - offset));
       if (part.length === 0 || io.interrupted.aborted) return;
       await printer.print(part, offset);
       offset += part.length;
@@ -164,7 +205,7 @@ class LogPrinter {
 
   async print(part: Buffer, offset: number): Promise<void> {
     const { json, timestamps, raw } = this.#options;
-    if (!json && !timestamps && this.#options.rank === undefined && (raw || !this.#io.tty)) return this.#io.out(part);
+    if (!json && !timestamps && !this.#picks && (raw || !this.#io.tty)) return this.#io.out(part);
     if (json || timestamps) this.#loadTimes(offset, offset + part.length);
     const whole = this.#rest.length > 0 ? Buffer.concat([this.#rest, part]) : part;
     let start = 0;
@@ -199,20 +240,31 @@ class LogPrinter {
 
   #preview(): string {
     const text = foldReturns(this.#rest.subarray(-4096).toString("utf8")).replace(UNSHOWN, "");
-    if (this.#options.rank !== undefined && rankOf(text) !== this.#options.rank) return "";
+    if (!this.#wants(text)) return "";
     return take(safeField(text), this.#io.columns() - 1);
   }
 
   #line(bytes: Buffer, offset: number): string {
     const { json, timestamps, raw } = this.#options;
     let text = bytes.toString("utf8");
-    if (this.#options.rank !== undefined && rankOf(text) !== this.#options.rank) return "";
+    if (!this.#wants(text)) return "";
     if (json) return `${toJson({ offset, at: this.#at(offset), line: text })}\n`;
     if (this.#io.tty && !raw) {
       text = terminalSafe(foldReturns(text));
       if (text.includes("\u001b[")) text += "\u001b[0m";
     }
     return timestamps ? `${this.#at(offset) ?? "-"} ${text}\n` : `${text}\n`;
+  }
+
+  /** Whether some lines are left out. */
+  get #picks(): boolean {
+    return this.#options.rank !== undefined || this.#options.grep !== undefined;
+  }
+
+  #wants(text: string): boolean {
+    const { rank, grep } = this.#options;
+    if (rank !== undefined && rankOf(text) !== rank) return false;
+    return grep === undefined || grep.test(text.replace(UNSHOWN, ""));
   }
 
   #loadTimes(from: number, to: number): void {

@@ -19,6 +19,7 @@ export const plan: Command = {
     {
       flags: "--provider <provider>",
       what: `The provider of the machine: ${PROVIDER_NAMES.join(", ")} (default local)`,
+      values: PROVIDER_NAMES,
     },
     { flags: "--gpus <gpus>", what: "cpu, MODEL or MODEL:COUNT (default cpu)" },
     {
@@ -26,8 +27,12 @@ export const plan: Command = {
       what: "A machine that the run may use, PROVIDER/GPUS[,FIELD=VALUE…]: region, price_cap, min_vram_gb, image, spot",
       many: true,
     },
-    { flags: "--choose <choice>", what: `Which candidate is taken: ${CHOICES.join(", ")}` },
-    { flags: "--spot <choice>", what: `Whether spot machines are used: ${SPOT_CHOICES.join(", ")}` },
+    { flags: "--choose <choice>", what: `Which candidate is taken: ${CHOICES.join(", ")}`, values: CHOICES },
+    {
+      flags: "--spot <choice>",
+      what: `Whether spot machines are used: ${SPOT_CHOICES.join(", ")}`,
+      values: SPOT_CHOICES,
+    },
     { flags: "--price-cap <usd>", what: "Dollars per hour: nothing dearer is rented" },
     { flags: "--region <region>", what: "A region, in the provider's own naming" },
     { flags: "--nodes <n>", what: "Number of machines" },

@@ -24,7 +24,7 @@ export const prune: Command = {
       flags: "--keep-best <metric:n>",
       what: "Keep the n runs with the lowest value of a metric; `acc:3:max` keeps the highest",
     },
-    { flags: "--provider <provider>", what: "Only runs at this provider" },
+    { flags: "--provider <provider>", what: "Only runs at this provider", values: PROVIDER_NAMES },
     { flags: "--label <label>", what: "Only runs with this label" },
     { flags: "--dry-run", what: "Only list what would be removed" },
   ],

@@ -21,6 +21,7 @@ export const rm: Command = {
     ["5", "control plane not reachable"],
   ],
   examples: ["svc rm 4k2m", "svc rm 4k2m 7f3q --json"],
+  completes: () => "ended jobs",
   async run(input, io) {
     if (input.args.length === 0)
       throw usage("`svc rm` needs JOB.", "Write `svc rm JOB`; `svc prune` removes old ones.");

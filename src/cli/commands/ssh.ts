@@ -25,6 +25,7 @@ export const ssh: Command = {
     ["3", "no such job, or it has no machine now"],
   ],
   examples: ["svc ssh 4k2m", "svc ssh 4k2m nvidia-smi", "svc ssh 4k2m --node 1"],
+  completes: (before) => (before.length === 0 ? "active jobs" : []),
   async run(input, io) {
     const [prefix = "", ...command] = input.args;
     const node = whole(input, "node", { min: 0, max: 63 }) ?? 0;

@@ -1,12 +1,10 @@
 // How a person reaches the dashboard of `svc serve`: the token of this home, the link that holds it, and the browser.
 
-import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Io } from "../../io.ts";
 import type { ServeLog } from "../../serve-log.ts";
 import { replaceFile } from "../../../platform/replace-file.ts";
-import { withoutSecrets } from "../../../domain/secret-names.ts";
 import { homeLayout } from "../../../platform/home-layout.ts";
 
 /** The bearer token of this home, created when it is first needed. */
@@ -30,14 +28,4 @@ export function tokenOf(home: string): string {
 export function tellOfToken(file: string, link: string, io: Io, log: ServeLog): void {
   log.info(`Clients need the token in ${file}.`);
   if (io.tty) io.err(`Open this link in a browser; it works once: ${link}`);
-}
-
-export function openBrowser(url: string, io: Io, log: ServeLog): void {
-  const child = spawn(process.platform === "darwin" ? "open" : "xdg-open", [url], {
-    stdio: "ignore",
-    detached: true,
-    env: withoutSecrets(io.env),
-  });
-  child.on("error", () => log.warn(`Could not open a browser. Open ${url} yourself.`));
-  child.unref();
 }

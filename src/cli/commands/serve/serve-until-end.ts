@@ -13,13 +13,14 @@ import { pidStart, type ControlPlaneFile } from "../../../../sdk/discover.ts";
 import type { OpenControlPlane } from "../../../app/app.ts";
 import { Holds } from "../../../api/holds.ts";
 import { canTellPeers } from "../../../api/peer.ts";
+import { openBrowser } from "../../browser.ts";
 import type { Io } from "../../io.ts";
 import { checkoutRoot, version } from "../../root.ts";
 import type { LogFormat, LogLevel } from "../../serve-log.ts";
 import { toJson } from "../../../domain/terminal-text.ts";
 import { replaceFile } from "../../../platform/replace-file.ts";
 import { homeLayout } from "../../../platform/home-layout.ts";
-import { openBrowser, tellOfToken, tokenOf } from "./access.ts";
+import { tellOfToken, tokenOf } from "./access.ts";
 import { END_MS_MAX, type Ending, activeIds, because, count, leftOver, some, whatEnds } from "./endings.ts";
 import { watchParent, watchStdin } from "./watch.ts";
 
@@ -104,7 +105,7 @@ export async function serveUntilEnd(options: ServeOptions, io: Io): Promise<numb
       `Parked, because svc cannot continue from their stored state: ${some(parked)}. A machine may still cost money; \`svc kill\` releases it.`,
     );
   if (server.openUrl !== `${server.url}/`) tellOfToken(homeLayout.token(cp.home), server.openUrl, io, log);
-  else if (options.open) openBrowser(url, io, log);
+  else if (options.open) openBrowser(url, io.env, () => log.warn(`Could not open a browser. Open ${url} yourself.`));
 
   const why = await ending.promise;
   holds.end();

@@ -1,0 +1,61 @@
+// `svc debug-dump` as a process: what the archive contains, and that no secret is in it.
+
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { homeLayout } from "../../src/platform/home-layout.ts";
+import { Workplace } from "./serving.ts";
+
+const CANARY = "canary-2f8b1c5d9e7a4036";
+let at: Workplace;
+let id: string;
+
+beforeAll(async () => {
+  at = new Workplace();
+  at.file(
+    "train.py",
+    `import os\nprint("key", os.environ.get("MARKET_API_KEY"), "${CANARY}", flush=True)\nraise SystemExit(3)\n`,
+  );
+  const served = await at.serve();
+  id = await at.submit(served, "train.py", ["--key", CANARY]);
+  expect(at.svc("wait", id).code).toBe(0);
+  served.child.kill("SIGTERM");
+  await served.exited;
+  // From now on it is a secret: it is in the log, the arguments and the error that were stored before.
+  at.env["MARKET_API_KEY"] = CANARY;
+  writeFileSync(homeLayout.controlPlaneLog(at.home), `key ${CANARY}\n`);
+  writeFileSync(homeLayout.settings(at.home), JSON.stringify({ note: CANARY }));
+});
+afterAll(() => at.close());
+
+test("The archive tells the whole run, is private, and contains no secret", () => {
+  expect(readFileSync(homeLayout.log(at.home, id), "utf8")).toContain(CANARY);
+  const r = at.svc("debug-dump", "last");
+  const file = join(at.project, `svc-debug-${id}.tar.gz`);
+  expect([r.code, r.out], r.err).toEqual([0, `${file}\n`]);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  const folder = join(at.root, "unpacked");
+  mkdirSync(folder);
+  expect(spawnSync("tar", ["-xzf", file, "-C", folder]).status).toBe(0);
+  const text = (name: string): string => readFileSync(join(folder, name), "utf8");
+  expect(readdirSync(folder).filter((name) => text(name).includes(CANARY))).toEqual([]);
+  expect(JSON.parse(text("record.json"))).toMatchObject({ id, status: "failed", exit_code: 3 });
+  expect(text("log-tail.txt")).toContain("key");
+  expect(JSON.parse(text("timeline.json")).steps.length).toBeGreaterThan(3);
+  expect(JSON.parse(text("events.json")).map(({ type }: { type: string }) => type)).toContain("job.created");
+  expect(JSON.parse(text("versions.json")).variables_set).toContain("MARKET_API_KEY");
+  expect(text("control-plane-log-tail.txt")).toContain("key ");
+});
+
+test("A file that exists is left alone", () => {
+  const file = join(at.root, "mine");
+  writeFileSync(file, "mine");
+  const r = at.svc("debug-dump", id, "-o", file);
+  expect([r.code, readFileSync(file, "utf8")]).toEqual([1, "mine"]);
+  expect(r.err).toContain("exists already");
+});
+
+test("An unknown run is 3", () => {
+  expect(at.svc("debug-dump", "zzzz").code).toBe(3);
+});

@@ -1,0 +1,35 @@
+// `svc help TOPIC` and `svc docs PAGE`: pages that are shipped, through a pager on a terminal.
+
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { CLI, Workplace } from "./serving.ts";
+
+const at = new Workplace();
+afterAll(() => at.close());
+const QUICKSTART = readFileSync(join(import.meta.dirname, "../../docs/guide/quickstart.md"), "utf8");
+
+test("A topic is a page of the documentation, and a command is its help", () => {
+  expect(at.svc("help", "quickstart")).toEqual({ code: 0, out: QUICKSTART, err: "" });
+  expect(at.svc("help", "guide/quickstart").out).toBe(QUICKSTART);
+  expect(at.svc("help", "logs").out).toContain("svc logs: Print the log of a run");
+  expect(at.svc("help", "lgos").err).toContain("Did you mean `svc logs`?");
+  expect(at.svc("help", "ps").err).toContain("svc jobs");
+  const none = at.svc("help", "quickstrat");
+  expect([none.code, none.err]).toEqual([2, expect.stringContaining("quickstart")]);
+});
+
+test.each([
+  ["sed 's/^/PAGED: /'", "PAGED: # "],
+  ["no-such-pager", "# "],
+  ["cat", "# "],
+])("On a terminal PAGER=%s shows lines that begin with %j", (pager, begin) => {
+  const program = `import os, pty, sys
+code = pty.spawn([sys.argv[1], "help", "quickstart"])
+sys.exit(os.waitstatus_to_exitcode(code))`;
+  const env = { ...at.env, PAGER: pager, TERM: "xterm" };
+  const r = spawnSync("python3", ["-c", program, CLI], { env, encoding: "utf8", input: "" });
+  expect([r.status, r.stdout.includes(begin)], r.stdout + r.stderr).toEqual([0, true]);
+  expect(r.stdout.includes("PAGED")).toBe(begin.startsWith("PAGED"));
+});

@@ -1,0 +1,91 @@
+// `svc wait` as a process: each condition, each exit code, and a control plane that restarts meanwhile.
+
+import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { until, Workplace } from "./serving.ts";
+
+let at: Workplace;
+beforeEach(() => void (at = new Workplace()));
+afterEach(() => at.close());
+
+/** Logs a falling loss, waits until the file in its argument exists, and saves a checkpoint. */
+const TRAIN = `import os, sys, time
+import svc
+for i, loss in enumerate([1.0, 0.5, 0.05, 0.4]):
+    svc.log({"loss": loss}, step=i)
+with open(os.path.join(os.environ["SVC_CHECKPOINT_DIR"], "model.bin"), "wb") as out:
+    out.write(b"x" * 100)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+sys.exit(int(sys.argv[2]))
+`;
+
+const end = (): void => writeFileSync(join(at.project, "go"), "");
+
+test("A run meets conditions while it runs, and `finished` once it has ended", async () => {
+  at.file("train.py", TRAIN);
+  const served = await at.serve();
+  const id = await at.submit(served, "train.py", ["go", "3"]);
+  const met = (status: string) => ({ code: 0, out: `${id}\tmet\t${status}\n`, err: "" });
+  expect(at.svc("wait", id, "--for", "running")).toEqual(met("running"));
+  expect(at.svc("wait", "last", "--for", "metric:loss<0.1", "--timeout", "60s")).toEqual(met("running"));
+
+  const late = at.svc("wait", id, "--for", "metric:loss<0.01", "--timeout", "1s");
+  expect([late.code, late.out]).toEqual([124, `${id}\ttimeout\trunning\n`]);
+  expect(late.err).toContain("The runs continue");
+
+  end();
+  expect(at.svc("wait", id)).toEqual(met("failed"));
+  expect(at.svc("wait", id, "--for", "checkpoint")).toEqual(met("failed"));
+  const other = at.svc("wait", id, "--for", "succeeded", "--json");
+  expect([other.code, JSON.parse(other.out)]).toEqual([1, { jobs: [{ id, result: "ended", status: "failed" }] }]);
+  expect(other.err).toContain("The script ended with exit code 3");
+  expect(at.svc("wait", id, "--for", "metric:loss>2").err).toContain("No value of loss met the condition");
+  expect(at.svc("wait", id, "--for", "metric:los>2").err).toContain("did you mean loss?");
+  expect(at.svc("wait", id, "--for", "running").code).toBe(0);
+});
+
+test("A restart of the control plane does not end the wait", async () => {
+  at.file("train.py", TRAIN);
+  const first = await at.serve();
+  const id = await at.submit(first, "train.py", ["go", "0"]);
+  expect(at.svc("wait", id, "--for", "running").code).toBe(0);
+  first.child.kill("SIGKILL");
+  await first.exited;
+  const waiting = at.start("wait", id, "--for", "succeeded");
+  await until(() => waiting.err().includes("No control plane is running"), "svc wait says that none runs");
+  await at.serve();
+  end();
+  expect(await waiting.exited).toBe(0);
+  expect(waiting.out()).toBe(`${id}\tmet\tsucceeded\n`);
+});
+
+test("Ctrl-C ends the wait with 130 and leaves the run alone", { tags: "needs/linux" }, async () => {
+  at.file("train.py", TRAIN);
+  const served = await at.serve();
+  const id = await at.submit(served, "train.py", ["go", "0"]);
+  const waiting = at.start("wait", id);
+  // It waits once it has opened the store.
+  const files = `/proc/${waiting.child.pid}/fd`;
+  const opened = (): string[] => readdirSync(files).map((fd) => readlinkSync(join(files, fd)));
+  await until(() => opened().some((path) => path.endsWith("/svc.db")), "svc wait has opened the store");
+  waiting.child.kill("SIGINT");
+  expect(await waiting.exited).toBe(130);
+  expect(await at.status(served, id)).not.toBe("cancelled");
+  end();
+  expect(at.svc("wait", id, "--for", "succeeded").code).toBe(0);
+});
+
+test.each([
+  [["--for", "finish"], "Did you mean finished?"],
+  [["--for", "metric:loss=1"], "metric:loss<0.1"],
+  [["--timeout", "soon"], "--timeout must be a duration"],
+])("%j is refused in plain words", (flags, words) => {
+  const r = at.svc("wait", "abc", ...flags);
+  expect([r.code, r.err.includes(words)], r.err).toEqual([2, true]);
+});
+
+test("An unknown run is 3", () => {
+  expect(at.svc("wait", "abc").code).toBe(3);
+});
