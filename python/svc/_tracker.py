@@ -93,7 +93,7 @@ class _Forwarder:
         except BlockingIOError:
             self._dropped += 1
             if self._dropped == 1:
-                self._say("svc.log: the tracker is too slow and misses some records; svc has them all")
+                self._say("svc.log: the tracker is too slow and misses some records; svc keeps them all")
         except OSError:  # it has ended, and reported why
             self._fd = -1
 
@@ -103,7 +103,7 @@ class _Forwarder:
             return
         code = 1 if getattr(sys, "last_type", None) is not None else 0
         if self._dropped:
-            self._say(f"svc.log: {self._dropped} record(s) did not go to the tracker; svc has them")
+            self._say(f"svc.log: {self._dropped} record(s) did not go to the tracker; svc keeps them")
         self._close(f'{{"k":"end","code":{code}}}\n'.encode())
         seconds = _seconds()
         try:

@@ -216,7 +216,7 @@ def begin(wandb: Any, outlet: Outlet) -> Any:
             mark(folder)
         return run
     except BaseException as error:
-        outlet.say(f"metrics do not go to the tracker: {plain(error)}. svc has them")
+        outlet.say(f"metrics do not go to the tracker: {plain(error)}. svc keeps them")
         return None
     finally:
         done.set()
@@ -254,7 +254,7 @@ def forward(run: Any, inbox: Inbox, outlet: Outlet) -> None:
             failures = 0
         except Exception as error:
             failures += 1
-            outlet.say(f"the tracker refused values: {plain(error)}. svc has them")
+            outlet.say(f"the tracker refused values: {plain(error)}. svc keeps them")
             if failures >= FAILURES_MAX:
                 return inbox.close()
 
@@ -301,7 +301,7 @@ def main() -> None:
         forward(run, inbox, outlet)
         inbox.wait_for_end()
         if inbox.dropped:
-            outlet.say(f"{inbox.dropped} record(s) did not go to the tracker; svc has them")
+            outlet.say(f"{inbox.dropped} record(s) did not go to the tracker; svc keeps them")
         try:
             run.finish(exit_code=inbox.code)
         except Exception as error:

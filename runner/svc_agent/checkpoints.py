@@ -95,7 +95,7 @@ def linked(top: str, fd: int, prefix: str, name: str) -> str | tuple[int, float,
             return "it is a link that leads through another link"
         raise
     if stat.S_ISDIR(s.st_mode):
-        return "it is a link to a folder, whose files have their own names"
+        return "it is a symlink to a folder; the folder's files are listed under their own names"
     if stat.S_ISLNK(s.st_mode):
         return "it is a link that leads through another link"
     if not stat.S_ISREG(s.st_mode):

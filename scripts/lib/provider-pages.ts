@@ -55,6 +55,7 @@ const abilities = (): string => {
       ),
       row("disk without `disk_gb`", (d) => d.words.disk),
       row("proof that a lost order made nothing, after about", (d) => d.words.absenceProof),
+      row("what that time rests on", (d) => d.words.absenceBasis),
     ],
   );
 };

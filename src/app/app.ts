@@ -417,7 +417,7 @@ function stepRegistry(services: RunServices, known: KnownSecrets): StepRegistry 
   const quiet = (step: StepDefinition) => withHiddenWords(step, () => known.redactor(), { output: false });
   /** For steps that talk to the machine. */
   const hidden = (step: StepDefinition) => withHiddenWords(step, (jobId) => services.secrecy(jobId).redactor);
-  /** For those that may find out that its host is bad. */
+  /** For steps that may find a fault of the machine's host. */
   const judging = (step: StepDefinition) => withHostVerdicts(hidden(step), services);
   return {
     place: quiet(placeStep(services)),

@@ -44,7 +44,7 @@ export class Removals {
   readonly #o: RemovalParts;
   readonly #rows: RemovalStore;
   readonly #costs: CostStore;
-  /** The part of removals that continues after their answers. */
+  /** Deletions that continue after the caller has its answer. */
   #rest: Promise<void> = Promise.resolve();
   readonly #waiting = new Set<string>();
   /** Removals with failed deletions. */

@@ -11,7 +11,7 @@ export const HUB = {
     retry: "never",
     message: (d) =>
       d.token
-        ? `The hub shows this token no model ${d.model}: it does not exist, or it is private and the token has no access to it.`
+        ? `The hub has no model ${d.model} for this token: it does not exist, or it is private and the token has no access to it.`
         : `The hub has no public model ${d.model}: it does not exist, or it is private and no token was sent.`,
     hint: (d) =>
       d.token

@@ -93,6 +93,8 @@ export interface ProviderWords {
   listed: string;
   disk: string;
   absenceProof: string;
+  /** Where the figures of `certainty` come from, with a date: measured, documented, or a margin. */
+  absenceBasis: string;
   /** If this computer never comes back: what ends the machine, in one phrase and in parts. */
   ends: { shortly: string; byItself: string; byProvider: string; leftOver: string };
 }

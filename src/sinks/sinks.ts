@@ -65,8 +65,8 @@ export class SinkSet {
   }
 
   /**
-   * Checks before a job is created: credentials exist, and the sink is writable. A store that is unreachable now
-   * refuses nothing. Values from the environment are sealed, for a control plane with another environment. Throws the
+   * Checks before a job is created: credentials exist, and the sink is writable. A store that cannot be
+   * reached now does not refuse the job. Values from the environment are sealed, for a control plane with another environment. Throws the
    * problem, naming the field.
    */
   async check(spec: RunSpec, jobId: string): Promise<void> {

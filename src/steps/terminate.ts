@@ -48,7 +48,8 @@ export function terminateStep(ports: StepPorts): StepDefinition {
       if (left.length > 0) return slower(effectId, { later: { afterMs: LOOK_AGAIN_MS, why: STILL_THERE } });
       pace.over(effectId);
       await ports.silent?.(jobId, node);
-      // Every node reports it: only the last one to be released has the shards of all at home, and the whole reason of the end.
+      // Every node reports it: only when the last one is released are the shards of all nodes downloaded, and the reason of the
+      // end complete.
       const checkpoint = await ports.checkpoint?.(jobId);
       const lack = ports.budget?.lack(jobId) ?? null;
       return {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { killThrough, type Killer } from "../../src/cli/commands/kill.ts";
+import { killThrough, type Killer } from "../../src/cli/commands/kill/kill-through.ts";
 import type { Io } from "../../src/cli/io.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";

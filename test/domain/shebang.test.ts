@@ -62,7 +62,7 @@ describe("a file is started", () => {
     });
   });
 
-  it("by the run's Python when it is a Python script, with the options of its first line", () => {
+  it("with the run's Python if it is a Python script, with the options of its first line", () => {
     expect(start("a.py", "#!/usr/bin/env python3\r\nprint(1)\r\n")).toEqual({ kind: "python" });
     expect(start("a.py", "#!/usr/bin/env python3 -u -O\n")).toEqual({ kind: "python", words: ["-O"] });
     expect(start("a.py", "\uFEFF#!/usr/bin/env python\n", true)).toEqual({ kind: "python" });

@@ -69,7 +69,7 @@ async function save(served: Served, endpoint: string): Promise<void> {
 }
 
 test(
-  "a notebook's cell connects it, and what it prints is all that a run needs; run again, it goes on",
+  "a notebook's cell connects it, and what it prints is all that a run needs; a second run of the cell keeps the connection",
   { timeout: 240_000 },
   async () => {
     at.file("train.py", TRAIN);

@@ -137,7 +137,7 @@ describe("the Python of a local run", () => {
       ["broken", "no program of that name is on the PATH"],
       ["no-such-python", "no program of that name is on the PATH"],
       ["old", "it is Python 3.9.1, and svc needs 3.10 or newer"],
-      ["no/bin/python", "it does not answer as a Python does"],
+      ["no/bin/python", "its answer is not a Python interpreter's"],
     ]) {
       const { code, detail, errors } = await refused({ entrypoint: "only.py", python });
       expect([code, errors?.[0]?.field]).toEqual(["python_refused", "spec.python"]);

@@ -7,25 +7,15 @@ import { LocalProvider } from "../../src/providers/local/provider.ts";
 import { PROVIDER_NAMES } from "../../src/providers/descriptors.ts";
 import type { Provider } from "../../src/providers/provider.ts";
 import { REMOTE_PROVIDERS } from "../../src/providers/registry.ts";
-import type { RemoteOptions } from "../../src/providers/remote.ts";
+import { CHECK_OPTIONS } from "../providers/check-options.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
 
-const options: RemoteOptions = {
-  credential: () => ({ secret: "", settings: { zone: "us-central1-a" } }),
-  baseUrl: "http://127.0.0.1:1",
-  publicKey: () => Promise.reject(new Error("no key is needed for a check")),
-  access: () => {
-    throw new Error("no machine is reached by a check");
-  },
-  now: () => 0,
-  pause: () => Promise.resolve(),
-};
 const providers = new Map<string, Provider>(
   PROVIDER_NAMES.map((name) => [
     name,
     name === "local"
       ? new LocalProvider({ home: "", runnerPath: "", python: () => Promise.resolve(""), prefix: "" })
-      : REMOTE_PROVIDERS[name].open(options),
+      : REMOTE_PROVIDERS[name].open(CHECK_OPTIONS),
   ]),
 );
 

@@ -4,18 +4,11 @@ import { afterAll, expect, it } from "vitest";
 import { DurableStorySink } from "../../src/engine/run-log-writer.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { PlacementRow } from "../../src/store/tables.ts";
+import { SEARCHING_RULES } from "./placement-rules.ts";
 import { Harness, KILL, removeHomes } from "./harness.ts";
 
 afterAll(removeHomes);
 
-const RULES = {
-  searches: true,
-  retry_max: 2,
-  retry_on: ["machine_unfit", "boot_failed"],
-  recovers: true,
-  max_preemptions: 10,
-  falls_back: false,
-};
 const CANDIDATES = [
   { provider: "podhost", gpus: "A100" },
   { provider: "market", gpus: "H100:2", region: "EU" },
@@ -23,7 +16,10 @@ const CANDIDATES = [
 
 async function begin(): Promise<Harness> {
   const h = await Harness.open();
-  await h.create("job1", { rules: RULES, spec: { provider: "podhost", gpus: "A100", candidates: [...CANDIDATES] } });
+  await h.create("job1", {
+    rules: SEARCHING_RULES,
+    spec: { provider: "podhost", gpus: "A100", candidates: [...CANDIDATES] },
+  });
   return h;
 }
 const rows = (h: Harness): PlacementRow[] =>

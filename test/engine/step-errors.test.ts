@@ -14,7 +14,7 @@ it.each([
   ["notebook" as const, /^(?!.*rented)/],
   ["podhost" as const, /rented machine/],
 ])(
-  "A failed step of a run on %s says of a rented machine what is true, in the timeline and in the feed",
+  "A failed step of a run on %s mentions a rented machine only if there is one, in the timeline and in the feed",
   async (provider, hint) => {
     h = await Harness.open();
     await h.create("job1", { spec: { provider, ...(provider === "local" ? {} : { gpus: "A100:1" }) } });

@@ -55,7 +55,7 @@ describe.each([
   });
 });
 
-it("SIGUSR1 opens no debugger's port, through which every user of this computer could command it", async () => {
+it("SIGUSR1 does not open Node's debugger port, through which another user could control svc", async () => {
   const served = await place.serve();
   served.signal("SIGUSR1");
   // Node reports that it listens before it could end.

@@ -123,7 +123,7 @@ describe("A machine that the provider takes back", () => {
   });
 
   test.each(["delete", "compute.instances.deferredDelete", "compute.instances.hostError"])(
-    "is another one than a machine that ended by %s",
+    "was not taken back if the machine ended by %s",
     async (operationType) => {
       stub.on("GET", `${INSERT}/${MACHINE}`, { json: instance({ status: "STOPPING" }) });
       endedBy(operationType);

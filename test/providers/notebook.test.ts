@@ -113,7 +113,7 @@ describe("the provider notebook", () => {
     [{ host: "h.example", port: "22", ssh_user: "-l" }, "host, port and user are not such as"],
     [{ host: "h.example", port: "99999" }, "host, port and user are not such as"],
     [{ endpoint: "nonsense" }, "host, port and user are not such as"],
-    [{ host: "h.example", port: "22", host_key: "AAAA" }, "host_key is not such as"],
+    [{ host: "h.example", port: "22", host_key: "AAAA" }, "host_key must look like"],
   ])("with %j orders nothing and says what to do", async (settings, words) => {
     const { it: notebook } = provider(settings);
     for (const call of [() => notebook.listOffers(), () => notebook.create(offer, order)]) {

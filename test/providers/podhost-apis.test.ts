@@ -7,6 +7,8 @@ import {
   errors,
   HANDLE,
   never,
+  NO_POD,
+  OFFER,
   orderOf,
   pod,
   podhostStub,
@@ -16,8 +18,6 @@ import {
   type Asked,
 } from "./podhost-stub.ts";
 
-const OFFER = { id: "offer", priceMicro: 1, extra: { gpuTypeId: "NVIDIA L4", gpuCount: "1", cloud: "SECURE" } };
-const NO_POD = { status: 404, json: { title: "Not Found", status: 404, detail: "pod not found" } };
 const LISTED = data({ myself: { pods: [pod()] } });
 const limited = (headers: Record<string, string> = { "retry-after": "2" }): Answer => ({
   status: 429,

@@ -7,6 +7,8 @@ import {
   errors,
   HANDLE,
   never,
+  NO_POD,
+  OFFER,
   orderOf,
   pod,
   podhostStub,
@@ -17,7 +19,6 @@ import {
 } from "./podhost-stub.ts";
 
 const REST = { api: "rest" };
-const OFFER = { id: "offer", priceMicro: 1, extra: { gpuTypeId: "NVIDIA L4", gpuCount: "1", cloud: "SECURE" } };
 const strangers = ["s1", "s2", "s3"].map((id) => restPod({ id, name: `stranger-${id}` }));
 
 /** Lists have pages of three, selected by the cursor; the answer to the create call never comes. */
@@ -26,7 +27,7 @@ function pages(): (asked: Asked) => Answer {
   return ({ method, path, query, body }) => {
     if (method === "POST") return (pods.push(restPod({ name: body.name })), { cut: true });
     if (method === "DELETE") return (pods.pop(), { status: 204 });
-    if (path !== "/v2/pods") return { status: 404, json: { title: "Not Found", status: 404, detail: "pod not found" } };
+    if (path !== "/v2/pods") return NO_POD;
     const from = Number(query.get("cursor") ?? 0);
     const hasNextPage = from + 3 < pods.length;
     const nextCursor = hasNextPage ? String(from + 3) : null;

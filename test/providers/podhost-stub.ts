@@ -172,3 +172,8 @@ export const listing =
       : root === "podTerminate"
         ? data({ podTerminate: null })
         : data({ myself: { pods } });
+
+/** An offer as a search returns it, ready to be ordered. */
+export const OFFER = { id: "offer", priceMicro: 1, extra: { gpuTypeId: "NVIDIA L4", gpuCount: "1", cloud: "SECURE" } };
+/** REST's answer about a pod that does not exist. */
+export const NO_POD = { status: 404, json: { title: "Not Found", status: 404, detail: "pod not found" } };

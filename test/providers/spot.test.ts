@@ -6,24 +6,14 @@ import { refuseSpot } from "../../src/providers/spot.ts";
 import { LocalProvider } from "../../src/providers/local/provider.ts";
 import type { Provider } from "../../src/providers/provider.ts";
 import { REMOTE_PROVIDERS } from "../../src/providers/registry.ts";
-import type { RemoteOptions } from "../../src/providers/remote.ts";
+import { CHECK_OPTIONS } from "./check-options.ts";
 import { PROVIDER_NAMES } from "../../src/providers/descriptors.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
 
-const options: RemoteOptions = {
-  credential: () => ({ secret: "", settings: { zone: "us-central1-a" } }),
-  baseUrl: "http://127.0.0.1:1",
-  publicKey: () => Promise.reject(new Error("no key is needed for a check")),
-  access: () => {
-    throw new Error("no machine is reached by a check");
-  },
-  now: () => 0,
-  pause: () => Promise.resolve(),
-};
 const providers: Provider[] = PROVIDER_NAMES.map((name) =>
   name === "local"
     ? new LocalProvider({ home: "", runnerPath: "", python: () => Promise.resolve(""), prefix: "" })
-    : REMOTE_PROVIDERS[name].open(options),
+    : REMOTE_PROVIDERS[name].open(CHECK_OPTIONS),
 );
 const refusal = (provider: Provider, spot: "never" | "prefer" | "only" | undefined): string => {
   const gpus = provider.name === "local" ? "cpu" : "L4";

@@ -143,8 +143,8 @@ class Tracker(unittest.TestCase):
             print("trained", max(0, time.monotonic() - begun) < 60)
             """
         said = {
-            "init raises": b"metrics do not go to the tracker: the key ***redacted*** is not known. svc has them",
-            "log raises": b"the tracker refused values: no more of that. svc has them",
+            "init raises": b"metrics do not go to the tracker: the key ***redacted*** is not known. svc keeps them",
+            "log raises": b"the tracker refused values: no more of that. svc keeps them",
             "init hangs": b"",
             "finish hangs": b"",
         }

@@ -60,7 +60,7 @@ print("removed", flush=True); time.sleep(600)`;
   });
 
   it.each([["status.json"], ["spool.idx"], ["spool/*"], ["samples.jsonl", "acked"], ["spec.json", "stop"]])(
-    "of a script that puts pipes in place of %s: nobody waits for them, and it can be ended",
+    "of a script that puts pipes in place of %s is not blocked by them and can be ended",
     async (...names) => {
       const script = `
 import glob, os, time

@@ -1,57 +1,32 @@
 // The model hub and the stores of checkpoints behind HTTPS_PROXY: a real proxy, which makes tunnels, before a real TLS server.
 
 import { DEADLINE_MS } from "../deadline.ts";
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer, setGlobalProxyFromEnv, type Server } from "node:http";
+import { setGlobalProxyFromEnv } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import { connect, type AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { getCACertificates, setDefaultCACertificates } from "node:tls";
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { proxyEnvOf } from "../../src/domain/proxy-env.ts";
 import { Transfer } from "../../src/hub/transfer.ts";
+import { listening, proxyTo, trustedCertificates, type Witness } from "../tunnelling-proxy.ts";
 import { openGcs } from "../../src/sinks/gcs-store.ts";
 import type { ObjectStore, SourceFile } from "../../src/sinks/object-store.ts";
 import { openS3 } from "../../src/sinks/s3-store.ts";
 import type { SinkAccess } from "../../src/sinks/sink-access.ts";
 
 const SECRET = "s3cret-of-the-account-0123456789";
-const trusted = getCACertificates("default");
-const folder = mkdtempSync(join(tmpdir(), "svc-proxied-"));
-afterAll(() => {
-  setDefaultCACertificates(trusted);
-  rmSync(folder, { recursive: true, force: true });
-});
-
-async function listening(server: Server): Promise<number> {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return (server.address() as AddressInfo).port;
-}
+const certificate = trustedCertificates();
 
 describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
   let pair: { key: string; cert: string };
-  /** The bytes that the proxy read, and the hosts of its tunnels. */
-  let seen: string;
-  let tunnels: string[];
+  let witness: Witness;
   let asked: string[];
   beforeAll(() => {
-    const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
-    const subject = ["-subj", "/CN=example.test", "-addext", "subjectAltName=DNS:*.example.test"];
-    const args = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key, "-out", cert];
-    execFileSync("openssl", [...args, ...subject], { stdio: "ignore" });
-    pair = { key: readFileSync(key, "utf8"), cert: readFileSync(cert, "utf8") };
-    setDefaultCACertificates([...trusted, pair.cert]);
+    pair = certificate("example.test", "DNS:*.example.test");
   });
 
-  /** One server for every name; the proxy leads all tunnels to it. */
+  /** One server for every name; the proxy leads all witness.tunnels to it. */
   beforeEach(async () => {
-    [seen, tunnels, asked] = ["", [], []];
+    witness = { seen: "", tunnels: [] };
+    asked = [];
     const target = await listening(
       createTlsServer(pair, (request, response) => {
         asked.push(`${request.method} ${request.headers.host}${request.url?.split("?")[0]}`);
@@ -60,21 +35,7 @@ describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
         response.writeHead(404, { "content-type": "application/json" }).end('{"error":"not found"}');
       }),
     );
-    const proxy = createServer((request, response) => {
-      seen += `${request.method} ${request.url} ${JSON.stringify(request.headers)}`;
-      response.writeHead(400).end();
-    });
-    proxy.on("connect", (request, socket, head) => {
-      tunnels.push(request.url ?? "");
-      const upstream = connect(target, "127.0.0.1", () => {
-        socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
-        upstream.write(head);
-        socket.on("data", (chunk: Buffer) => (seen += chunk.toString("latin1")));
-        socket.pipe(upstream).pipe(socket);
-      });
-      for (const one of [socket, upstream]) one.on("error", () => [socket, upstream].map((end) => end.destroy()));
-    });
-    vi.stubEnv("HTTPS_PROXY", `http://127.0.0.1:${await listening(proxy)}`);
+    vi.stubEnv("HTTPS_PROXY", await proxyTo(target, witness));
     onTestFinished(() => void vi.unstubAllEnvs());
   });
 
@@ -111,9 +72,9 @@ describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
     const reply = await hub.get(hub.urlOf("/api/models/ann/tiny"), { signal });
     expect(reply.status).toBe(404);
     reply.discard();
-    expect(tunnels).toEqual(["hub.example.test:443"]);
+    expect(witness.tunnels).toEqual(["hub.example.test:443"]);
     expect(asked).toEqual(["GET hub.example.test/api/models/ann/tiny"]);
-    expect(seen).not.toContain(SECRET);
+    expect(witness.seen).not.toContain(SECRET);
   });
 
   test("a store that speaks S3 is reached through a tunnel, in which the proxy cannot read its keys", async () => {
@@ -121,12 +82,12 @@ describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
     const store = await openS3(access({ endpoint: "https://s3.example.test", keys }));
     close(store);
     expect(await store.holds(file, signal)).toBe(false);
-    expect(new Set(tunnels)).toEqual(new Set(["s3.example.test:443"]));
+    expect(new Set(witness.tunnels)).toEqual(new Set(["s3.example.test:443"]));
     expect(asked).toEqual(["HEAD s3.example.test/bucket/run/a.bin"]);
-    expect(seen).not.toContain("AKIATEST");
+    expect(witness.seen).not.toContain("AKIATEST");
   });
 
-  test("a store that is called by fetch, and the address of its tokens, are reached through tunnels", async () => {
+  test("a store that is called by fetch, and the address of its tokens, are reached through witness.tunnels", async () => {
     // As the control plane does at its start.
     const restore = setGlobalProxyFromEnv({ ...proxyEnvOf(process.env) });
     onTestFinished(() => restore());
@@ -140,8 +101,8 @@ describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
     const store = openGcs(access({ kind: "objstore_b", endpoint: "https://gcs.example.test", keyFile }), Date.now);
     close(store);
     expect(await store.holds(file, signal)).toBe(false);
-    expect(tunnels).toEqual(["oauth.example.test:443", "gcs.example.test:443"]);
+    expect(witness.tunnels).toEqual(["oauth.example.test:443", "gcs.example.test:443"]);
     expect(asked).toEqual(["POST oauth.example.test/token", "GET gcs.example.test/storage/v1/b/bucket/o/run%2Fa.bin"]);
-    expect(seen).not.toMatch(/s3cret|ya29/);
+    expect(witness.seen).not.toMatch(/s3cret|ya29/);
   });
 });

@@ -4,18 +4,11 @@ import { afterAll, expect, it } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
 import type { Placement } from "../../src/schemas/placement.ts";
 import { Placements } from "../../src/schemas/placement.ts";
+import { SEARCHING_RULES } from "../engine/placement-rules.ts";
 import { Harness, KILL, removeHomes, START } from "../engine/harness.ts";
 
 afterAll(removeHomes);
 
-const RULES = {
-  searches: true,
-  retry_max: 2,
-  retry_on: ["machine_unfit", "boot_failed"],
-  recovers: true,
-  max_preemptions: 10,
-  falls_back: false,
-};
 const CANDIDATES = [
   { provider: "podhost", gpus: "A100" },
   { provider: "market", gpus: "H100:2", region: "EU", spot: "prefer" },
@@ -25,7 +18,10 @@ const at = (minutes: number): string => new Date(START + minutes * MINUTE).toISO
 
 async function begin(): Promise<Harness> {
   const h = await Harness.open();
-  await h.create("job1", { rules: RULES, spec: { provider: "podhost", gpus: "A100", candidates: [...CANDIDATES] } });
+  await h.create("job1", {
+    rules: SEARCHING_RULES,
+    spec: { provider: "podhost", gpus: "A100", candidates: [...CANDIDATES] },
+  });
   return h;
 }
 const seen = (h: Harness): Placements => Placements.parse(h.reads.placements("job1"));

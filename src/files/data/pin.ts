@@ -50,7 +50,7 @@ export function pinData(home: string, jobId: string, names: readonly string[]): 
       const code = systemCode(cause);
       if (code === "EEXIST") continue;
       if (isMissing(cause))
-        throw new SvcError("data_unavailable", { name, why: "it was forgotten meanwhile" }, { cause });
+        throw new SvcError("data_unavailable", { name, why: "it was removed meanwhile" }, { cause });
       copyFileSync(homeLayout.dataManifest(home, name), pin); // a file system without hard links
     }
   }

@@ -91,6 +91,7 @@ export const cloudvm = {
     listed: "yes",
     disk: "100 GB",
     absenceProof: "5 min",
+    absenceBasis: "a margin of svc, not measured at the vendor (November 2026)",
     ends: {
       shortly: "its guard powers it off, and the provider deletes it after a limit",
       byItself: "powers off",

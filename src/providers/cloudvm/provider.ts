@@ -45,7 +45,7 @@ import { Instance, lastPart, Operation, plainText, Region } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
 const USER_DEFAULT = "svc";
-/** A newly created machine may be missing from answers for this long. */
+/** A newly created machine may be missing from answers for this long: a margin of svc, not measured (November 2026). */
 const LAG_MS = 120_000;
 const LOOKS_APART_MS = 3_000;
 const FULL_MS = 5 * 60_000;

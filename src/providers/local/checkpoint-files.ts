@@ -89,7 +89,7 @@ async function linked(folder: string, path: string): Promise<RemoteFile | string
   const stat = await lstat(systemPath(join(folder, leadsTo))).catch((thrown: unknown) => whyUnreadable(thrown));
   if (typeof stat === "string") return stat;
   if (stat === null) return "it is a broken symlink";
-  if (stat.isDirectory()) return "it is a link to a folder, whose files have their own names";
+  if (stat.isDirectory()) return "it is a symlink to a folder; the folder's files are listed under their own names";
   if (stat.isSymbolicLink()) return "it is a link that leads through another link";
   if (!stat.isFile()) return "it is a link to something other than a plain file";
   return { path, ...numbersOf(stat), leadsTo };

@@ -37,6 +37,7 @@ export const local = {
     listed: "yes",
     disk: "–",
     absenceProof: "–",
+    absenceBasis: "nothing is ordered",
     ends: { shortly: "nothing to stop", byItself: "nothing: it costs nothing", byProvider: "–", leftOver: "–" },
   },
 } as const satisfies ProviderDescriptor;

@@ -12,7 +12,7 @@ import { LocalHost } from "./local-host.ts";
 import { listLocalRuns, terminateLocal } from "./local-runs.ts";
 import { homeLayout } from "../../platform/home-layout.ts";
 
-/** The grace of a run that is ended at once: it had its chance in `collect`. */
+/** The time between SIGTERM and SIGKILL here. It is short: `collect` has already given the script its `stop_grace_seconds`. */
 const LAST_GRACE_SECONDS = 2;
 
 export interface LocalProviderOptions {

@@ -68,6 +68,7 @@ export const market = {
     listed: "yes",
     disk: "50 GB",
     absenceProof: "5 min",
+    absenceBasis: "a margin of svc, not measured at the vendor (November 2026)",
     ends: {
       shortly: "its guard, with a key for this instance alone",
       byItself: "the instance's own key destroys it",

@@ -45,7 +45,7 @@ import { selfEndText, startScript } from "./start-script.ts";
 import { actualStatus, SHAKY, statusOf } from "./status.ts";
 import { numberOf, objectOf, type InstanceRow, type OfferRow } from "./wire.ts";
 
-/** A newly created machine may be missing from listings and polls for this long. */
+/** A new machine may be missing from listings and polls for this long: a margin of svc, not measured (November 2026). */
 const LISTING_LAG_MS = 120_000;
 const LOOKS_APART_MS = 3_000;
 /** Maximum age of a listing for a machine's state: lower while a run waits for the machine. */

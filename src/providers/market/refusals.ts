@@ -119,7 +119,7 @@ const NO_QUOTA = /spend_rate_limit|missing_billing/i;
  * reason.
  */
 const CLEAR = new Set([400, 402, 404, 409, 410, 422]);
-/** A message for any failure, even after the machine was made. */
+/** The message of a failure, also of one after the machine was made. */
 const SAYS_NOTHING = /something went wrong|internal|unknown error|unexpected|try again/i;
 /** The only messages with which a 503 is a refusal: it names the offer, or the lack of capacity. */
 const NO_ROOM = /no_such_ask|no longer available|already (been )?rented|(no|out of|insufficient) (capacity|resources)/i;

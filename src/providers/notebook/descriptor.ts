@@ -77,6 +77,7 @@ export const notebook = {
     listed: "no",
     disk: "the runtime's",
     absenceProof: "at once",
+    absenceBasis: "nothing is ordered",
     ends: {
       shortly: "**nothing by svc**: shut the notebook down yourself",
       byItself: "nothing",

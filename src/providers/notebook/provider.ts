@@ -134,7 +134,7 @@ export function endpointIn({ settings }: ProviderCredential): PastedEndpoint {
   if (!way && host && !endpoint && !port) throw missing(`the port of the tunnel is not set. ${HOW}`);
   if (!way) throw missing(`host, port and user are not such as host.example, 17042 and root. ${HOW}`);
   const hostKey = key ? hostKeyOf(key) : (way.hostKey ?? null);
-  if (key && hostKey === null) throw missing(`host_key is not such as ssh-ed25519 AAAA… . ${HOW}`);
+  if (key && hostKey === null) throw missing(`host_key must look like ssh-ed25519 AAAA… . ${HOW}`);
   return {
     host: way.host,
     port: way.port,

@@ -69,6 +69,7 @@ export const podhost = {
     listed: "yes",
     disk: "40 GB",
     absenceProof: "4 min",
+    absenceBasis: "a margin of svc, not measured at the vendor (November 2026)",
     ends: {
       shortly: "its guard, with a key for this pod alone",
       byItself: "the pod's own key terminates it, else stops it",

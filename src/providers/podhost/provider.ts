@@ -72,6 +72,7 @@ const LOOKS_APART_MS = 3_000;
 /** Total time that an order may wait after refusals with "too many requests". */
 const ORDER_WAIT_MS = 20_000;
 
+/** Margins of svc. They were not measured at the vendor, which documents no such delays (November 2026). */
 const CERTAINTY: Certainty = {
   horizonMs: 90_000 + ORDER_WAIT_MS,
   listingLagMs: 120_000,
@@ -442,7 +443,7 @@ export class PodhostProvider implements Provider {
   }
 }
 
-/** A pod with an unreadable id may be it, if it has the name. */
+/** The pod of this handle. A pod whose id cannot be read counts if it has the machine's name. */
 function pick(pods: readonly Pod[], handle: MachineHandle): Pod | undefined {
   return pods.find((pod) => pod.id === handle.id) ?? pods.find((pod) => pod.id === null && pod.name === handle.name);
 }

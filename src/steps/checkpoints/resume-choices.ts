@@ -22,7 +22,7 @@ import { homeLayout } from "../../platform/home-layout.ts";
 /** More announcements add no information: this bounds how much a script can make svc store. */
 const ANNOUNCED_BYTES_MAX = 4 * 1024 * 1024;
 
-/** Names in a refusal, and checkpoints in a list. */
+/** The most names that a refusal lists, and the most checkpoints in an answer. */
 const [NAMED_MAX, POINTS_MAX] = [5, 200];
 
 /** What the first placement of a run resumes from. */

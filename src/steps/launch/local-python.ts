@@ -55,7 +55,7 @@ async function chosenPython(python: string, projectDir: string, path: string, en
         : "no program of that name is on the PATH",
     );
   const told = await askPython(found, env);
-  if (told === null) throw refused("it does not answer as a Python does");
+  if (told === null) throw refused("its answer is not a Python interpreter's");
   const [major = 0, minor = 0] = told.version.split(".").map(Number);
   if (major < 3 || (major === 3 && minor < MINOR_MIN))
     throw refused(`it is Python ${told.version}, and svc needs 3.${MINOR_MIN} or newer`);
