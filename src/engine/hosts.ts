@@ -82,7 +82,7 @@ export class DurableHosts implements HostMemory {
     if (!provider.info.capabilities.owns_machine) return;
     const listOffers = provider.listOffers.bind(provider);
     const create = provider.create.bind(provider);
-    provider.listOffers = async (spec, signal) => this.#sorted(provider.name, await listOffers(spec, signal));
+    provider.listOffers = async (spec, signal, use) => this.#sorted(provider.name, await listOffers(spec, signal, use));
     provider.create = async (offer, order) => {
       const handle = await create(offer, order);
       return offer.host === undefined ? handle : { ...handle, extra: { ...handle.extra, host: offer.host } };

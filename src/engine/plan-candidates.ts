@@ -89,7 +89,7 @@ async function ask(
     parts.checkCandidate(index);
     if (provider !== undefined && isAskable && parts.isConnected(spec.provider)) {
       const told = accountOf(provider, accounts);
-      listed = await provider.listOffers(spec, AbortSignal.timeout(ASK_MS)).finally(() => {
+      listed = await provider.listOffers(spec, AbortSignal.timeout(ASK_MS), "look").finally(() => {
         answeredAt = parts.clock.monotonic();
       });
       account = await told;

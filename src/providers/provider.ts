@@ -196,6 +196,9 @@ export interface PreemptionNotice {
   seconds: number;
 }
 
+/** `look`: nothing is ordered with these offers, so the request needs no turn of its own among the orders. */
+export type OffersUse = "look";
+
 export interface Provider {
   readonly name: ProviderName;
   readonly info: Omit<ProviderInfo, "connected" | "source" | "missing">;
@@ -203,7 +206,7 @@ export interface Provider {
   /** Throws if the provider can never serve this spec, naming the field. Sends no request. */
   check?(spec: RunSpec): void;
   /** Cheapest first. An empty list is an answer, not an error. */
-  listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]>;
+  listOffers(spec: RunSpec, signal: AbortSignal, use?: OffersUse): Promise<Offer[]>;
   /** Returns once the provider knows the machine. A kill does not abort it: its answer is needed even then. */
   create(offer: Offer, order: Order): Promise<MachineHandle>;
   inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus>;

@@ -82,7 +82,7 @@ class SharedOffers {
     let asked = this.#asked.get(key);
     if (!asked) {
       // The request ignores the signal of the step that started it: other steps wait for the same answer.
-      asked = { at, offers: provider.listOffers(spec, AbortSignal.timeout(ASK_MS)) };
+      asked = { at, offers: provider.listOffers(spec, AbortSignal.timeout(ASK_MS), "look") };
       asked.offers.catch(() => undefined);
       this.#asked.set(key, asked);
     }

@@ -92,8 +92,9 @@ export class MarketClient {
     return this.options.credential().secret.trim();
   }
 
-  async search(body: Record<string, unknown>, signal?: AbortSignal): Promise<OfferRow[]> {
-    const answer = await this.ask("search", { method: "POST", path: "/api/v0/bundles/", json: body, signal });
+  /** Calls `body` when the request leaves, which may be long after this call. */
+  async search(body: () => Record<string, unknown>): Promise<OfferRow[]> {
+    const answer = await this.ask("search", { method: "POST", path: "/api/v0/bundles/" }, body);
     return this.read(Offers, answer, "the search").offers;
   }
 
@@ -221,17 +222,19 @@ export class MarketClient {
   }
 
   /** For idempotent calls. */
-  private async ask(endpoint: Endpoint, request: HttpRequest): Promise<HttpAnswer> {
+  private async ask(endpoint: Endpoint, request: HttpRequest, json?: () => unknown): Promise<HttpAnswer> {
     const limiter = this.limiters[endpoint];
     const pauses = READS.has(endpoint) ? [...READ_AGAIN_MS] : [];
     for (let asked = 1; ; asked++) {
       const secret = this.secret();
       await limiter.slot(request.signal);
       const sentAt = this.options.now();
-      const answer = await this.send(request, secret).catch((e: unknown) => {
-        if (e instanceof SvcError && e.code === "provider_unreachable") return e;
-        throw e;
-      });
+      const answer = await this.send(json === undefined ? request : { ...request, json: json() }, secret).catch(
+        (e: unknown) => {
+          if (e instanceof SvcError && e.code === "provider_unreachable") return e;
+          throw e;
+        },
+      );
       const tookMs = answer instanceof SvcError || isPassing(answer) ? this.options.now() - sentAt : Infinity;
       const againMs = tookMs < SHORT_MS ? pauses.shift() : undefined;
       if (againMs !== undefined) {

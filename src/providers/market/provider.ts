@@ -31,6 +31,7 @@ import {
   type Provider,
   whyNotOthers,
   withoutOthers,
+  type OffersUse,
 } from "../provider.ts";
 import { RateLimiter } from "../rate-limiter.ts";
 import type { RemoteOptions } from "../remote.ts";
@@ -38,12 +39,13 @@ import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
 import { Recent } from "../recent.ts";
+import { JointSearch, type Found, type SearchBody } from "./joint-search.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
 import { defaultImageFor, everySuch, neverThatMany, offersFor, searchBody, wishOf, type Wish } from "./search.ts";
 import { SharedLook } from "./shared-look.ts";
 import { selfEndText, startScript } from "./start-script.ts";
 import { actualStatus, SHAKY, statusOf } from "./status.ts";
-import { numberOf, objectOf, type InstanceRow, type OfferRow } from "./wire.ts";
+import { numberOf, objectOf, type InstanceRow } from "./wire.ts";
 
 /** A new machine may be missing from listings and polls for this long: a margin of svc, not measured (November 2026). */
 const LISTING_LAG_MS = 120_000;
@@ -94,7 +96,7 @@ export class MarketProvider implements Provider {
   private readonly client: MarketClient;
   private readonly listing: SharedLook<List<Listed>>;
   private readonly names: SharedLook<string[]>;
-  private readonly searches = new Map<string, SharedLook<OfferRow[]>>();
+  private readonly joint: JointSearch;
   /** Searching and renting alternate: an offer loses its value seconds after it was seen. */
   private readonly turns: RateLimiter;
   private readonly memories = new Map<string, Memory>();
@@ -110,6 +112,7 @@ export class MarketProvider implements Provider {
     this.client = new MarketClient(options);
     this.listing = new SharedLook(() => this.client.list(), options.now);
     this.names = new SharedLook(() => this.client.gpuNames(), options.now);
+    this.joint = new JointSearch({ send: (body) => this.client.search(body), ...options });
     this.turns = new RateLimiter({
       provider: "market",
       minIntervalMs: CREATE_INTERVAL_MS,
@@ -140,14 +143,14 @@ export class MarketProvider implements Provider {
     }
   }
 
-  async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {
+  async listOffers(spec: RunSpec, signal: AbortSignal, use?: OffersUse): Promise<Offer[]> {
     const asked = wishOf(spec);
     checkSshUser("market", this.options.credential().settings);
     // An unusable key shows here, before anything is ordered.
     await this.options.publicKey();
     const wish = { ...asked, names: await this.namesOf(spec, signal) };
-    await this.turns.slot(signal);
-    const search = (body: Record<string, unknown>) => this.search(body, signal);
+    if (use !== "look") await this.turns.slot(signal);
+    const search = (body: SearchBody) => this.joint.find(body, SEARCH_AGE_MS, signal);
     const within = await offersFor(search, wish, searchBody(wish, true));
     // Searches without the cap, for the cheapest price: the user learns what the machine would cost.
     const offers =
@@ -183,14 +186,14 @@ export class MarketProvider implements Provider {
 
   /** Throws `gpus_unsupported` if no host has such machines, rented or not: waiting would change nothing. */
   private async assertSold(wish: Wish, spec: RunSpec, signal: AbortSignal): Promise<void> {
-    let rows: OfferRow[];
+    let found: Found;
     try {
-      rows = await this.search(everySuch(wish), signal);
+      found = await this.joint.find(everySuch(wish), SEARCH_AGE_MS, signal);
     } catch {
       signal.throwIfAborted();
       return;
     }
-    const why = neverThatMany(rows, wish);
+    const why = neverThatMany(found, wish);
     if (why !== null) throw neverSold("market", spec.gpus, why);
   }
 
@@ -476,17 +479,6 @@ export class MarketProvider implements Provider {
 
   private isTaken(offerId: string): boolean {
     return this.renting.has(offerId) || this.offersAvoided.has(offerId);
-  }
-
-  private async search(body: Record<string, unknown>, signal: AbortSignal): Promise<OfferRow[]> {
-    const key = JSON.stringify(body);
-    let look = this.searches.get(key);
-    if (!look) {
-      if (this.searches.size >= 64) this.searches.clear();
-      look = new SharedLook(() => this.client.search(body), this.options.now);
-      this.searches.set(key, look);
-    }
-    return (await look.get(SEARCH_AGE_MS, signal)).value;
   }
 }
 

@@ -12,6 +12,7 @@ import { readGpuName } from "../../domain/gpu-name.ts";
 import type { RunSpec, SpotChoice } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, leastMemoryOf, refuseMemory } from "../gpu-names.ts";
 import { bidFor } from "./bid.ts";
+import { LIMIT, type Found, type SearchBody } from "./joint-search.ts";
 import { withoutOthers, type Offer } from "../provider.ts";
 import { countriesOf, countryOf } from "./places.ts";
 import { numberOf, textOf, type OfferRow } from "./wire.ts";
@@ -26,8 +27,6 @@ const LEAST_RELIABILITY = 0.9;
 const DAY_S = 86_400;
 /** Rental time in addition to the run itself: installing, collecting. */
 const SPARE_S = 3_600;
-/** The provider's maximum number of rows in one answer. */
-const LIMIT = 64;
 /** Searches are six seconds apart. */
 const SEARCHES_MAX = 4;
 
@@ -67,7 +66,7 @@ export function wishOf(spec: RunSpec): Wish {
 export const defaultImageFor = (model: string): string =>
   readGpuName(model).card === "v100" ? "pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime" : DEFAULT_IMAGE;
 
-export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown> {
+export function searchBody(wish: Wish, withCap: boolean): SearchBody {
   return {
     verified: { eq: true },
     rentable: { eq: true },
@@ -92,7 +91,7 @@ export function searchBody(wish: Wish, withCap: boolean): Record<string, unknown
 }
 
 /** Every machine with that name, rented or not, on any terms: shows whether such machines exist at all. */
-export const everySuch = (wish: Wish): Record<string, unknown> => ({
+export const everySuch = (wish: Wish): SearchBody => ({
   type: "on-demand",
   gpu_name: { in: wish.names },
   order: [["num_gpus", "desc"]],
@@ -100,11 +99,10 @@ export const everySuch = (wish: Wish): Record<string, unknown> => ({
 });
 
 /** The same search for rows that cost as much as the last of these, or more; null if these are all. */
-function dearerThan(rows: readonly OfferRow[], body: Record<string, unknown>): Record<string, unknown> | null {
-  const last = Math.max(...rows.map((row) => numberOf(row.dph_total)).filter((price) => price !== null));
+function dearerThan({ fullTo }: Found, body: SearchBody): SearchBody | null {
   const asked = (body["dph_total"] ?? {}) as { gte?: number };
-  if (rows.length < LIMIT || !Number.isFinite(last) || asked.gte === last) return null;
-  return { ...body, dph_total: { ...asked, gte: last } };
+  if (fullTo === null || asked.gte === fullTo) return null;
+  return { ...body, dph_total: { ...asked, gte: fullTo } };
 }
 
 /**
@@ -112,16 +110,16 @@ function dearerThan(rows: readonly OfferRow[], body: Record<string, unknown>): R
  * requested.
  */
 export async function offersFor(
-  search: (body: Record<string, unknown>) => Promise<OfferRow[]>,
+  search: (body: SearchBody) => Promise<Found>,
   wish: Wish,
-  first: Record<string, unknown>,
+  first: SearchBody,
 ): Promise<Offer[]> {
-  let body: Record<string, unknown> | null = first;
+  let body: SearchBody | null = first;
   let offers: Offer[] = [];
   for (let page = 1; body !== null && offers.length === 0 && page <= SEARCHES_MAX; page++) {
-    const rows = await search(body);
-    offers = offersOf(rows, wish);
-    body = dearerThan(rows, body);
+    const found = await search(body);
+    offers = offersOf(found.rows, wish);
+    body = dearerThan(found, body);
   }
   return offers;
 }
@@ -129,15 +127,15 @@ export async function offersFor(
 /** Common counts: having none now does not mean never. */
 const USUAL_COUNTS: ReadonlySet<number> = new Set([1, 2, 4, 8]);
 
-/** Why such a machine will never be rented out, as text; null if it may be. `rows` are all machines with that name. */
-export function neverThatMany(rows: readonly OfferRow[], wish: Wish): string | null {
+/** Why such a machine will never be rented out, as text; null if it may be. Found are all machines with that name. */
+export function neverThatMany({ rows, fullTo }: Found, wish: Wish): string | null {
   const { count } = wish;
   // Filters are only requests: other cards may be among the rows.
   const named = rows.filter((row) => isNamed(row, wish));
   const counts = [...new Set(named.map((row) => numberOf(row.num_gpus)).filter((n) => n !== null))];
   const most = Math.max(...counts);
   // An answer of the maximum length may have omitted some offers.
-  if (counts.length === 0 || counts.includes(count) || (rows.length >= LIMIT && count < most)) return null;
+  if (counts.length === 0 || counts.includes(count) || (fullTo !== null && count < most)) return null;
   if (USUAL_COUNTS.has(count) && count < most) return null;
   return `machines with it have ${counts.toSorted((a, b) => a - b).join(", ")} of them`;
 }
