@@ -45,11 +45,13 @@ export const minimumMs = (provider: string): number => (descriptorOf(provider)?.
 /** The rate of one machine in micro-dollars per hour, whether it still exists or not; null if it is unknown. */
 export function rateOf(machine: BilledMachine, { givenMicro, assumedMicro }: Rates): number | null {
   if (isFree(machine.provider)) return 0;
+  // An intent is a few seconds old; then it is held, and counts from its order on, or `unknown`. Its guard has the budget's deadlines.
+  if (machine.state === "intended") return 0;
   if (machine.held_at === null) return machine.price_micro ?? assumedMicro ?? givenMicro;
   return machine.price_micro ?? givenMicro ?? assumedMicro;
 }
 
-/** Whether the machine may cost money now (B2). An order whose request is being sent counts: it may have arrived. */
+/** Whether the machine may cost money now (B2). */
 export const mayCost = (machine: BilledMachine): boolean => machine.released_at === null;
 
 /** The micro-dollars, not rounded, that are owed for one machine; null if its rate is unknown. */
@@ -57,8 +59,7 @@ export function owedMicro(machine: BilledMachine, now: number, rates: Rates): nu
   const existed = machine.held_at !== null;
   if (!existed && !mayCost(machine)) return 0;
   const rate = rateOf(machine, rates);
-  // An intent is a few seconds old, or becomes `unknown`.
-  if (rate === null) return machine.state === "intended" ? 0 : null;
+  if (rate === null) return null;
   const least = (rate * minimumMs(machine.provider)) / HOUR_MS;
   // A price of the ledger has its own history; a given or assumed rate applies to the whole time.
   const owed =

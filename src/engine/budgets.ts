@@ -12,6 +12,7 @@ import {
   type MachineLimit,
   type Unfetched,
 } from "../domain/budget.ts";
+import { NO_RATES, spendingOf } from "../domain/billing.ts";
 import type { TimerHandle } from "../domain/clock.ts";
 import { usdOf } from "../domain/money.ts";
 import { describeError } from "../errors/index.ts";
@@ -86,14 +87,17 @@ export class Budgets {
     return now === null ? null : machineLimit(now.budgetMicro - now.spentMicro, now.rateMicro, now.graceSeconds);
   }
 
-  /** The deadlines of a machine that is about to be ordered, at the highest price that the order accepts. */
+  /** The deadlines of a machine that is about to be ordered, at its offer's price. */
   limitOfOrder(jobId: string, priceMicro: number | null): MachineLimit | null {
     const now = this.now(jobId, this.#o.engine.clock.now());
     const row = this.#o.engine.store.job(jobId);
     if (now === null || row === undefined) return null;
     const { nodes, rate_usd_per_hour: given } = specOf(row);
     const each = priceMicro ?? (given === undefined ? 0 : given * 1e6);
-    return machineLimit(now.budgetMicro - now.spentMicro, Math.max(now.rateMicro, each * nodes), now.graceSeconds);
+    // The order itself may be among the rows already, at an assumed rate: its own price replaces that.
+    const held = this.#rows.ofJob(jobId).filter((machine) => machine.held_at !== null);
+    const { rateMicro } = spendingOf(held, this.#o.engine.clock.now(), NO_RATES);
+    return machineLimit(now.budgetMicro - now.spentMicro, Math.max(rateMicro, each * nodes), now.graceSeconds);
   }
 
   /** Why the budget allows no further machine; null if it does. The rate of the job's last machines is expected again. */

@@ -157,7 +157,7 @@ export type OrphanPorts = Omit<
 export interface BudgetPorts {
   /** Why there is not enough left for another machine. */
   lack(jobId: string): JobError | null;
-  /** The deadlines of a machine about to be ordered, at the highest price that the order accepts. */
+  /** The deadlines of a machine about to be ordered, at its offer's price. */
   limitOfOrder(jobId: string, priceMicro: number | null): MachineLimit | null;
   /** The deadlines that the job's machines get with a contact. */
   limit(jobId: string): MachineLimit | null;

@@ -249,9 +249,9 @@ export function checkCap(
 
 /** The guard of the machine gets the budget's deadlines with the order: svc may never reach it. */
 function limitOf(ports: StepPorts, jobId: string, spec: RunSpec, { priceMicro }: Offer): OrderLimit | null {
-  const cap = spec.price_cap === undefined ? 0 : microOf(spec.price_cap);
-  const most = priceMicro === null && cap === 0 ? null : Math.max(priceMicro ?? 0, cap);
-  const limit = ports.budget?.limitOfOrder(jobId, most) ?? null;
+  // Not the cap: far above the price, it would end the machine before svc has reached it.
+  const rate = priceMicro ?? (spec.price_cap === undefined ? null : microOf(spec.price_cap));
+  const limit = ports.budget?.limitOfOrder(jobId, rate) ?? null;
   return limit && { ...limit, madeAtMs: ports.now() };
 }
 

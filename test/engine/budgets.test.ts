@@ -158,7 +158,7 @@ describe("The deadlines on the machine", () => {
     expect(budgets.limit("job1")).toEqual({ stopSeconds: 61, endSeconds: 76 });
   });
 
-  it("come with the order, at the highest price that it accepts, for all nodes", async () => {
+  it("come with the order, at the price of its offer, for all nodes", async () => {
     const spec = { provider: "podhost", gpus: "L4", budget_usd: 1, nodes: 2 } as const;
     await h.create("job1", { nodes: 2, spec, budgetMicro: 1_000_000 });
     expect(budgets.limitOfOrder("job1", 18_000_000)?.endSeconds).toBeCloseTo(96, 6);
