@@ -237,6 +237,11 @@ export class World {
     });
   }
 
+  /** Stops the control plane as the sleep of a laptop does. */
+  freeze(): void {
+    this.#child?.kill("SIGSTOP");
+  }
+
   /** Ends the control plane as a power cut would. */
   async kill(): Promise<void> {
     this.#child?.kill("SIGKILL");
