@@ -62,7 +62,7 @@ export class Budgets {
     for (const id of new Set(jobs)) this.#soon(id);
   }
 
-  /** What is not downloaded yet, as the collector sees it. It is forgotten with the process, and measured again. */
+  /** Records the bytes that the collector has still to download. A new process measures them again. */
   unfetched(jobId: string, seen: Unfetched): void {
     this.#unfetched.set(jobId, seen);
   }

@@ -21,7 +21,7 @@ export interface BudgetChecks {
 const refusal = (error: SvcError): SvcError =>
   new SvcError(error.code, error.data, { errors: [{ field: "spec.budget_usd", message: error.message }] });
 
-/** Throws `budget_rate_unknown` if a candidate's machines cost money at a rate that nobody says. */
+/** Throws `budget_rate_unknown` if a candidate's machines cost money at an unknown rate. */
 export function checkRates(providers: BudgetChecks["providers"], spec: RunSpec): void {
   if (spec.budget_usd === undefined || spec.rate_usd_per_hour !== undefined) return;
   for (let index = 0; index < candidateCount(spec); index++) {

@@ -1,7 +1,7 @@
-// A clock that was set back while no control plane ran. Everything that is open counts from instants which now lie in the future: a search,
-// a limit of time and a bill would all last longer by the difference. The recovery moves those instants by the same difference.
+// A clock that was set back while no control plane ran. Open searches, time limits and bills count from instants that are in the future now,
+// so each would last longer by the difference. The recovery moves those instants by the same difference.
 //
-// What has ended keeps its instants: they were true when they were written.
+// Ended jobs and machines keep their instants, which were right when they were written.
 
 import type { JobContext } from "../machines/job-context.ts";
 import { ClockStore } from "../store/clock-store.ts";

@@ -77,7 +77,7 @@ export interface ControlPlane {
   submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }>;
   /** Previews what the run would rent, send and cost. Rents, starts and keeps nothing; refusals are in the answer. */
   plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan>;
-  /** What the connected providers rent out now, with prices; errors of providers are in the answer. Rents nothing. */
+  /** Lists the present offers of the connected providers, with prices; the answer includes their errors. Rents nothing. */
   offers(query: OffersQuery): Promise<Offers>;
   /** Masks every secret that svc knows, for all output. */
   secrets(): Redactor;

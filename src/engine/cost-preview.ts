@@ -117,7 +117,7 @@ function atMost(price: number | null, hours: number | null, budget: number | und
   return limits.length === 0 ? null : Math.min(...limits);
 }
 
-/** Of all nodes together, per hour, with the rate of the spec where the provider reports none; null if it is unknown. */
+/** The rate of all nodes together, per hour: the spec's where the provider reports none; null if it is unknown. */
 function rateOfAsked({ candidate, provider, spec }: AskedCandidate): number | null {
   if (provider?.info.capabilities.bills === false) return 0;
   const given = spec.rate_usd_per_hour === undefined ? null : microOf(spec.rate_usd_per_hour) * spec.nodes;

@@ -16,7 +16,7 @@ export function addCosts(
   const store = new CostStore(engine.store.db);
   let busy = false;
   const add = async (): Promise<void> => {
-    // Without anything to add there is no transaction, and so no fsync.
+    // Skips the transaction, and so the fsync, when all sums are current.
     if (busy || !store.isBehind(localCalendar.zone)) return;
     busy = true;
     try {

@@ -22,7 +22,7 @@ import { TimerQueue } from "./timer-queue.ts";
 import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
 import type { EngineOptions, EventBody, NewJob, PlacementNow, Rebased, SendResult } from "./engine-options.ts";
 import { failureOfStep } from "../domain/failure.ts";
-import { firstFold, fold, type Folded, type Snapshot } from "./fold.ts";
+import { firstFold, fold, type Folded, type Live, type Snapshot } from "./fold.ts";
 import { fingerprint, withLastSeen } from "./journal.ts";
 import { setTimer } from "./set-timer.ts";
 import { commitWithRetry } from "./commit-with-retry.ts";
@@ -34,12 +34,7 @@ import { Committer, type Transaction } from "./transaction.ts";
 const TICK_MS = 30_000;
 /** Longest wait for a retry, whatever its row says. */
 const RETRY_WAIT_MS_MAX = 15 * 60_000;
-/** A job in the state of its last commit, neither ended nor parked. Its row changes by compare-and-set on `seq`. */
-interface Live {
-  id: string;
-  seq: number;
-  snapshot: Snapshot;
-}
+
 export class Engine {
   readonly store: EngineStore;
   readonly clock: Clock;
@@ -399,8 +394,7 @@ export class Engine {
       const resumed: string[] = [];
       const parked: string[] = [];
       const alive = new Set<string>();
-      const backMs = moveAfterSetBack(tx);
-      if (backMs > 0) for (const row of tx.store.liveJobs()) this.#moveBack(tx, row, backMs);
+      this.#moveBack(tx, moveAfterSetBack(tx));
       for (const row of tx.store.liveJobs()) {
         // A process that ends some jobs need not follow the others: their rows wait unchanged.
         if (what === "ending only" && row.state !== "terminating") continue;
@@ -436,11 +430,13 @@ export class Engine {
     this.#beginAttempt(tx, next);
   }
 
-  #moveBack(tx: Transaction, row: JobRow, backMs: number): void {
-    const loaded = this.#load(tx, row);
-    if (typeof loaded === "string") return;
-    const { value, context } = loaded.snapshot;
-    this.#rebase(tx, { ...row, seq: loaded.seq, state: value }, { value, context: movedContext(context, backMs) });
+  #moveBack(tx: Transaction, backMs: number): void {
+    for (const row of backMs > 0 ? tx.store.liveJobs() : []) {
+      const live = this.#load(tx, row);
+      if (typeof live === "string") continue;
+      const { value, context } = live.snapshot;
+      this.#rebase(tx, { ...row, seq: live.seq, state: value }, { value, context: movedContext(context, backMs) });
+    }
   }
 
   /** False when the job is parked. This program may know a snapshot that an older one could not continue. */
@@ -465,12 +461,8 @@ export class Engine {
   /** A snapshot without an event (a migration, a rescue) enters the journal whole: folds start from it. */
   #rebase(tx: Transaction, row: JobRow, stored: StoredSnapshot): JobRow {
     const snapshot = jobMachine.resolveState(stored);
-    this.#advance(
-      tx,
-      row,
-      { type: "machine.rebased", snapshot: stored, version: JOB_MACHINE_VERSION },
-      { snapshot, actions: [] },
-    );
+    const rebased: Rebased = { type: "machine.rebased", snapshot: stored, version: JOB_MACHINE_VERSION };
+    this.#advance(tx, row, rebased, { snapshot, actions: [] });
     return { ...row, seq: row.seq + 1, version: JOB_MACHINE_VERSION, state: stored.value };
   }
 
@@ -478,7 +470,7 @@ export class Engine {
   #rescue(tx: Transaction, row: JobRow, body: EventBody): SendResult {
     const fresh = firstFold({ job_id: row.id, nodes: row.nodes, max_runtime_ms: null, at: tx.at }).snapshot;
     const last = tx.store.lastPlacement(row.id);
-    const placed = last === undefined ? {} : { placement: last.n, candidate: last.candidate };
+    const placed = last && { placement: last.n, candidate: last.candidate };
     const context: JobContext = { ...fresh.context, ...placed, occupied: true };
     tx.store.park(row.id, null);
     const based = this.#rebase(tx, row, { value: "provisioning", context });

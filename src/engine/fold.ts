@@ -6,6 +6,13 @@ import { jobMachine } from "../machines/job-machine.ts";
 import { quicken } from "../machines/quick-assign.ts";
 
 export type Snapshot = ReturnType<typeof jobMachine.resolveState>;
+
+/** A job in the state of its last commit, neither ended nor parked. Its row changes by compare-and-set on `seq`. */
+export interface Live {
+  id: string;
+  seq: number;
+  snapshot: Snapshot;
+}
 export interface Folded {
   snapshot: Snapshot;
   /** The requested actions, by name. xstate returns params untyped. */

@@ -44,7 +44,7 @@ export function closePlacement(tx: Transaction, jobId: string, close: ClosePlace
   });
 }
 
-/** Preemptions in a row without a new checkpoint: only the script can change that, so its owner is told. */
+/** Preemptions in a row without a new checkpoint: only the script can change that, so a notice says so. */
 function repeatedWords(tx: Transaction, jobId: string, checkpoint: string | null): string {
   const ended = tx.store.placementFailures(jobId).filter(({ failure }) => failure !== "no_machine");
   const other = ended.findLastIndex((one) => one.failure !== "preempted" || one.checkpoint !== checkpoint);

@@ -7,27 +7,15 @@ import { placementRules } from "../machines/placement-rules.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import { describeError, SvcError } from "../errors/index.ts";
 import type { HubPullHint } from "../schemas/hub.ts";
-import type {
-  FeedEvent,
-  FeedHint,
-  JobRecord,
-  ProviderInfo,
-  ReconcileReport,
-  ResumePoint,
-  StoredLeftOut,
-} from "../schemas/job.ts";
+import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, ResumePoint } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { JobChange } from "../schemas/change.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import { runsHere } from "../providers/descriptors.ts";
-import type { Provider } from "../providers/provider.ts";
 import type { Reads } from "../store/reads.ts";
-import type { DiskReserve } from "../store/disk-reserve.ts";
 import type { ControlPlane, CredentialsOf, ModelsOfHub, NotificationsOf, SubmitOptions } from "./control-plane.ts";
-import type { Engine } from "./engine.ts";
-import type { DurableLedger } from "./ledger.ts";
-import { planRun, type ProjectMeasure } from "./cost-preview.ts";
+import { planRun } from "./cost-preview.ts";
 import { OfferBook } from "./offers.ts";
 import type { Offers, OffersQuery } from "../schemas/offers.ts";
 import { historyOf } from "../domain/host-history.ts";
@@ -35,6 +23,7 @@ import { refuseMasked } from "./refuse-masked.ts";
 import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
 import { untilOver, untilSettled } from "./graceful-shutdown.ts";
 import { named } from "./naming-field.ts";
+import type { KeptCode, ServiceOptions } from "./service-options.ts";
 import { addCosts } from "./cost-sums.ts";
 import { Removals } from "./removals.ts";
 import { changeRun } from "./change-run.ts";
@@ -49,91 +38,6 @@ const SINKS_MS_MAX = 30_000;
 const SWEEP_EVERY_MS = 10 * 60_000;
 /** The first search for orphans comes soon after the start, when the first calls have been answered. */
 const FIRST_SWEEP_MS = 1_000;
-
-/** Code that was kept for a job without a row yet. */
-export interface KeptCode {
-  id: string;
-  leftOut: StoredLeftOut | null;
-  release(): void;
-}
-
-/** Copies checkpoints and logs to object stores. It decides nothing about a run, and a run never waits for it. */
-export interface SinkKeeper {
-  /** Throws the problem of a sink, naming its field. */
-  check(spec: RunSpec, jobId: string): Promise<void>;
-  /** Called within the transaction that creates the job. */
-  enter(jobId: string, spec: RunSpec): void;
-  begin(): void;
-  changed(jobId: string): void;
-  retry(jobId: string): Promise<void>;
-  settle(deadlineMs: number): Promise<void>;
-  stop(): Promise<void>;
-}
-
-export interface ServiceOptions {
-  home: string;
-  startedAt: string;
-  engine: Engine;
-  reads: Reads;
-  ledger: DurableLedger;
-  reserve: DiskReserve;
-  newJobId: () => string;
-  /** The providers that can be used here. */
-  providers: Map<string, Provider>;
-  describeProviders: () => ProviderInfo[];
-  credentials: CredentialsOf;
-  /** Checks the project and its entrypoint; throws the error that names the field. */
-  checkProject: (projectDir: string, spec: RunSpec) => Promise<void>;
-  /** Measures the project files that would be sent. Throws `project_dir_refused`. */
-  measureProject: (projectDir: string, inPlace: boolean) => Promise<ProjectMeasure>;
-  /** Previews the installation, and how the script would be started. Throws a submission's refusals. */
-  preview: (
-    projectDir: string,
-    spec: RunSpec,
-    files: readonly { path: string }[],
-  ) => Promise<Pick<Plan, "install" | "start">>;
-  example: () => Summary["example"];
-  /** Keeps the project's code. It stays, used by a run or not, until `release` is called. */
-  snapshot: (projectDir: string, spec: RunSpec) => Promise<KeptCode>;
-  /** Dollars per hour of one machine, from the credential of a provider that reports no price; null without it. */
-  rateOf: (provider: RunSpec["provider"]) => number | null;
-  /** Throws `credential_missing` if the provider has no credential. */
-  checkCredential: (provider: RunSpec["provider"]) => void;
-  /** Throws if a secret that the spec names cannot be found. */
-  checkSecrets: (spec: RunSpec) => void;
-  /** Adds the secrets of a spec to the known ones. */
-  remember: (spec: RunSpec) => void;
-  /** A redactor for every known secret, and for those of a spec that is only being checked. */
-  secrets: (also?: RunSpec) => Redactor;
-  /** The spec in its stored form: without a secret in clear. */
-  seal: (spec: RunSpec) => RunSpec;
-  /** Equal for equal texts, and useless for guessing the text. */
-  fingerprint: (text: string) => string;
-  /** Throws `resume_unavailable` if the job in `resume_from` has no complete checkpoint to resume from. */
-  checkResume: (spec: RunSpec) => Promise<void>;
-  /** The complete checkpoints of a job on this computer, the newest first. */
-  resumePoints: (jobId: string) => Promise<ResumePoint[]>;
-  /** Throws `data_unavailable`, naming the field, if data is unknown or has changed. */
-  checkData: (names: readonly string[]) => Promise<void>;
-  /** Pins the data's current version for the job; returns a function that undoes it. */
-  pinData: (jobId: string, names: readonly string[]) => () => void;
-  onTerminal: (jobId: string) => void;
-  /** Reports problems that concern no run. */
-  report: (message: string) => void;
-  hub: ModelsOfHub;
-  notifications: NotificationsOf;
-  sinks: SinkKeeper;
-  /** The home's defaults for runs whose spec does not set them. */
-  defaults: () => Pick<RunSpec, "keep_checkpoints">;
-  /** The spec of the job was changed. */
-  respec: (jobId: string) => void;
-  /** Sends the present deadlines to the guards of the job's machines. Never rejects. */
-  renewGuards: (jobId: string) => Promise<void>;
-  /** Closes open files of a removed run. */
-  forget: (jobId: string) => void;
-  /** Deletes code that no run uses. */
-  collectCode: () => Promise<void>;
-}
 
 /** Events after which there may be more to copy. */
 const BRINGS_HOME = new Set(["job.created", "job.transition", "checkpoint.saved", "log.advanced"]);

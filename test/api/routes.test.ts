@@ -190,12 +190,12 @@ describe("the other reads", () => {
 describe("paths and methods", () => {
   it.each([
     ["DELETE", "/jobs", "GET, HEAD, POST"],
-    ["PUT", "/jobs/job000001", "DELETE, GET, HEAD"],
+    ["PUT", "/jobs/job000001", "DELETE, GET, HEAD, PATCH"],
     ["GET", "/jobs/job000001/kill", "POST"],
     ["POST", "/v1/health", "GET, HEAD"],
     ["OPTIONS", "/jobs", "GET, HEAD, POST"],
     ["PATCH", "/jobs/job000001/checkpoints/a/b", "GET, HEAD"],
-    ["PUT", "/jobs/kill", "DELETE, GET, HEAD, POST"],
+    ["PUT", "/jobs/kill", "DELETE, GET, HEAD, PATCH, POST"],
     ["PROPFIND", "/jobs", "GET, HEAD, POST"],
     ["GET", "/v1/reconcile", "POST"],
   ])("answers %s %s with 405 and Allow", async (method, path, allow) => {

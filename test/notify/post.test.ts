@@ -1,5 +1,6 @@
 // Where messages may go: checked addresses only, no redirects, and nothing that hangs or answers without end.
 
+import { DEADLINE_MS } from "../deadline.ts";
 import { createServer as createTcp, type Server } from "node:net";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
@@ -18,7 +19,7 @@ const to = (url: string, more: Partial<PostRequest> = {}): PostRequest => ({
   headers: {},
   body: "{}",
   allowPrivate: true,
-  signal: AbortSignal.timeout(30_000),
+  signal: AbortSignal.timeout(DEADLINE_MS),
   env: {},
   ...more,
 });

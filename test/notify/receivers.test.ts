@@ -1,6 +1,7 @@
 // Each kind of target against its receiver: real servers and programs where there are some, and doubles that hold a message to the limits
 // that its receiver publishes.
 
+import { DEADLINE_MS } from "../deadline.ts";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -97,7 +98,7 @@ const huge = message({
 const context = (patch: Partial<SendContext> = {}): SendContext => ({
   name: "target",
   secret: null,
-  signal: AbortSignal.timeout(30_000),
+  signal: AbortSignal.timeout(DEADLINE_MS),
   env: process.env,
   now: Date.UTC(2026, 10, 26),
   ...patch,
