@@ -36,7 +36,8 @@ from svc._providers import THIS_COMPUTER
 from svc._records import Job, JobList, LogStream, Placement, ReconcileReport, Task
 
 __all__ = [
-    "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "run", "stream", "vram_for", "wait",
+    "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "run", "stream", "update",
+    "vram_for", "wait",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
