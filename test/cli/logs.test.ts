@@ -124,11 +124,12 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, code)
   });
 
   test.each([[[]], [["-n", "1"]], [["-t", "--since", moment(39)]], [["--grep", "line 0039"]], [["--around", "40"]]])(
-    "logs %j takes no more than 100 MB more than for a short log",
+    "logs %j takes less than two thirds of the line more than for a short log",
     (flags) => {
       const { bytes, code } = measured(...flags);
       expect(code).toBe(0);
-      expect((bytes - small) / 1e6).toBeLessThan(100);
+      // Pieces of a line are freed when the collector runs, so the bound is far from what is usual (some 60 MB).
+      expect(bytes - small).toBeLessThan((SIZE * 2) / 3);
     },
   );
 });

@@ -344,7 +344,7 @@ assert "svc._client" not in sys.modules
 """
         result = run_script(code)
         loaded = set(result.stdout.decode().split())
-        self.assertLessEqual(loaded, {"svc", "svc._checkpoints", "svc._script", "__future__", "_json", "select", "itertools"}, result.stderr)
+        self.assertLessEqual(loaded, {"svc", "svc._checkpoints", "svc._script", "svc._stop", "__future__", "_json", "select", "itertools"}, result.stderr)
 
     def test_its_syntax_is_that_of_python_3_8(self):
         for path in [PACKAGE / "svc" / f"{name}.py" for name in ("__init__", "_script", "_checkpoints")] + INTEGRATIONS:
