@@ -338,7 +338,7 @@ describe("by rsync", () => {
   });
 
   const UNFIT: readonly [what: string, script: string, why: string][] = [
-    ["a shell that greets", "echo 'Welcome!'; eval \"$SSH_ORIGINAL_COMMAND\"", "greets"],
+    ["a shell that greets", "echo 'Welcome!'; eval \"$SSH_ORIGINAL_COMMAND\"", "prints text at login"],
     [
       "no rsync after all",
       'case $SSH_ORIGINAL_COMMAND in rsync*) echo "bash: line 1: rsync: command not found" >&2; exit 127;; esac; eval "$SSH_ORIGINAL_COMMAND"',
