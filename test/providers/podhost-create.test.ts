@@ -478,9 +478,9 @@ test("the start command runs the guard, then sshd with the key, and stays", { ta
     env: { PATH: `${dir}:${process.env["PATH"]}`, PUBLIC_KEY },
   });
   onTestFinished(async () => {
-    process.kill(-child.pid!, "SIGKILL");
-    // The guard runs in a separate session and may still be starting.
+    // The guard gets a session of its own while it starts: killed with the group before that, it would never report.
     await vi.waitFor(() => expect(guardOf(name)).toBeGreaterThan(1), { timeout: DEADLINE_MS });
+    process.kill(-child.pid!, "SIGKILL");
     process.kill(guardOf(name), "SIGKILL");
     rmSync(guardDir(name), { recursive: true, force: true });
     rmSync(dir, { recursive: true, force: true });
