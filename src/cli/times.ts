@@ -3,7 +3,7 @@
 
 import { usage } from "./argv.ts";
 
-const UNIT_MS: Readonly<Record<string, number>> = {
+export const UNIT_MS: Readonly<Record<string, number>> = {
   s: 1_000,
   m: 60_000,
   h: 3_600_000,

@@ -6,7 +6,7 @@
 // B3. A rate that nobody reports is unknown, and never 0. A rate that the user gives takes its place.
 // B4. A provider's minimum is owed for every machine that existed.
 
-import { descriptorOf } from "../providers/descriptors.ts";
+import { descriptorOf, isBilled } from "../providers/descriptors.ts";
 import { costUsd, type PricedTime } from "./money.ts";
 
 const HOUR_MS = 3_600_000;
@@ -37,14 +37,12 @@ export interface Spending {
   isKnown: boolean;
 }
 
-const isFree = (provider: string): boolean => descriptorOf(provider)?.capabilities.bills === false;
-
 /** Milliseconds that the provider bills at least; 0 for one that bills by the second. */
 export const minimumMs = (provider: string): number => (descriptorOf(provider)?.minimumBilledSeconds ?? 0) * 1_000;
 
 /** The rate of one machine in micro-dollars per hour, whether it still exists or not; null if it is unknown. */
 export function rateOf(machine: BilledMachine, { givenMicro, assumedMicro }: Rates): number | null {
-  if (isFree(machine.provider)) return 0;
+  if (!isBilled(machine.provider)) return 0;
   // An intent is a few seconds old; then it is held, and counts from its order on, or `unknown`. Its guard has the budget's deadlines.
   if (machine.state === "intended") return 0;
   if (machine.held_at === null) return machine.price_micro ?? assumedMicro ?? givenMicro;

@@ -45,17 +45,20 @@ export const ALL_FETCHED: Unfetched = { bytes: 0, bytesPerSecond: null };
 export const endOf = (graceSeconds: number, { bytes, bytesPerSecond }: Unfetched = ALL_FETCHED): number =>
   endMs({ graceMs: graceSeconds * 1_000, bytes, bytesPerSecond, releaseMs: RELEASE_MS });
 
+/** Micro-dollars per hour that the user gave for one machine without a reported price; null without it. */
+export const givenRate = ({ rate_usd_per_hour: given }: Pick<RunSpec, "rate_usd_per_hour">): number | null =>
+  given === undefined ? null : microOf(given);
+
 /** The rates for what no provider reports, of a run with this spec. */
 export function ratesOf(
   spec: Pick<RunSpec, "price_cap" | "rate_usd_per_hour">,
   machines: readonly BilledMachine[],
 ): Rates {
-  const given = spec.rate_usd_per_hour;
   const seen = machines.flatMap(({ price_micro }) => (price_micro === null ? [] : [price_micro]));
   const cap = spec.price_cap === undefined ? [] : [microOf(spec.price_cap)];
   const known = [...cap, ...seen];
   return {
-    givenMicro: given === undefined ? null : microOf(given),
+    givenMicro: givenRate(spec),
     assumedMicro: known.length === 0 ? null : Math.max(...known),
   };
 }

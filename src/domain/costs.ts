@@ -1,11 +1,11 @@
 // Splits the cost of a machine by day and by what the machine did. Pure; the reads and the sums of the store call it (ADR 0031).
 
 import type { Calendar } from "./calendar.ts";
-import { costUsd, type PricedTime } from "./money.ts";
+import { costUsd, microOf, type PricedTime } from "./money.ts";
+import type { WasteKind } from "../schemas/cost-names.ts";
 
-/** What a machine did in a part of its time. All but `work` are waste. */
-export const COST_KINDS = ["work", "starting", "idle_gpu", "held", "lost", "failed", "proof"] as const;
-export type CostKind = (typeof COST_KINDS)[number];
+/** What a machine did in a part of its time. */
+export type CostKind = "work" | WasteKind;
 
 /** A part of a machine's time with one activity; its end is the start of the next part. */
 export interface Span {
@@ -13,10 +13,8 @@ export interface Span {
   from: number;
 }
 
-/** The costs of a day and an activity. Amounts are whole micro-dollars, times milliseconds. */
-export interface CostCell {
-  day: string;
-  kind: CostKind;
+/** Sums of costs. Money is whole micro-dollars, times are milliseconds. */
+export interface CostAmounts {
   /** Machines that were ordered on this day with this activity first, and how many of them have no known price. */
   machines: number;
   unpriced: number;
@@ -27,6 +25,21 @@ export interface CostCell {
   micro: number;
   /** For the time without a price, by the user's rate. */
   estimateMicro: number;
+}
+export const NO_COSTS: Readonly<CostAmounts> = {
+  machines: 0,
+  unpriced: 0,
+  ms: 0,
+  unpricedMs: 0,
+  unratedMs: 0,
+  micro: 0,
+  estimateMicro: 0,
+};
+
+/** The costs of a day and an activity. */
+export interface CostCell extends CostAmounts {
+  day: string;
+  kind: CostKind;
 }
 
 export interface CostedMachine extends PricedTime {
@@ -39,14 +52,11 @@ const HOUR_MS = 3_600_000;
 
 /** Micro-dollars owed for the machine up to `at`: at the end of its time, exactly the ledger's sum. */
 export function owedAt(machine: PricedTime, at: number, end: number): number {
-  if (at >= end) return Math.round(costUsd({ ...machine, released_at: end }, end) * 1e6);
+  if (at >= end) return microOf(costUsd({ ...machine, released_at: end }, end));
   const { created_at, spent_micro = 0, priced_at } = machine;
   const since = priced_at ?? created_at;
-  const owed =
-    at < since
-      ? (spent_micro * Math.max(0, at - created_at)) / Math.max(1, since - created_at)
-      : costUsd({ ...machine, released_at: at }, at) * 1e6;
-  return Math.round(owed);
+  if (at < since) return Math.round((spent_micro * Math.max(0, at - created_at)) / Math.max(1, since - created_at));
+  return microOf(costUsd({ ...machine, released_at: at }, at));
 }
 
 /**
@@ -72,17 +82,7 @@ export function cellsOf(
   const add = (kind: CostKind, from: number, to: number): void => {
     const day = calendar.dayOf(from);
     const key = `${day} ${kind}`;
-    const cell: CostCell = cells.get(key) ?? {
-      day,
-      kind,
-      machines: 0,
-      unpriced: 0,
-      ms: 0,
-      unpricedMs: 0,
-      unratedMs: 0,
-      micro: 0,
-      estimateMicro: 0,
-    };
+    const cell: CostCell = cells.get(key) ?? { day, kind, ...NO_COSTS };
     cells.set(key, cell);
     if (first) cell.machines = 1;
     if (first && isUnpriced) cell.unpriced = 1;

@@ -26,6 +26,10 @@ export const safeField = (text: string): string => text.replace(EACH, (c) => vis
 export const safeText = (text: string): string =>
   text.replace(EACH, (c) => (c === "\n" || c === "\t" ? c : safeField(c)));
 
+/** For receivers that read `&`, `<` and `>` as markup: Slack, some desktops. */
+export const withoutMarkup = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
 /**
  * For a page: shows characters that change the text direction as their codes. `\u202Etp.exe` must not be read as
  * `exe.pt`.

@@ -4,6 +4,7 @@
 import {
   ALL_FETCHED,
   budgetNow,
+  givenRate,
   leastOf,
   machineLimit,
   ratesOf,
@@ -71,8 +72,10 @@ export class Budgets {
   now(jobId: string, at: number): (BudgetNow & { graceSeconds: number; warned: number; state: string }) | null {
     const snapshot = this.#o.engine.now(jobId);
     const budgetMicro = snapshot?.context.budget_micro ?? null;
+    // Most runs have no budget, and each of their transitions asks.
+    if (snapshot === undefined || budgetMicro === null) return null;
     const row = this.#o.engine.store.job(jobId);
-    if (snapshot === undefined || budgetMicro === null || row === undefined) return null;
+    if (row === undefined) return null;
     const spec = specOf(row);
     const machines = this.#rows.ofJob(jobId);
     const graceSeconds = stopGraceSeconds(spec);
@@ -92,12 +95,12 @@ export class Budgets {
     const now = this.now(jobId, this.#o.engine.clock.now());
     const row = this.#o.engine.store.job(jobId);
     if (now === null || row === undefined) return null;
-    const { nodes, rate_usd_per_hour: given } = specOf(row);
-    const each = priceMicro ?? (given === undefined ? 0 : given * 1e6);
+    const spec = specOf(row);
+    const each = priceMicro ?? givenRate(spec) ?? 0;
     // The order itself may be among the rows already, at an assumed rate: its own price replaces that.
     const held = this.#rows.ofJob(jobId).filter((machine) => machine.held_at !== null);
     const { rateMicro } = spendingOf(held, this.#o.engine.clock.now(), NO_RATES);
-    return machineLimit(now.budgetMicro - now.spentMicro, Math.max(rateMicro, each * nodes), now.graceSeconds);
+    return machineLimit(now.budgetMicro - now.spentMicro, Math.max(rateMicro, each * spec.nodes), now.graceSeconds);
   }
 
   /** Why the budget allows no further machine; null if it does. The rate of the job's last machines is expected again. */

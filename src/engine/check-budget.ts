@@ -1,6 +1,6 @@
 // Refuses a budget that svc cannot hold, before anything is rented: no rate to count with, or less than a start and an end cost.
 
-import { leastOf, type Least } from "../domain/budget.ts";
+import { givenRate, leastOf, type Least } from "../domain/budget.ts";
 import { candidateCount, candidateSpec } from "../domain/candidates.ts";
 import { microOf, usdOf } from "../domain/money.ts";
 import { SvcError } from "../errors/index.ts";
@@ -81,11 +81,14 @@ export async function checkBudget(checks: BudgetChecks, spec: RunSpec): Promise<
 async function rateOf(provider: Provider, spec: RunSpec): Promise<number | null> {
   const { bills, reports_price } = provider.info.capabilities;
   if (!bills) return 0;
-  if (!reports_price) return spec.rate_usd_per_hour === undefined ? null : microOf(spec.rate_usd_per_hour) * spec.nodes;
+  const each = reports_price ? await priceOf(provider, spec) : givenRate(spec);
+  return each === null ? null : each * spec.nodes;
+}
+
+async function priceOf(provider: Provider, spec: RunSpec): Promise<number | null> {
   try {
     const offers = await provider.listOffers(spec, AbortSignal.timeout(ASK_MS));
-    const price = affordable(provider, spec, offers)[0]?.priceMicro ?? null;
-    return price === null ? null : price * spec.nodes;
+    return affordable(provider, spec, offers)[0]?.priceMicro ?? null;
   } catch {
     return null;
   }

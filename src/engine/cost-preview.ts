@@ -15,6 +15,7 @@ import {
   type AskedCandidate,
   type CandidateParts,
 } from "./plan-candidates.ts";
+import { givenRate } from "../domain/budget.ts";
 import { budgetLasts } from "./budget-lasts.ts";
 import type { PricedCandidate } from "./check-budget.ts";
 import { microOf } from "../domain/money.ts";
@@ -120,8 +121,9 @@ function atMost(price: number | null, hours: number | null, budget: number | und
 /** The rate of all nodes together, per hour: the spec's where the provider reports none; null if it is unknown. */
 function rateOfAsked({ candidate, provider, spec }: AskedCandidate): number | null {
   if (provider?.info.capabilities.bills === false) return 0;
-  const given = spec.rate_usd_per_hour === undefined ? null : microOf(spec.rate_usd_per_hour) * spec.nodes;
-  return candidate.price_per_hour_usd === null ? given : microOf(candidate.price_per_hour_usd);
+  if (candidate.price_per_hour_usd !== null) return microOf(candidate.price_per_hour_usd);
+  const given = givenRate(spec);
+  return given === null ? null : given * spec.nodes;
 }
 
 const largestOf = (files: ProjectMeasure["files"]) =>

@@ -6,6 +6,7 @@
 // fields of 256 and 1,024, 6,000 in all (discord.com/developers/docs/resources/message).
 
 import { SvcError } from "../errors/index.ts";
+import { withoutMarkup } from "../domain/terminal-text.ts";
 import type { NoticeLevel } from "../schemas/notify-names.ts";
 import { textOfMessage, type NotifyMessage } from "./message.ts";
 import { post, type PostRequest } from "./post.ts";
@@ -72,14 +73,13 @@ export const sendNtfy: Send<"ntfy"> = (message, target, context) => {
   return post(json(context, target, target.url, ntfyBody(message, target.topic), headers));
 };
 
-/** Slack reads these three characters as markup: `<!channel>` would call everybody. */
-const forSlack = (text: string): string =>
-  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-
-/** Shortens before escaping, so that the result has at most `max` characters. */
+/**
+ * Without markup, in which `<!channel>` would call everybody. Shortens before escaping, so that the result has at most `max`
+ * characters.
+ */
 function slackText(text: string, max: number): string {
   for (let length = max; ; length = Math.floor(length * 0.8)) {
-    const escaped = forSlack(cut(text, length));
+    const escaped = withoutMarkup(cut(text, length));
     if (escaped.length <= max) return escaped;
   }
 }

@@ -7,7 +7,7 @@
 import { spawn } from "node:child_process";
 import { platform } from "node:os";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
-import { oneLine, safeText } from "../domain/terminal-text.ts";
+import { oneLine, safeText, withoutMarkup } from "../domain/terminal-text.ts";
 import { textOfMessage } from "./message.ts";
 import type { Send, SendContext } from "./sender.ts";
 
@@ -45,8 +45,8 @@ export const sendDesktop: Send<"desktop"> = async (message, _target, context) =>
   }
   const urgency = message.level === "urgent" ? "critical" : "normal";
   // Some desktops read markup in the body.
-  const plain = body.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-  await run("notify-send", [`--urgency=${urgency}`, "--app-name=svc", "--", title, plain], "", context);
+  const args = [`--urgency=${urgency}`, "--app-name=svc", "--", title, withoutMarkup(body)];
+  await run("notify-send", args, "", context);
 };
 
 /** Resolves when the program has ended with 0. */

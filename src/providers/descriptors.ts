@@ -39,5 +39,8 @@ export const THIS_COMPUTER = local.name;
 export const descriptorOf = (name: string): ProviderDescriptor | undefined =>
   Object.hasOwn(ALL, name) ? DESCRIPTORS[name as Name] : undefined;
 
+/** Whether its machines cost money. The machines of an unknown provider may. */
+export const isBilled = (name: string): boolean => descriptorOf(name)?.capabilities.bills !== false;
+
 /** Whether its machine is this computer. */
 export const runsHere = (name: string): boolean => descriptorOf(name)?.capabilities.runs_here ?? false;

@@ -1,9 +1,9 @@
 // Reads what machines have cost, from sums and from the rows that are not in them (ADR 0031). Loads neither a query builder nor zod, as
 // `open-reads.ts`.
 
-import { descriptorOf } from "../providers/descriptors.ts";
+import { isBilled } from "../providers/descriptors.ts";
 import { monthOf, type Calendar } from "../domain/calendar.ts";
-import { cellsOf, idleOf, spansOf, type CostCell, type CostKind } from "../domain/costs.ts";
+import { cellsOf, idleOf, NO_COSTS, spansOf, type CostCell, type CostKind } from "../domain/costs.ts";
 import { costUsd, microOf, priceMicroOf, usdOf, usdOrNull } from "../domain/money.ts";
 import type { CostGroup, CostReport, CostsQuery, CostTotal, Receipt, ReceiptMachine } from "../schemas/costs.ts";
 import { iso, isoOrNull } from "./records.ts";
@@ -41,8 +41,6 @@ const haveSums = (all: All): boolean => all("SELECT 1 FROM sqlite_schema WHERE n
 
 /** `A100:4` and `A100` are the same model. */
 const modelOf = (gpus: string): string => gpus.replace(/:\d+$/, "");
-
-const billsAt = (provider: string): boolean => descriptorOf(provider)?.capabilities.bills !== false;
 
 function costJob(all: All, jobId: string | null): CostJob | undefined {
   return jobId === null
@@ -83,7 +81,7 @@ function costsOfJob(
   const ends = job === undefined ? [] : endings(all, job.id);
   const samples = uses.some(({ startedAt }) => startedAt !== null) && job !== undefined ? gpuUse(all, job.id) : [];
   return machines.map((machine): CostedRow => {
-    const bills = billsAt(machine.provider);
+    const bills = isBilled(machine.provider);
     const before = kept.get(machine.name);
     if (before !== undefined && sumOf(before.cells) === ledgerMicro([machine], now)) return before;
     const use = uses.find(({ n }) => n === (machine.placement ?? 1));
@@ -148,16 +146,7 @@ class Sums {
     const cells = this.groups.get(key) ?? [];
     this.groups.set(key, cells);
     const same = cells.find(({ kind }) => kind === cell.kind);
-    const into = same ?? {
-      ...cell,
-      machines: 0,
-      unpriced: 0,
-      ms: 0,
-      unpricedMs: 0,
-      unratedMs: 0,
-      micro: 0,
-      estimateMicro: 0,
-    };
+    const into = same ?? { ...cell, ...NO_COSTS };
     if (same === undefined) cells.push(into);
     into.machines += sign * cell.machines;
     into.unpriced += sign * cell.unpriced;
@@ -333,4 +322,4 @@ export function readReceipt(all: All, jobId: string, now: number, calendar: Cale
 
 /** The ledger's own sum over these machines, in micro-dollars. */
 export const ledgerMicro = (machines: readonly MachineRow[], now: number): number =>
-  machines.reduce((sum, row) => sum + (billsAt(row.provider) ? microOf(costUsd(row, now)) : 0), 0);
+  machines.reduce((sum, row) => sum + (isBilled(row.provider) ? microOf(costUsd(row, now)) : 0), 0);

@@ -1,6 +1,6 @@
 // Turns rows into the records that people and programs see.
 
-import { descriptorOf } from "../providers/descriptors.ts";
+import { isBilled } from "../providers/descriptors.ts";
 import { RELEASED } from "../errors/runs.ts";
 import { holdsSecret, isReference } from "../domain/secret-names.ts";
 import type {
@@ -128,7 +128,7 @@ export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "mi
 
 /** A run on this computer or in a notebook rents no machine, so its errors must not mention a release. */
 export function errorOf(provider: string, error: JobError): JobError {
-  if (descriptorOf(provider)?.capabilities.bills !== false) return error;
+  if (isBilled(provider)) return error;
   const hint = error.hint
     .replaceAll(RELEASED, "")
     // Older versions wrote this text.
@@ -154,7 +154,7 @@ type Money = Pick<
 function moneyOf(row: JobRow, spec: RunSpec, machines: readonly MachineRow[], now: number): Money {
   const rates = ratesOf(spec, machines);
   const { spentMicro, rateMicro, isKnown } = spendingOf(machines, now, rates);
-  const isGiven = machines.some((m) => m.price_micro === null && m.held_at !== null && mayBeBilled(m));
+  const isGiven = machines.some((m) => m.price_micro === null && m.held_at !== null && isBilled(m.provider));
   const known = {
     cost_estimate_usd: isGiven && isKnown ? usdOf(spentMicro) : null,
     rate_usd_per_hour: isKnown ? usdOf(rateMicro) : null,
@@ -175,8 +175,6 @@ function moneyOf(row: JobRow, spec: RunSpec, machines: readonly MachineRow[], no
     budget_stops_at: Number.isFinite(budget.stopInMs) ? iso(now + budget.stopInMs) : null,
   };
 }
-
-const mayBeBilled = ({ provider }: MachineRow): boolean => descriptorOf(provider)?.capabilities.bills !== false;
 
 /** @param placements the number of the job's placements; undefined if the store does not count them. */
 export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, placements?: number): JobRecord {

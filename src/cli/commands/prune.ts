@@ -10,9 +10,8 @@ import { everyJob, storeOfHome, type OpenReads } from "../store.ts";
 import { OUTCOMES } from "../../schemas/names.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { printJson } from "../text.ts";
+import { UNIT_MS } from "../times.ts";
 import { removeAll } from "./rm.ts";
-
-const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 };
 
 export const prune: Command = {
   name: "prune",
@@ -89,7 +88,7 @@ function age(input: Input): number {
   const [, count, unit = ""] = /^([0-9]{1,6})([mhdw])$/.exec(text ?? "") ?? [];
   if (count === undefined)
     throw usage("`svc prune` needs --older-than with a number and m, h, d or w.", "For example `--older-than 30d`.");
-  return Number(count) * (UNITS[unit] ?? 0);
+  return Number(count) * (UNIT_MS[unit] ?? 0);
 }
 
 /** The best value that the run ever logged. */
