@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
 import { CLI, Workplace } from "./serving.ts";
+import { onTerminal } from "./terminal.ts";
 
 let at: Workplace;
 beforeEach(() => void (at = new Workplace()));
@@ -80,34 +81,9 @@ test("a secret on the command line is refused and not repeated", () => {
  * A shell on a terminal: it runs `svc`, which asks for a secret; the input is pasted, and the next program receives the
  * rest of it.
  */
-const TYPE = `import os, pty, sys
-pid, fd = pty.fork()
-if pid == 0:
-    os.execv("/bin/sh", ["sh", "-c", '"$0" credentials set "$1"; code=$?; timeout 1 cat; exit $code', sys.argv[1], sys.argv[2]])
-seen = b""
-while b": " not in seen:
-    seen += os.read(fd, 4096)
-pasted = sys.argv[3].encode() + b"\\r"
-for at in range(0, len(pasted), 100):
-    os.write(fd, pasted[at:at + 100])
-try:
-    while True:
-        part = os.read(fd, 4096)
-        if not part:
-            break
-        seen += part
-except OSError:
-    pass
-sys.stdout.buffer.write(seen)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-`;
+const SHELL = '"$0" credentials set "$1"; code=$?; timeout 1 cat; exit $code';
 const paste = (name: string, text: string) =>
-  spawnSync("python3", ["-c", TYPE, CLI, name, text], {
-    env: at.env,
-    cwd: at.project,
-    encoding: "utf8",
-    timeout: DEADLINE_MS,
-  });
+  onTerminal(["/bin/sh", "-c", SHELL, CLI, name], { until: ": ", type: `${text}\r`, env: at.env, cwd: at.project });
 
 test("on a terminal typed text is not shown", () => {
   const r = paste("hub", SECRET);
