@@ -4,13 +4,13 @@
 // G2. The next call sends the registry to the control plane of the home, once; the control plane keeps references, and
 //     seals values.
 
-import { homedir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { z } from "zod";
 import { PROVIDER_NAMES } from "../src/providers/descriptors.ts";
 import type { RegistryBody as RegistryBodySchema } from "../src/schemas/registry.ts";
 import type { Client } from "./client.ts";
 import { SvcError } from "./errors.ts";
+import { withoutTilde } from "../src/platform/user-home.ts";
 
 export interface Credential {
   cred_id: string;
@@ -148,7 +148,7 @@ function taken(ref: string, at: string, values: Record<string, string | null>, r
   return ref;
 }
 
-const wholePath = (path: string): string => (path.startsWith("~/") ? join(homedir(), path.slice(2)) : resolve(path));
+const wholePath = (path: string): string => resolve(withoutTilde(path));
 
 function part(at: string, value: unknown, name: string, names: string[]): Record<string, unknown> | null {
   if (value === undefined || value === null) return null;

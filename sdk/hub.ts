@@ -1,11 +1,11 @@
 // Models of the hub, for callers. The control plane does the work: see docs/reference/models.md.
 
-import { homedir } from "node:os";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { oneLine } from "../src/domain/terminal-text.ts";
 import type { HubModel, HubPull } from "../src/schemas/hub.ts";
 import { SvcError } from "./errors.ts";
 import { call } from "./runs.ts";
+import { withoutTilde } from "../src/platform/user-home.ts";
 
 export interface PullOptions {
   /** A branch, a tag or a commit; by default the main branch. */
@@ -80,5 +80,5 @@ function troubleTeller(): (pull: HubPull) => void {
 
 /** The control plane's working directory is not the caller's. */
 function absolute(path: string): string {
-  return /^~($|[\\/])/.test(path) ? join(homedir(), path.slice(2)) : resolve(path);
+  return resolve(withoutTilde(path));
 }

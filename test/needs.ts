@@ -78,6 +78,10 @@ const NEEDS: Record<string, Need> = {
     met: () => works("unshare", "-m", "mount", "-t", "proc", "-o", "subset=pid", "proc", "/proc"),
     why: "to mount /proc with fewer files",
   },
+  "mapped-user": {
+    met: () => isLinux && spawnSync("unshare", ["--user", "--map-user=1", "true"]).status === 0,
+    why: "a user namespace with another user id",
+  },
   linux: { met: () => isLinux, why: "Linux" },
   root: { met: () => isRoot, why: "root" },
   "no-root": { met: () => process.getuid?.() !== 0, why: "a user other than root" },

@@ -113,6 +113,7 @@ _CLASSES: dict[str, type[SvcError]] = {
     "job_ambiguous": ConfigError,
     "usage": ConfigError,
     "home_unusable": ConfigError,
+    "user_home_unknown": ConfigError,
     "idempotency_conflict": ConfigError,
     "project_dir_refused": ConfigError,
 }

@@ -17,16 +17,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from svc._errors import SvcError, from_problem
+from svc._errors import ConfigError, SvcError, from_problem
 
 CALL_SECONDS_MAX = 60.0
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
 
 
 def home() -> Path:
-    """The home of the control plane: ``SVC_HOME``, or ``~/.svc``."""
+    """The home of the control plane: ``SVC_HOME``, or ``~/.svc``. Raises ``ConfigError`` if this user's home is unknown."""
     named = os.environ.get("SVC_HOME")
-    return Path(named).expanduser().absolute() if named else Path.home() / ".svc"
+    try:
+        return Path(named).expanduser().absolute() if named else Path.home() / ".svc"
+    except RuntimeError:
+        raise ConfigError(
+            "user_home_unknown",
+            f"The home folder of this user (uid {os.getuid()}) is unknown: HOME is not set, and the system's list of "
+            "users has no entry for it.",
+            "Set HOME to a folder of this user, or SVC_HOME to the folder where svc keeps its state. Nothing was changed.",
+        ) from None
 
 
 class Unreachable(SvcError):

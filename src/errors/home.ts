@@ -10,6 +10,14 @@ export const HOME = {
     message: (d) => `The home ${d.home} ${d.why}.`,
     hint: "Set SVC_HOME to a folder that you own and can write to. Nothing was changed.",
   }),
+  user_home_unknown: entry<{ uid: number | null }>({
+    status: 500,
+    exit: 1,
+    retry: "never",
+    message: (d) =>
+      `The home folder of this user${d.uid === null ? "" : ` (uid ${d.uid})`} is unknown: HOME is not set, and the system's list of users has no entry for it.`,
+    hint: "Set HOME to a folder of this user, or SVC_HOME to the folder where svc keeps its state. Nothing was changed.",
+  }),
   home_locked: entry<{ home: string; holder: string }>({
     status: 409,
     exit: 1,

@@ -6,7 +6,6 @@
 // H3. A token that came with a pull is kept only in memory.
 // H4. Progress is a hint, a few times a second at most; beginning and end are events.
 
-import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { pause, type Clock, type TimerHandle } from "../domain/clock.ts";
 import { orAborted } from "../domain/or-aborted.ts";
@@ -23,6 +22,7 @@ import { PullRecords, type PullRecord } from "./pull-records.ts";
 import { PATIENCE, type Patience } from "./retry.ts";
 import { Transfer } from "./transfer.ts";
 import { homeLayout } from "../platform/home-layout.ts";
+import { withoutTilde } from "../platform/user-home.ts";
 
 const HINT_EVERY_MS = 400;
 /** A caller that waits for a pull learns within ten seconds, connecting included, that the hub does not answer. */
@@ -394,7 +394,7 @@ const patternsOf = (given: HubPullBody["allow_patterns"]): string[] | null =>
 
 /** `~` is the user's home. The SDKs send absolute paths; any other relative path is refused. */
 function absolute(path: string): string {
-  const full = path === "~" ? homedir() : /^~[\\/]/.test(path) ? join(homedir(), path.slice(2)) : path;
+  const full = withoutTilde(path);
   if (isAbsolute(full)) return resolve(full);
   throw new SvcError(
     "invalid_request",

@@ -1,7 +1,6 @@
 // Reads one field of a block: from the environment, else from the store. Its source is kept for messages.
 
-import { homedir } from "node:os";
-import { isAbsolute, join, resolve } from "node:path";
+import { isAbsolute, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import type { CredentialName } from "../schemas/credential-blocks.ts";
 import { DEFAULT_CREDENTIALS, KEY_FILE_TYPES } from "../providers/descriptor.ts";
@@ -10,6 +9,7 @@ import { defaultGoogleCredentials, OF_THIS_MACHINE } from "./default-google-cred
 import { configured, type Configured, type StoredRegistry } from "./registry.ts";
 import { storedEntry, isRecord, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
 import { homeLayout } from "../platform/home-layout.ts";
+import { withoutTilde } from "../platform/user-home.ts";
 
 const KEY_FILE_BYTES_MAX = 64 * 1024;
 
@@ -106,10 +106,8 @@ export function findLine(at: FieldPlace): FoundCredential | null {
  */
 export function absolutePath(found: FoundCredential, { home, env }: Places): string {
   const path = found.value;
-  const user = env["HOME"] || homedir();
-  if (path === "~") return user;
-  if (path.startsWith("~/")) return join(user, path.slice(2));
-  return isAbsolute(path) ? path : found.source === "env" ? resolve(path) : resolve(home, path);
+  const whole = withoutTilde(path, env);
+  return isAbsolute(whole) ? whole : found.source === "env" ? resolve(whole) : resolve(home, whole);
 }
 
 /** The JSON text of a key file, given as text, as a path, or as `adc`: the default credentials of the vendor's tools. */

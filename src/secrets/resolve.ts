@@ -5,10 +5,10 @@
 // S2. The owner's registry may use all four.
 // S3. Errors name the reference and never a value; for a literal not even a part of its text.
 
-import { homedir } from "node:os";
-import { isAbsolute, join } from "node:path";
+import { isAbsolute } from "node:path";
 import { SvcError } from "../errors/index.ts";
 import { storedEntry, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
+import { withoutTilde } from "../platform/user-home.ts";
 
 const FILE_BYTES_MAX = 64 * 1024;
 
@@ -46,7 +46,7 @@ function fromStore(reference: string, path: string, home: string): string {
 
 /** The file's text without leading and trailing blanks and line breaks. */
 function fromFile(reference: string, given: string, env: NodeJS.ProcessEnv): string {
-  const file = given.startsWith("~/") ? join(env["HOME"] || homedir(), given.slice(2)) : given;
+  const file = withoutTilde(given, env);
   if (!isAbsolute(file)) return notFound(reference, "it must name a whole path, as in file:///home/me/key");
   const text = usable(reference, () => readPlainFile(file, { bytesMax: FILE_BYTES_MAX, ownersAlone: false }));
   if (text === null) return notFound(reference, "there is no such file");

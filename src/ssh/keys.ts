@@ -3,13 +3,13 @@
 import { createPrivateKey, generateKeyPairSync, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { link, mkdir, open, rm, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { dirname, resolve } from "node:path";
 import ssh2 from "ssh2";
 import { isMissing, SvcError, systemCode } from "../errors/index.ts";
 import { agentHolds } from "./one-key-agent.ts";
 import { keyOfLine, keyType } from "./host-keys.ts";
 import { homeLayout } from "../platform/home-layout.ts";
+import { withoutTilde } from "../platform/user-home.ts";
 
 /** No key is larger; a larger file is the wrong file. */
 const BYTES_MAX = 64 * 1024;
@@ -40,7 +40,7 @@ export async function loadSshKey({ path, home, agentSocket }: KeyRequest): Promi
     const own = homeLayout.sshKey(home);
     return (await readKey(own, "", true)) ?? (await generate(own));
   }
-  const absolute = resolve(path.replace(/^~(?=\/|$)/, homedir()));
+  const absolute = resolve(withoutTilde(path));
   const key = await readKey(absolute, socket, false);
   if (!key) throw unusable(absolute, "there is no such file");
   return key;

@@ -5,6 +5,7 @@ import { dollars } from "../../errors/dollars.ts";
 import { SvcError } from "../../errors/index.ts";
 import { usage, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
+import { isListedUser } from "../../platform/user-home.ts";
 import { printJson } from "../text.ts";
 import { exports, unsets, whatNow } from "./sim/instructions.ts";
 import { asPortTaken, load } from "./sim/simulators.ts";
@@ -78,6 +79,11 @@ export const sim: Command = {
     const simulators = await load();
     const objection = simulators.objectionTo(words);
     if (objection !== null) throw usage(`${objection}.`, "See `svc docs SIMULATORS`.");
+    if (!isListedUser())
+      throw new SvcError("command_unavailable", {
+        what: `Simulated machines need a user whom the system's list of users knows: sshd lets no other user log in. It has no entry for uid ${process.getuid?.()}.`,
+        instead: "Run it as a listed user, or add an entry (`useradd`). Nothing was started.",
+      });
     const missing = simulators.missingPrograms();
     if (missing.length > 0)
       throw new SvcError("command_unavailable", {

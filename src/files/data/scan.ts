@@ -9,12 +9,12 @@
 // D5. An unreadable file is reported with the system's error; only "does not exist" counts as absence.
 
 import { readdirSync, realpathSync, statSync, type Dirent, type Stats } from "node:fs";
-import { homedir } from "node:os";
 import { join, resolve, sep } from "node:path";
 import type { DataLeftOut } from "../../schemas/data.ts";
 import { isMissing, SvcError, systemCode } from "../../errors/index.ts";
 import { systemWords } from "../hash-file.ts";
 import { NEVER } from "../listing/protections.ts";
+import { knownUserHome } from "../../platform/user-home.ts";
 
 /** The scan yields the event loop after this time. */
 const SLICE_MS = 8;
@@ -170,9 +170,10 @@ const ANNEX = `${sep}.git${sep}annex${sep}objects${sep}`;
 /** Returns a function that says why a real path is never data, or null if it may be. */
 export function neverDataOf(svcHome: string): (real: string) => string | null {
   const home = realOr(svcHome);
-  const user = realOr(homedir());
+  const named = knownUserHome();
+  const user = named === null ? null : realOr(named);
   return (real) => {
-    if (holds(real, sep) || holds(real, user)) return "it is or holds your home directory";
+    if (holds(real, sep) || (user !== null && holds(real, user))) return "it is or holds your home directory";
     if (holds(real, home) || holds(home, real)) return "it is, contains or is below the home of svc";
     const names = real.replace(ANNEX, sep).split(sep);
     const name = names.find((each) => NEVER.includes(each));

@@ -1,11 +1,11 @@
 // Reads git's settings for ignoring files, without git (git-config(1)): the path of the user's own rules, and whether
 // upper and lower case differ. Understands only the few forms that these settings can have.
 
-import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { isMissing } from "../../errors/index.ts";
 import { IgnoreRules } from "../../domain/gitignore.ts";
 import { readNow, type GitDirs } from "./git-layout.ts";
+import { knownUserHome } from "../../platform/user-home.ts";
 
 const INCLUDES_DEEP_MAX = 10;
 
@@ -20,19 +20,25 @@ export class ConfigUnreadable extends Error {}
 
 /** @param top the top of the work tree and the paths of its parts; null outside of any repository. */
 export function ignoreSettings(top: string | null, dirs: GitDirs | null): IgnoreSettings {
-  const home = process.env["HOME"] ?? homedir();
+  const home = process.env["HOME"] ?? knownUserHome();
   const xdg = process.env["XDG_CONFIG_HOME"];
-  const userDir = join(xdg ? xdg : join(home, ".config"), "git");
+  const settings = xdg || (home === null ? null : join(home, ".config"));
+  const userDir = settings === null ? null : join(settings, "git");
+  const ofUser = [
+    userDir === null ? [] : join(userDir, "config"),
+    home === null ? [] : join(home, ".gitconfig"),
+  ].flat();
   const reader = new Reader(home, dirs);
-  for (const file of ["/etc/gitconfig", join(userDir, "config"), join(home, ".gitconfig")]) reader.read(file);
+  for (const file of ["/etc/gitconfig", ...ofUser]) reader.read(file);
   if (dirs) {
     reader.read(join(dirs.commonDir, "config"));
     if (isTrue(reader.values.get("extensions.worktreeconfig"))) reader.read(join(dirs.gitDir, "config.worktree"));
   }
   const named = reader.values.get("core.excludesfile");
+  const ofDefault = userDir === null ? "" : join(userDir, "ignore");
   return {
     // An empty name turns the default off.
-    excludesFile: named === undefined ? join(userDir, "ignore") : named === "" ? "" : resolve(top ?? "/", named),
+    excludesFile: named === undefined ? ofDefault : named && resolve(top ?? "/", named),
     ignoreCase: isTrue(reader.values.get("core.ignorecase")),
   };
 }
@@ -41,10 +47,10 @@ const isTrue = (value: string | undefined): boolean => value !== undefined && /^
 
 class Reader {
   readonly values = new Map<string, string>();
-  readonly #home: string;
+  readonly #home: string | null;
   readonly #dirs: GitDirs | null;
 
-  constructor(home: string, dirs: GitDirs | null) {
+  constructor(home: string | null, dirs: GitDirs | null) {
     this.#home = home;
     this.#dirs = dirs;
   }
@@ -68,7 +74,9 @@ class Reader {
   }
 
   #home_(value: string): string {
-    return value.startsWith("~/") ? join(this.#home, value.slice(2)) : value;
+    if (!value.startsWith("~/")) return value;
+    if (this.#home === null) throw new ConfigUnreadable(`a git configuration names ${value}, and HOME is not set`);
+    return join(this.#home, value.slice(2));
   }
   #path(value: string, beside: string): string {
     const path = this.#home_(value);

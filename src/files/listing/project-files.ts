@@ -5,9 +5,9 @@
 //     a run.
 
 import { access, constants, realpath, stat, statfs } from "node:fs/promises";
-import { homedir } from "node:os";
 import { dirname, resolve, sep } from "node:path";
 import { messageOf, SvcError } from "../../errors/index.ts";
+import { knownUserHome } from "../../platform/user-home.ts";
 
 /** proc, sysfs, cgroup 1 and 2, debugfs, tracefs. */
 const KERNEL_FILE_SYSTEMS = new Set([0x9fa0, 0x62656572, 0x27e0eb, 0x63677270, 0x64626720, 0x74726163]);
@@ -32,7 +32,8 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
   if (KERNEL_FILE_SYSTEMS.has((await statfs(real)).type))
     throw refuse("is not a directory of files but a view into the kernel");
   if (real === dirname(real)) throw refuse("is the root of the file system");
-  if (isWithin(real, await realOrSame(homedir()))) throw refuse("is or holds your home directory");
+  const user = knownUserHome();
+  if (user !== null && isWithin(real, await realOrSame(user))) throw refuse("is or holds your home directory");
   const home = await realOrSame(svcHome);
   if (isWithin(real, home) || isWithin(home, real))
     throw refuse("is, contains or is below the home of svc, with its credentials");

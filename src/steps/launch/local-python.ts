@@ -4,13 +4,13 @@
 // Y2. The path is used unresolved: the real file behind a virtual environment's symlink would not see its packages.
 
 import { existsSync } from "node:fs";
-import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { isReference } from "../../domain/secret-names.ts";
 import { SvcError } from "../../errors/index.ts";
 import { isProgram, programOnPath, type Entrypoint } from "../../files/entrypoint.ts";
 import { askPython } from "../../providers/local/python.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
+import { withoutTilde } from "../../platform/user-home.ts";
 
 /** The minimum version of `python`: `svc` itself needs it. */
 const MINOR_MIN = 10;
@@ -64,7 +64,7 @@ async function chosenPython(python: string, projectDir: string, path: string, en
 
 /** A command, a path (also `~/…`, or relative to the project), or the folder of an environment. */
 async function located(python: string, projectDir: string, path: string): Promise<string | null> {
-  const spelled = python === "~" || python.startsWith("~/") ? join(homedir(), python.slice(1)) : python;
+  const spelled = withoutTilde(python);
   const onPath = spelled.includes("/") ? null : await programOnPath(spelled, path);
   if (onPath !== null) return onPath;
   const absolute = resolve(projectDir, spelled);

@@ -1,12 +1,12 @@
 // Checks the home of svc: its owner, its file system, its free space, and its key.
 
 import { accessSync, constants, existsSync, lstatSync, realpathSync, statfsSync, statSync } from "node:fs";
-import { homedir } from "node:os";
 import { dirname, sep } from "node:path";
 import { bytes } from "../../../domain/bytes.ts";
 import { homeLayout } from "../../../platform/home-layout.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 import { systemCode, messageOf } from "../../../errors/index.ts";
+import { knownUserHome } from "../../../platform/user-home.ts";
 
 /** The SSH key for machines of providers without their own key setting. */
 export function machineKey(home: string): Check {
@@ -90,7 +90,7 @@ export async function placeOfHome(home: string): Promise<Check> {
       `${at} is on a ${type} file system`,
       "Set SVC_HOME to a folder on a local disk: file locks and the store's journal are not reliable on a network file system.",
     );
-  return ok("home place", at === homedir() ? "your home folder" : "a local folder");
+  return ok("home place", at === knownUserHome() ? "your home folder" : "a local folder");
 }
 
 export async function disk(home: string): Promise<Check> {

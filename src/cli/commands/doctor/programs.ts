@@ -2,6 +2,7 @@
 
 import { execFile } from "node:child_process";
 import type { Io } from "../../io.ts";
+import { isListedUser } from "../../../platform/user-home.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
 /** The output of a program, or null if it cannot be started. */
@@ -41,9 +42,16 @@ export async function python(io: Io): Promise<Check> {
 
 export async function ssh(io: Io): Promise<Check> {
   const said = await ask("ssh", ["-V"], io.env);
-  return said === null
-    ? warn("ssh", "none", "Local runs do not need it. For rented machines, install it (`apt install openssh-client`).")
-    : ok("ssh", said.trim().split("\n")[0] ?? "");
+  if (said === null)
+    return warn(
+      "ssh",
+      "none",
+      "Local runs do not need it. For rented machines, install it (`apt install openssh-client`).",
+    );
+  const line = said.trim().split("\n")[0] ?? "";
+  return isListedUser()
+    ? ok("ssh", line)
+    : warn("ssh", line, "`svc ssh` and `svc sim` do not work for this user: give it an entry in the list of users.");
 }
 
 export async function rsync(io: Io): Promise<Check> {
