@@ -4,7 +4,7 @@ import { endOf } from "../domain/budget.ts";
 import { lastsMs } from "../domain/billing.ts";
 import { microOf } from "../domain/money.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { stopGraceSeconds } from "../steps/launch/launcher-argv.ts";
+import { stopGraceSeconds } from "../domain/stop-grace.ts";
 
 /**
  * Seconds from the order of the machines until the script is asked to stop; null without a budget or without a rate.

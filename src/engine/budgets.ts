@@ -20,7 +20,7 @@ import { describeError } from "../errors/index.ts";
 import type { FeedEvent, JobError } from "../schemas/job.ts";
 import type { StartTimes } from "../schemas/plan.ts";
 import { specOf } from "../schemas/stored-spec.ts";
-import { stopGraceSeconds } from "../steps/launch/launcher-argv.ts";
+import { stopGraceSeconds } from "../domain/stop-grace.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
 import type { Engine } from "./engine.ts";
 import type { Transaction } from "./transaction.ts";

@@ -7,7 +7,7 @@ import { SvcError } from "../errors/index.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { StartTimes } from "../schemas/plan.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { stopGraceSeconds } from "../steps/launch/launcher-argv.ts";
+import { stopGraceSeconds } from "../domain/stop-grace.ts";
 import { affordable } from "../steps/provision.ts";
 
 /** A submission does not wait longer for a price. */

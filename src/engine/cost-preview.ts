@@ -19,7 +19,7 @@ import { givenRate } from "../domain/budget.ts";
 import { budgetLasts } from "./budget-lasts.ts";
 import type { PricedCandidate } from "./check-budget.ts";
 import { microOf } from "../domain/money.ts";
-import { stopGraceSeconds } from "../steps/launch/launcher-argv.ts";
+import { stopGraceSeconds } from "../domain/stop-grace.ts";
 import { idleWindowMs } from "../steps/launch/runner-spec.ts";
 
 const LARGEST_SHOWN = 5;

@@ -20,7 +20,7 @@ import { OfferBook } from "./offers.ts";
 import type { Offers, OffersQuery } from "../schemas/offers.ts";
 import { historyOf } from "../domain/host-history.ts";
 import { refuseMasked } from "./refuse-masked.ts";
-import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
+import { extraGraceMs } from "../domain/stop-grace.ts";
 import { untilOver, untilSettled } from "./graceful-shutdown.ts";
 import { named } from "./naming-field.ts";
 import type { KeptCode, ServiceOptions } from "./service-options.ts";

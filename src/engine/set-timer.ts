@@ -2,7 +2,7 @@
 
 import type { SetTimer } from "../machines/effects.ts";
 import { specOf } from "../schemas/stored-spec.ts";
-import { extraGraceMs } from "../steps/launch/launcher-argv.ts";
+import { extraGraceMs } from "../domain/stop-grace.ts";
 import { timerEvent } from "./journal.ts";
 import type { Transaction } from "./transaction.ts";
 

@@ -10,7 +10,7 @@ import type { RunLook } from "../providers/host.ts";
 import { isFull } from "./follow/disk-watch.ts";
 import { followToEnd, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
 import { failedRank, lastWords, missingLauncher, raised, type FailedRank } from "./launch/failure-message.ts";
-import { hasRanks } from "./launch/launcher-argv.ts";
+import { hasRanks } from "../domain/stop-grace.ts";
 import { heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepDefinition } from "./step.ts";

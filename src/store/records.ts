@@ -17,6 +17,7 @@ import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
 import { spendingOf } from "../domain/billing.ts";
 import { budgetNow, ratesOf } from "../domain/budget.ts";
 import { costUsd, microOf, usdOf, usdOrNull } from "../domain/money.ts";
+import { stopGraceSeconds } from "../domain/stop-grace.ts";
 import { noteOfMachine } from "./stored-note.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import { storedError, storedLeftOut } from "./stored-json.ts";
@@ -165,7 +166,7 @@ function moneyOf(row: JobRow, spec: RunSpec, machines: readonly MachineRow[], no
     const left = budget_usd === null || !isKnown ? null : Math.max(0, usdOf(microOf(budget_usd) - spentMicro));
     return { ...known, budget_usd, budget_left_usd: left, budget_kept_usd: null, budget_stops_at: null };
   }
-  const graceSeconds = spec.stop_grace_seconds;
+  const graceSeconds = stopGraceSeconds(spec);
   const budget = budgetNow({ budgetMicro: microOf(budget_usd), machines, rates, now, graceSeconds });
   return {
     ...known,

@@ -81,6 +81,16 @@ describe("A budget while a control plane lives", () => {
     expect(h.folds()).toBe(true);
   });
 
+  it("keeps the longer grace of ranks in the record, too: the record shows what the engine counts", async () => {
+    await running({ budget_usd: 1, gpus: "L4:2" });
+    await h.clock.advance(10 * SECOND);
+    const now = budgets.now("job1", h.clock.now());
+    expect(now?.keptMicro).toBe(55_000);
+    const record = h.reads.job("job1");
+    expect(record).toMatchObject({ budget_kept_usd: 0.055, budget_left_usd: (now?.leftMicro ?? 0) / 1e6 });
+    expect(record?.budget_stops_at).toBe(new Date(h.clock.now() + (now?.stopInMs ?? 0)).toISOString());
+  });
+
   it("counts failed machines, ends without a proof and price changes", async () => {
     await running({ budget_usd: 1 });
     await rent(2, { priceMicro: 36_000_000 });

@@ -3,7 +3,7 @@
 import { SvcError } from "../../errors/index.ts";
 import type { RunLook } from "../../providers/host.ts";
 import { STOP_GRACE_SECONDS } from "../../schemas/stored-spec.ts";
-import { stopGraceSeconds } from "../launch/launcher-argv.ts";
+import { stopGraceSeconds } from "../../domain/stop-grace.ts";
 import type { HeldMachine } from "../rental/held-machine.ts";
 import type { RunServices } from "../run-services.ts";
 import type { StepContext } from "../step.ts";

@@ -7,9 +7,9 @@
 // L4. Restarts belong to the control plane: --max_restarts=0.
 
 import { gpuCount, processCount } from "../../domain/gpus.ts";
+import { launcherOf } from "../../domain/stop-grace.ts";
 import type { Entrypoint } from "../../files/entrypoint.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { STOP_GRACE_SECONDS } from "../../schemas/stored-spec.ts";
 
 export interface LaunchInput {
   spec: Pick<RunSpec, "launcher" | "gpus" | "nodes" | "env" | "args">;
@@ -30,32 +30,6 @@ export type LaunchMode = "plain" | "auto" | "torchrun" | "ray";
 
 /** The port at which ranks of several nodes meet. */
 const MASTER_PORT = 29_500;
-/** By default torchrun gives its ranks 30 seconds; stopping it must wait a little longer. */
-const RANKS_GRACE_SECONDS = 40;
-
-/** Seconds between TERM and KILL: long enough to write a last checkpoint. With the default, ranks get longer. */
-export function stopGraceSeconds(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes"> & StopGrace): number {
-  // A run that an earlier version stored has no value.
-  const given = spec.stop_grace_seconds ?? STOP_GRACE_SECONDS;
-  return given === STOP_GRACE_SECONDS && hasRanks(spec) ? RANKS_GRACE_SECONDS : given;
-}
-
-type StopGrace = Partial<Pick<RunSpec, "stop_grace_seconds">>;
-
-/** The time by which limits at the end of a run grow with its grace: they are sized for the defaults. */
-export const extraGraceMs = ({ stop_grace_seconds }: StopGrace): number =>
-  Math.max(0, (stop_grace_seconds ?? 0) - RANKS_GRACE_SECONDS) * 1_000;
-
-/** The launcher that `auto` means for this many processes, for any entrypoint. */
-function launcherOf(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): "single" | "torchrun" | "ray" {
-  if (spec.launcher !== "auto") return spec.launcher;
-  return processCount(spec.gpus) > 1 || spec.nodes > 1 ? "torchrun" : "single";
-}
-
-/** Whether a launcher starts the processes of the run, as far as the spec alone tells. */
-export function hasRanks(spec: Pick<RunSpec, "launcher" | "gpus" | "nodes">): boolean {
-  return launcherOf(spec) !== "single";
-}
 
 export function launchMode({ spec, entry, inPlace }: Pick<LaunchInput, "spec" | "entry" | "inPlace">): LaunchMode {
   const launcher = launcherOf(spec);

@@ -15,7 +15,7 @@ import type { SnapshotPlace } from "../../files/code/code-snapshot.ts";
 import { checkEntrypoint, keptEntrypoint } from "../../files/entrypoint.ts";
 import { localPython, pythonVariables } from "./local-python.ts";
 import { installCommand } from "./install-command.ts";
-import { stopGraceSeconds } from "./launcher-argv.ts";
+import { stopGraceSeconds } from "../../domain/stop-grace.ts";
 import type { JobFacts, Ledger } from "../ports.ts";
 import { idleWindowMs } from "./runner-spec.ts";
 import { homeLayout } from "../../platform/home-layout.ts";

@@ -6,7 +6,8 @@ import type { RunSpec } from "../../schemas/spec.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../../schemas/credential-blocks.ts";
 import type { RunnerSpec } from "../../schemas/runner.ts";
 import { gpuCount } from "../../domain/gpus.ts";
-import { launchArgv, launchMode, ranksOf, stopGraceSeconds } from "./launcher-argv.ts";
+import { stopGraceSeconds } from "../../domain/stop-grace.ts";
+import { launchArgv, launchMode, ranksOf } from "./launcher-argv.ts";
 import { holdsSecret, isReference } from "../../domain/secret-names.ts";
 
 /**

@@ -2,13 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RunSpec, type RunSpecInput } from "../../../src/schemas/spec.ts";
-import {
-  launchArgv,
-  launchMode,
-  ranksOf,
-  stopGraceSeconds,
-  type LaunchInput,
-} from "../../../src/steps/launch/launcher-argv.ts";
+import { stopGraceSeconds } from "../../../src/domain/stop-grace.ts";
+import { launchArgv, launchMode, ranksOf, type LaunchInput } from "../../../src/steps/launch/launcher-argv.ts";
 import {
   failedRank,
   failingLine,
