@@ -31,7 +31,8 @@ import { accountFor, assertSameAccount } from "./rental/account-check.ts";
 import { release } from "./terminate.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 import type { OrderLimit } from "../domain/guard-script.ts";
-import { isWithinCap, microOf, usdOf } from "../domain/money.ts";
+import { isWithinCap, microOf, usdOf, usdOrNull } from "../domain/money.ts";
+import type { OffersSeen } from "../domain/refusal.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
 const INTENT_FRESH_MS = 5_000;
@@ -39,6 +40,8 @@ const INTENT_FRESH_MS = 5_000;
 const ASK_AGAIN_MS = 5_000;
 /** Maximum of offers in one attempt, tried one after the other while each turns out to be taken. */
 const OFFERS_TRIED_MAX = 8;
+/** Maximum of offers in the record of an attempt that the cap refused. */
+const OFFERS_SEEN_MAX = 6;
 /** How long the machines of other nodes are held while this node has none. */
 const GANG_WAIT_MS = 60_000;
 /** How long to search for a machine after the first answer without one. */
@@ -63,10 +66,13 @@ export function provisionStep(ports: StepPorts): StepDefinition {
         if (found.is === "held") return affordably(provider, spec, found.handle);
         if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
       }
+      let listed: Offer[] = [];
       try {
-        const offers = affordable(provider, spec, await provider.listOffers(spec, signal));
+        listed = await provider.listOffers(spec, signal);
+        const offers = affordable(provider, spec, listed);
         return await orderOneOf(ports, provider, offers, context, spec);
       } catch (e) {
+        if (e instanceof SvcError && e.code === "price_cap_exceeded") context.progress(offersSeen(listed));
         if (!isNoOffer(e)) throw e;
         const since = context.firstFailedAt("no_offer");
         const last = ports.searches(jobId) || (since !== null && ports.now() - since >= CAPACITY_WAIT_MS);
@@ -133,6 +139,15 @@ async function orderOneOf(
   }
   throw noOffer(provider, spec, reasons);
 }
+
+/** The cheapest offers, for the person whose cap refused them all. */
+const offersSeen = (offers: readonly Offer[]): OffersSeen => ({
+  offers_total: offers.length,
+  offers_seen: offers
+    .toSorted((a, b) => (a.priceMicro ?? Infinity) - (b.priceMicro ?? Infinity) || 0)
+    .slice(0, OFFERS_SEEN_MAX)
+    .map(({ id, facts, priceMicro }) => ({ id, facts: facts ?? {}, price_per_hour_usd: usdOrNull(priceMicro) })),
+});
 
 const isNoOffer = (e: unknown): e is SvcError<"no_offer"> => e instanceof SvcError && e.code === "no_offer";
 

@@ -117,3 +117,21 @@ export async function expectAccessible(page: Page): Promise<void> {
   });
   expect(found).toEqual([]);
 }
+
+/** Both widths and both colour schemes that every page is made for. */
+export const LOOKS = [
+  { width: 390, colorScheme: "light" },
+  { width: 390, colorScheme: "dark" },
+  { width: 1440, colorScheme: "light" },
+  { width: 1440, colorScheme: "dark" },
+] as const;
+
+/** The page fits its width, is accessible, ran no foreign markup, and neither the console nor the policy complains. */
+export async function expectSound({ page, complaints }: Visitor): Promise<void> {
+  expect(
+    await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth),
+  ).toBeLessThanOrEqual(0);
+  await expectAccessible(page);
+  expect(await page.evaluate(() => "hacked" in globalThis)).toBe(false);
+  expect(await complaints()).toEqual([]);
+}

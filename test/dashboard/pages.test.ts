@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { dashboard, expectAccessible } from "./browser.ts";
+import { describe, it } from "vitest";
+import { dashboard, expectSound, LOOKS } from "./browser.ts";
 
 const PAGES: { name: string; path: string; ready: string }[] = [
   { name: "the list", path: "/", ready: "text=digits, two hidden layers" },
@@ -25,13 +25,6 @@ const PAGES: { name: string; path: string; ready: string }[] = [
   { name: "the notebook cell", path: "/connect/notebook", ready: "text=The cell" },
   { name: "an unknown address", path: "/nothing", ready: "text=Page not found" },
 ];
-const LOOKS = [
-  { width: 390, colorScheme: "light" },
-  { width: 390, colorScheme: "dark" },
-  { width: 1440, colorScheme: "light" },
-  { width: 1440, colorScheme: "dark" },
-] as const;
-
 describe("pages of the dashboard", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   for (const { width, colorScheme } of LOOKS) {
@@ -41,14 +34,7 @@ describe("pages of the dashboard", { tags: "needs/chromium" }, () => {
         try {
           await opened.page.waitForSelector(ready);
           await opened.page.waitForSelector(".connection-live");
-          expect(
-            await opened.page.evaluate(
-              () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-            ),
-          ).toBeLessThanOrEqual(0);
-          await expectAccessible(opened.page);
-          expect(await opened.page.evaluate(() => "hacked" in globalThis)).toBe(false);
-          expect(await opened.complaints()).toEqual([]);
+          await expectSound(opened);
         } finally {
           await opened.close();
         }

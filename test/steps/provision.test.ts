@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { OffersSeen } from "../../src/domain/refusal.ts";
 import { lookAtMachine, type HeldMachine } from "../../src/steps/rental/held-machine.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
 import type { StepContext } from "../../src/steps/step.ts";
@@ -328,6 +329,21 @@ describe("the price cap", () => {
         message: "The cheapest offer costs $1.500001/h; the cap is $1.50/h. This request rented nothing.",
       });
     expect(creates()).toHaveLength(within ? 1 : 0);
+  });
+
+  it("records the cheapest offers that it refused, with their number", async () => {
+    rent.want({ price_cap: 1 });
+    const price = (i: number) => 2_000_000 + ((i * 7) % 10) * 1_000_000;
+    rent.cloud.offers = Array.from({ length: 10 }, (_, i) => ({
+      id: `o${i}`,
+      priceMicro: price(i),
+      facts: { gpu: "A" },
+    }));
+    await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded" });
+    expect(rent.progress).toMatchObject({ offers_total: 10 });
+    const seen = rent.progress["offers_seen"] as OffersSeen["offers_seen"];
+    expect(seen.map((offer) => offer.price_per_hour_usd)).toEqual([2, 3, 4, 5, 6, 7]);
+    expect(seen[1]).toEqual({ id: "o3", facts: { gpu: "A" }, price_per_hour_usd: 3 });
   });
 
   it.each([Number.NaN, undefined, null, Infinity, -1, "1" as unknown as number])(

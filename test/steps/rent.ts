@@ -22,6 +22,8 @@ export class Rent {
   searches = false;
   controller = new AbortController();
   /** When each step first failed with each error; the engine reads this from the attempts. */
+  /** What the step reported last. */
+  progress: Record<string, unknown> = {};
   readonly #failed = new Map<string, number>();
 
   private constructor(h: Harness) {
@@ -63,7 +65,7 @@ export class Rent {
       effectId: 1,
       signal: this.controller.signal,
       firstFailedAt: (code) => this.#failed.get(failure(code)) ?? null,
-      progress: () => {},
+      progress: (detail) => void (this.progress = detail),
     };
     try {
       return await definition.run(context);

@@ -9,6 +9,7 @@ import type { InstallPlan } from "../../../src/schemas/install.ts";
 import type { Plan, PlanCandidate, PlanOffer } from "../../../src/schemas/plan.ts";
 import { plural, usd, usdPerHour } from "../format.ts";
 import { Banner } from "../parts/banner.tsx";
+import { offerWords } from "../parts/offer-words.ts";
 import { withCode } from "../parts/with-code.tsx";
 import { sentenceOf } from "./problem-words.ts";
 import type { PlanState } from "./use-plan.ts";
@@ -233,17 +234,11 @@ function CandidateRow({ plan, candidate }: { plan: Plan; candidate: PlanCandidat
   );
 }
 
-/** Facts without a label. */
-const PLAIN = new Set(["gpu", "machine", "memory", "place"]);
-
 function OfferRow({ offer, chosen }: { offer: PlanOffer; chosen: boolean }) {
-  const facts = Object.entries(offer.facts)
-    .map(([name, value]) => (PLAIN.has(name) ? value : `${name} ${value}`))
-    .join(" · ");
   return (
     <tr className={offer.within_cap ? undefined : "quiet"}>
       <td>
-        <bdi>{facts || offer.id}</bdi>
+        <bdi>{offerWords(offer)}</bdi>
         {chosen && <span className="good"> ← this one</span>}
         {!offer.within_cap && <span> above the cap</span>}
         {offer.avoided && (

@@ -1,6 +1,7 @@
 // The page of one run: its head, its tabs, and the data that they share.
 
 import { useEffect, useRef } from "react";
+import { refusalOf } from "../../../src/domain/refusal.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { number } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
@@ -38,7 +39,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
   useEffect(() => showRun(id), [id]);
   const job = useData((data) => data.jobs[id]);
   const problem = useData((data) => data.problems[id]);
-  useTitle(job ? `${MARKS[job.status] ?? ""}${titleOf(job)}` : id);
+  useTitle(job ? `${refusalOf(job) === null ? (MARKS[job.status] ?? "") : ""}${titleOf(job)}` : id);
   if (!job) {
     return (
       <div className="page">

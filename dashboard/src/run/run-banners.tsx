@@ -1,8 +1,10 @@
 // Warnings above a run. They read the kind of its note and of its error, never the words.
 
 import type { FeedEvent, JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
+import { refusalOf } from "../../../src/domain/refusal.ts";
 import { mayCostMoney } from "../../../src/schemas/names.ts";
 import { stepName } from "../format.ts";
+import { Refused } from "./refused.tsx";
 import { isReturning, RETURNING, returningSince } from "../machines.ts";
 import { Banner } from "../parts/banner.tsx";
 import { useNow } from "../parts/now.ts";
@@ -33,7 +35,8 @@ export function RunBanners({ job }: { job: JobRecord }) {
   const said = warning === null ? null : String(warning.data["message"]);
   return (
     <>
-      {job.error && (
+      {job.error && refusalOf(job) !== null && <Refused job={job} error={job.error} />}
+      {job.error && refusalOf(job) === null && (
         <Banner tone={isAsked(job) ? "info" : "bad"} title={<bdi>{job.error.message}</bdi>}>
           <p>
             {withCode(job.error.hint, job.id)}{" "}

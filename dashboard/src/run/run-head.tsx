@@ -11,7 +11,7 @@ import { inOrder } from "../../../src/domain/terminal-text.ts";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { DeleteDialog } from "../parts/delete-dialog.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
-import { StatusPill } from "../parts/status-pill.tsx";
+import { RunStatus } from "../parts/status-pill.tsx";
 import { At, DURATION_COUNTS, Span } from "../parts/time.tsx";
 import { Link, navigate } from "../router.tsx";
 import { isActive, titleOf } from "../status.ts";
@@ -28,7 +28,7 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
     <div className={brief ? "run-head run-head-brief" : "run-head"}>
       <div className="run-head-row">
         <div className="run-name">
-          <StatusPill status={job.status} />
+          <RunStatus job={job} />
           <h1 className="run-title">
             <bdi>{titleOf(job)}</bdi>
           </h1>

@@ -24,7 +24,10 @@ export function StepDetail(props: {
 }) {
   const { job, step, attempts, now } = props;
   const end = step.ended_at ? Date.parse(step.ended_at) : now;
-  const detail = Object.entries(step.detail ?? {}).filter(([, value]) => value !== null);
+  // The offers that the cap refused are above the steps.
+  const detail = Object.entries(step.detail ?? {}).filter(
+    ([name, value]) => value !== null && !/^offers_(seen|total)$/.test(name),
+  );
   return (
     <section className="step-detail" aria-label={`Step ${stepName(step.step)}`}>
       <div className="panel-head">

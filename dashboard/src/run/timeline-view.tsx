@@ -3,6 +3,7 @@
 
 import { Fragment, useMemo, useState, type CSSProperties } from "react";
 import type { JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
+import { refusalOf } from "../../../src/domain/refusal.ts";
 import { endWords, isRepeated, lanesOf, placeWords } from "../../../src/domain/placement-words.ts";
 import { duration, stepName } from "../format.ts";
 import { useNow } from "../parts/now.ts";
@@ -202,9 +203,12 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
     last === undefined || began === null ? null : (last.ended_at ? Date.parse(last.ended_at) : now) - Date.parse(began);
   const running = last?.status === "running";
   const name = stepName(row.step);
-  const bad = last !== undefined && badExit(last) !== null;
+  // A request that rented nothing is not drawn like a crash.
+  const refusal = last?.status === "failed" ? refusalOf(job) : null;
+  const look = (attempt: TimelineStep): string =>
+    badExit(attempt) !== null ? "failed" : refusal !== null && attempt === last ? "cancelled" : attempt.status;
   return (
-    <li className={last ? `step step-${bad ? "failed" : last.status}` : "step step-todo"}>
+    <li className={last ? `step step-${look(last)}` : "step step-todo"}>
       {last ? (
         <button
           type="button"
@@ -235,7 +239,7 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
             scale={scale}
             now={now}
             on={attempt === chosen}
-            bad={badExit(attempt) !== null}
+            look={look(attempt)}
             choose={() => choose(attempt, chosen)}
           />
         ))}
@@ -249,7 +253,7 @@ function StepRow({ job, row, scale, now, chosen, at }: StepRowProps) {
       <span className="step-time num">
         {ms === null ? "" : running && ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms)}
       </span>
-      <span className="step-state">{last ? stateWords(last) : "pending"}</span>
+      <span className="step-state">{refusal ?? (last ? stateWords(last) : "pending")}</span>
       {last && <StepWords job={job} last={last} now={now} isRepeated={row.isRepeated} />}
     </li>
   );
@@ -287,8 +291,8 @@ function Bar(props: {
   scale: TimeScale;
   now: number;
   on: boolean;
-  /** The step did its work, but its result is bad. */
-  bad: boolean;
+  /** Its status, unless the step did its work with a bad result, or was refused. */
+  look: string;
   choose: () => void;
 }) {
   const { attempt, scale, now } = props;
@@ -303,7 +307,7 @@ function Bar(props: {
       type="button"
       tabIndex={-1}
       aria-hidden="true"
-      className={`bar bar-${props.bad ? "failed" : attempt.status}${props.on ? " bar-on" : ""}`}
+      className={`bar bar-${props.look}${props.on ? " bar-on" : ""}`}
       style={style}
       title={`attempt ${attempt.attempt}, ${attemptWords(attempt)}, ${duration(end - start)}`}
       onClick={props.choose}

@@ -6,8 +6,9 @@ import { bytes } from "../../../src/domain/bytes.ts";
 import { asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
 import { plural, usdPerHour } from "../format.ts";
+import { refusalOf } from "../../../src/domain/refusal.ts";
 import { costText } from "../../../src/domain/money.ts";
-import { StatusPill } from "../parts/status-pill.tsx";
+import { RunStatus } from "../parts/status-pill.tsx";
 import { Ago, DURATION_COUNTS, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
 import { Link, navigate, runPath } from "../router.tsx";
@@ -214,7 +215,7 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
         )}
       </td>
       <td className="cell-status">
-        <StatusPill status={job.status} />
+        <RunStatus job={job} />
       </td>
       <td className="cell-run">
         <Link href={runPath(job.id)} className="run-link" id={`run-${job.id}`}>
@@ -225,7 +226,7 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
           {job.disk_bytes !== null && <span className="quiet num">{bytes(job.disk_bytes)}</span>}
           {reason && (
             <span
-              className={job.error && !isAsked(job) ? "reason bad" : "reason"}
+              className={job.error && !isAsked(job) && refusalOf(job) === null ? "reason bad" : "reason"}
               title={job.note?.message ?? job.error?.message ?? reason}
             >
               <bdi>{reason}</bdi>
