@@ -13,6 +13,9 @@ import { EventsView } from "../run/events-view.tsx";
 import { LogPeek, LogView } from "../run/log/log-view.tsx";
 import { MachinesView } from "../run/machines-view.tsx";
 import { MetricsPeek, MetricsView } from "../run/metrics/metrics-view.tsx";
+import { useMetrics } from "../run/metrics/use-metrics.ts";
+import { MachineUse } from "../run/machine-use.tsx";
+import { ProgressPanel } from "../run/progress-panel.tsx";
 import { PlacementsPanel } from "../run/placements-view.tsx";
 import { RunHead } from "../run/run-head.tsx";
 import { SpecView } from "../run/spec-view.tsx";
@@ -111,9 +114,11 @@ function Tabs({ job, shown }: { job: JobRecord; shown: string }) {
 
 function Overview({ job }: { job: JobRecord }) {
   const ended = !isActive(job);
+  const metrics = useMetrics([job.id], ended);
   return (
     <div className="overview">
       <div className="overview-main">
+        {job.status === "running" && <ProgressPanel key={job.started_at} job={job} />}
         <PlacementsPanel job={job} />
         <section className="panel" aria-labelledby="steps-title">
           <h2 id="steps-title">Steps</h2>
@@ -137,8 +142,9 @@ function Overview({ job }: { job: JobRecord }) {
               All metrics
             </Link>
           </div>
-          <MetricsPeek job={job} max={2} />
+          <MetricsPeek job={job} max={2} metrics={metrics} />
         </section>
+        {!ended && <MachineUse job={job} metrics={metrics} />}
         <section className="panel" aria-labelledby="machines-title">
           <h2 id="machines-title">Machines</h2>
           <MachinesView job={job} />

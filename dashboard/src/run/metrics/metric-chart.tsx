@@ -8,7 +8,7 @@ import { Chart, type Hover, type Line } from "./chart.ts";
 import { summary, type Summary } from "./columns.ts";
 import { csvOf, curvesOf, type Curve, type XAxis } from "./curves.ts";
 import type { MetricsSet } from "./reader.ts";
-import type { Member, ShownChart } from "./shown-chart.ts";
+import { isSystem, type Member, type ShownChart } from "./shown-chart.ts";
 
 const LINES_MAX = 24;
 
@@ -237,8 +237,6 @@ function Notes(props: { thinned: boolean; odd: number; more: number; logY: boole
   ].filter((note) => note !== null);
   return notes.length === 0 ? null : <p className="chart-note">{notes.join("; ")}</p>;
 }
-
-export const isSystem = (name: string): boolean => /^(system|sys|machine|gpu|cpu)[./]/.test(name);
 
 /** `versions` makes React notice that the columns have grown. */
 function linesOf(

@@ -1,6 +1,6 @@
 // The Metrics tab of a run, and the first charts for its overview. What is chosen is in the address.
 
-import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useState } from "react";
 import type { JobRecord } from "../../../../src/schemas/job.ts";
 import { DASH, metricValue, number } from "../../format.ts";
 import { MoreButton } from "../../parts/more-button.tsx";
@@ -12,32 +12,14 @@ import { COMPARED_MAX } from "../../runs/compare-path.ts";
 import { setParams } from "../place.ts";
 import { summary } from "./columns.ts";
 import { Differences } from "./differences.tsx";
-import { isSystem, MetricChart, type ChartSettings, type ShownRun } from "./metric-chart.tsx";
+import { MetricChart, type ChartSettings, type ShownRun } from "./metric-chart.tsx";
 import { MetricsTools } from "./metrics-tools.tsx";
-import { MetricsSet } from "./reader.ts";
-import { chartsOf, titleOfMetric } from "./shown-chart.ts";
+import type { MetricsSet } from "./reader.ts";
+import { chartsOf, isSystem, titleOfMetric } from "./shown-chart.ts";
+import { useMetrics, type KnownMetrics } from "./use-metrics.ts";
 
 const CHARTS_AT_ONCE = 24;
 const PLAIN: ChartSettings = { x: "step", smooth: 0, logX: false, logY: false, range: null };
-
-function useMetrics(ids: readonly string[], ended: boolean) {
-  const key = ids.join();
-  const set = useMemo(() => new MetricsSet(key.split(",")), [key]);
-  useSyncExternalStore(set.subscribe, set.version);
-  useEffect(() => {
-    if (ended) set.refresh();
-  }, [ended, set]);
-  const known = set.names;
-  const names = useMemo(() => [...known].sort(byName), [known]);
-  return { set, names, loading: set.readers[0]?.names === null, problem: set.readers[0]?.problem ?? null };
-}
-
-/** The most-watched metrics come first, measurements of the machine last. */
-function byName(a: string, b: string): number {
-  const rank = (name: string) =>
-    isSystem(name) ? 3 : /loss/i.test(name) ? 0 : /acc|score|reward|perplexity/i.test(name) ? 1 : 2;
-  return rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true });
-}
 
 /**
  * Groups names by their part before the first slash or dot; a single name makes no group, and the machine's own come
@@ -71,8 +53,8 @@ const noMetric = (ended: boolean) => (
 const hasOwn = (names: readonly string[]): boolean => names.some((name) => !isSystem(name));
 
 /** The first few charts, for the overview. */
-export function MetricsPeek({ job, max }: { job: JobRecord; max: number }) {
-  const { set, names, loading, problem } = useMetrics([job.id], !isActive(job));
+export function MetricsPeek({ job, max, metrics }: { job: JobRecord; max: number; metrics: KnownMetrics }) {
+  const { set, names, loading, problem } = metrics;
   const charts = useMemo(() => chartsOf(names), [names]);
   const told = JSON.stringify([runOf(job)]);
   const runs = useMemo(() => JSON.parse(told) as ShownRun[], [told]);

@@ -44,3 +44,6 @@ export function chartsOf(names: readonly string[]): ShownChart[] {
 
 /** A share in percent has an axis from 0 to 100, so that half of the height is half of the GPU. */
 export const isShare = (name: string): boolean => /^system\/gpu\d+_util_percent$/.test(name);
+
+/** Measurements of the machine, which the script did not log. */
+export const isSystem = (name: string): boolean => /^(system|sys|machine|gpu|cpu)[./]/.test(name);
