@@ -82,20 +82,22 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
 export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
   (await (await call(path, signal ? { signal } : {})).json()) as T;
 
-const post = async <T>(
+export const sendJson = async <T>(
+  method: "POST" | "PUT" | "PATCH",
   path: string,
   body: unknown,
-  headers: Record<string, string> = {},
-  signal?: AbortSignal,
+  { headers = {}, signal }: { headers?: Record<string, string>; signal?: AbortSignal | undefined } = {},
 ): Promise<T> =>
   (await (
     await call(path, {
       ...(signal ? { signal } : {}),
-      method: "POST",
+      method,
       headers: { "content-type": "application/json", ...headers },
       body: JSON.stringify(body),
     })
   ).json()) as T;
+
+const post = <T>(path: string, body: unknown): Promise<T> => sendJson<T>("POST", path, body);
 
 export const job = (id: string) => `/jobs/${encodeURIComponent(id)}`;
 export const query = (values: Record<string, string | number | null | undefined>): string => {
@@ -121,7 +123,8 @@ export const api = {
   job: (id: string, signal?: AbortSignal) => get<JobRecord>(job(id), signal),
   kill: (id: string) => post<JobRecord>(`${job(id)}/kill`, {}),
   remove: async (id: string) => void (await call(job(id), { method: "DELETE" })),
-  submit: (body: unknown, key: string) => post<JobRecord>("/jobs", body, { "idempotency-key": key }),
+  submit: (body: unknown, key: string) =>
+    sendJson<JobRecord>("POST", "/jobs", body, { headers: { "idempotency-key": key } }),
   timeline: (id: string) => get<Timeline>(`${job(id)}/timeline`),
   placements: (id: string) => get<Placements>(`${job(id)}/placements`),
   metrics: (id: string, q: { since_step?: number; max_points?: number }) =>
@@ -129,17 +132,11 @@ export const api = {
   checkpoints: (id: string) => get<Checkpoints>(`${job(id)}/checkpoints`),
   code: (id: string) => get<CodeSnapshot>(`${job(id)}/code`),
   summary: () => get<Summary>("/v1/summary"),
-  plan: (body: unknown, signal?: AbortSignal) => post<Plan>("/v1/plan", body, {}, signal),
+  plan: (body: unknown, signal?: AbortSignal) => sendJson<Plan>("POST", "/v1/plan", body, { signal }),
   reconcile: (dryRun: boolean) => post<ReconcileReport>("/v1/reconcile", { dry_run: dryRun }),
   credentials: () => get<Credentials>("/v1/credentials"),
-  saveCredential: async (name: string, body: unknown, check: boolean) =>
-    (await (
-      await call(`/v1/credentials/${name}?check=${String(check)}`, {
-        method: "PUT",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify(body),
-      })
-    ).json()) as SavedCredential,
+  saveCredential: (name: string, body: unknown, check: boolean) =>
+    sendJson<SavedCredential>("PUT", `/v1/credentials/${name}?check=${String(check)}`, body),
   removeCredential: async (name: string) => void (await call(`/v1/credentials/${name}`, { method: "DELETE" })),
   checkCredential: (name: string) => post<CredentialCheck>(`/v1/credentials/${name}/check`, {}),
   data: () => get<{ data: DataSummary[] }>("/v1/data"),

@@ -69,6 +69,9 @@ export function timeOfDay(at: string | number): string {
   return clock.format(new Date(at)) + zone;
 }
 
+/** As `moment`, without the seconds: for what is only about to happen. */
+export const minuteOf = (at: string): string => moment(at).replace(/(\d\d:\d\d):\d\d/, "$1");
+
 /** In the chosen zone; with the day if it is not today. */
 export function moment(at: string): string {
   const { clock, day, zone } = chosen();

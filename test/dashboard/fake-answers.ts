@@ -121,6 +121,8 @@ export function fakeAnswers(): Record<string, unknown> {
         // The first of several has no machine.
         order: body.spec.candidates === undefined ? [0] : body.spec.candidates.map((_, i) => i).slice(1),
         cost_max_usd: null,
+        budget_usd: null,
+        budget_lasts_seconds: null,
         history: local ? null : { good: 41, of: 43, seconds_to_ssh_p50: 74.2 },
         code: { files: 3, bytes: 2_500_000, sent: !local, largest: [{ path: HOSTILE, size: 2_400_000 }] },
         install: local

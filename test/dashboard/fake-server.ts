@@ -192,6 +192,7 @@ export class FakeServer {
       this.world.runs.splice(this.world.runs.indexOf(run), 1);
       return json(response, 200, { id, freed_bytes: run.record.disk_bytes ?? 0 });
     }
+    if (part === undefined && method === "PATCH") return this.#change(run, body, response);
     if (part === undefined) return json(response, 200, run.record);
     if (part === "kill") return this.#kill(run, response);
     const answer = await runPart(run, [part, ...rest].join("/"), url);
@@ -269,6 +270,26 @@ export class FakeServer {
     };
     json(response, 202, run.record);
     this.emit("job.transition", run.record.id, { from: "running", to: "terminating", event: "job.cancel" });
+  }
+
+  /** Refuses a budget below what was spent, as the control plane does. */
+  #change(run: FakeRun, body: unknown, response: ServerResponse): void {
+    const { label, ...limits } = body as Record<string, unknown>;
+    const { spent_usd: spent, spec } = run.record;
+    const { budget_usd: budget } = limits;
+    if (typeof budget === "number" && budget <= (spent ?? 0)) {
+      const why = `$${spent} is already spent`;
+      const errors = [{ field: "budget_usd", message: why }];
+      return json(response, 409, problem(409, "change_refused", `It cannot be changed: ${why}.`, "", errors));
+    }
+    run.record = {
+      ...run.record,
+      ...(label === undefined ? {} : { label: label as string | null }),
+      ...(budget === undefined ? {} : { budget_usd: budget as number | null }),
+      spec: { ...spec, ...limits },
+    };
+    json(response, 200, run.record);
+    this.emit("job.changed", run.record.id, { budget_usd: { from: spec["budget_usd"] ?? null, to: budget ?? null } });
   }
 
   #metrics(run: FakeRun, url: URL, response: ServerResponse): void {

@@ -223,6 +223,12 @@ function retrying(): FakeRun {
     nodes: 2,
     price_per_hour_usd: 18.4,
     note: { kind: "step_retrying", message: "provision is retried in a moment" },
+    rate_usd_per_hour: 18.4,
+    budget_usd: 40,
+    spent_usd: 31.25,
+    budget_left_usd: 8.35,
+    budget_kept_usd: 0.4,
+    budget_stops_at: new Date(Date.now() + 1_634_000).toISOString(),
     machines: [
       {
         id: null,

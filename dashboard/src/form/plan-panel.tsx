@@ -57,8 +57,16 @@ function Told({ plan }: { plan: Plan }) {
         </div>
         {plan.cost_max_usd !== null && plan.cost_max_usd > 0 && (
           <div className="fact">
-            <dt>Maximum, by the time limit</dt>
+            <dt>Maximum, by the {plan.cost_max_usd === plan.budget_usd ? "budget" : "time limit"}</dt>
             <dd className="num">{usd(plan.cost_max_usd)}</dd>
+          </div>
+        )}
+        {plan.budget_lasts_seconds !== null && plan.price_per_hour_usd !== 0 && (
+          <div className="fact">
+            <dt>The budget lasts for</dt>
+            <dd className="num" title="From the order of the machine until svc asks the script to stop.">
+              {longDuration(Math.max(0, Math.floor(plan.budget_lasts_seconds)))}
+            </dd>
           </div>
         )}
         {plan.history && (

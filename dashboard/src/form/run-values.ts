@@ -52,9 +52,10 @@ export function unreadable(values: Values): Record<string, string> {
   ]) as Record<string, string>;
 }
 
-// A paid machine's cap says nothing about this computer, where the field is not shown.
+/** Limits for paid machines: they say nothing about this computer, where the fields are not shown. */
+export const PAID_LIMITS: readonly string[] = ["price_cap", "budget_usd"];
 const isSent = (each: Field, values: Values): boolean =>
-  each.name !== "price_cap" || !runsHere(values["provider"] ?? "") || (values["candidates"] ?? "") !== "";
+  !PAID_LIMITS.includes(each.name) || !runsHere(values["provider"] ?? "") || (values["candidates"] ?? "") !== "";
 
 /** Names of variables whose values are masked in a record: they cannot be read back. */
 export function maskedOf(job: JobRecord): string[] {

@@ -35,7 +35,13 @@ export interface Field {
   initial: string;
 }
 
-const UNITS: Record<string, string> = { usd_per_hour: "$ per hour", gb: "GB", minutes: "minutes", seconds: "seconds" };
+const UNITS: Record<string, string> = {
+  usd: "$",
+  usd_per_hour: "$ per hour",
+  gb: "GB",
+  minutes: "minutes",
+  seconds: "seconds",
+};
 
 function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {
   const { $ref, allOf, ...own } = schema;

@@ -19,6 +19,7 @@ import {
   isGpuOnly,
   LABEL,
   maskedOf,
+  PAID_LIMITS,
   unreadable,
   valuesOf,
   withGpus,
@@ -34,7 +35,7 @@ import { Link, navigate, runPath } from "../router.tsx";
 import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 
-const MAIN = ["entrypoint", "args", "project_dir", "provider", "gpus", "price_cap"];
+const MAIN = ["entrypoint", "args", "project_dir", "provider", "gpus", ...PAID_LIMITS];
 /** Which machines a run uses, and what follows when one is lost or none is free. */
 const FURTHER = ["candidates", "choose", "wait_for_capacity_minutes", "spot", "retry", "max_preemptions"];
 const ADVANCED = FIELDS.filter((field) => !MAIN.includes(field.name) && !FURTHER.includes(field.name));
@@ -175,7 +176,7 @@ function RunForm({ initial }: { initial: Values }) {
             value={values["gpus"] ?? ""}
             onChange={(value) => set("gpus", value)}
           />
-          {!runsHere(values["provider"] ?? "") && input(field("price_cap"))}
+          {!runsHere(values["provider"] ?? "") && PAID_LIMITS.map((name) => input(field(name)))}
           <datalist id="gpu-models">
             {!isGpuOnly(values["provider"]) && <option value="cpu" />}
             {gpus

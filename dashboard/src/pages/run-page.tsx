@@ -16,6 +16,7 @@ import { MetricsPeek, MetricsView } from "../run/metrics/metrics-view.tsx";
 import { useMetrics } from "../run/metrics/use-metrics.ts";
 import { MachineUse } from "../run/machine-use.tsx";
 import { ProgressPanel } from "../run/progress-panel.tsx";
+import { MoneyEvents } from "../run/money-events.tsx";
 import { PlacementsPanel } from "../run/placements-view.tsx";
 import { RunHead } from "../run/run-head.tsx";
 import { SpecView } from "../run/spec-view.tsx";
@@ -123,6 +124,7 @@ function Overview({ job }: { job: JobRecord }) {
         <section className="panel" aria-labelledby="steps-title">
           <h2 id="steps-title">Steps</h2>
           <TimelineView job={job} />
+          <MoneyEvents job={job} />
         </section>
         <section className="panel" aria-labelledby="log-title">
           <div className="panel-head">

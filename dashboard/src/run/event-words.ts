@@ -2,7 +2,8 @@
 
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { FeedEvent } from "../../../src/schemas/job.ts";
-import { machineState, stepName, words } from "../format.ts";
+import { dollars } from "../../../src/errors/dollars.ts";
+import { machineState, minuteOf, stepName, words } from "../format.ts";
 
 const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
 
@@ -22,6 +23,10 @@ export function eventWords({ type, data }: FeedEvent): string {
   if (type === "placement.opened")
     return `placement ${text(data["n"])} opened on ${text(data["provider"])} ${text(data["gpus"])}`;
   if (type === "placement.closed") return `placement ${text(data["n"])} closed${reason(data["error"])}`;
+  if (type === "job.changed") return changeWords(data);
+  if (type === "budget.warned")
+    return `${text(data["percent"])} % of the budget is spent: ${sumsOf(data)}${stopOf(data)}`;
+  if (type === "budget.reached") return `budget reached: ${sumsOf(data)}; svc ends the run in order`;
   if (type === "alert") return `alert: ${text(data["message"])}`;
   if (type === "notice" || type === "price.raised") return text(data["message"]);
   return `${type} ${JSON.stringify(data)}`;
@@ -31,4 +36,32 @@ export function eventWords({ type, data }: FeedEvent): string {
 function reason(said: unknown): string {
   const message = typeof said === "object" && said !== null && "message" in said ? said.message : said;
   return message ? `: ${text(message)}` : "";
+}
+
+const usdOf = (value: unknown): string => (typeof value === "number" ? dollars(value) : "unknown");
+
+const sumsOf = (data: FeedEvent["data"]): string =>
+  `${usdOf(data["spent_usd"])} of ${usdOf(data["budget_usd"])}, ${usdOf(data["kept_usd"])} kept for the end`;
+
+function stopOf({ stops_at: at }: FeedEvent["data"]): string {
+  return typeof at === "string" ? `; it stops about ${minuteOf(at)}` : "";
+}
+
+const CHANGED: Readonly<Record<string, [name: string, value: (value: unknown) => string]>> = {
+  budget_usd: ["budget", usdOf],
+  max_runtime_minutes: ["time limit", (value) => `${text(value)} minutes`],
+  price_cap: ["price cap", (value) => `${usdOf(value)}/h`],
+  label: ["label", (value) => `“${text(value)}”`],
+};
+
+/** `budget from $2.00 to $5.00; price cap removed` */
+function changeWords(data: FeedEvent["data"]): string {
+  const parts = Object.entries(data).map(([field, change]) => {
+    const [name, show] = CHANGED[field] ?? [words(field), text];
+    const { from, to } = (change ?? {}) as { from?: unknown; to?: unknown };
+    const isNone = (value: unknown): boolean => value === null || value === undefined || value === 0;
+    if (isNone(to)) return `${name} removed`;
+    return isNone(from) ? `${name} set to ${show(to)}` : `${name} from ${show(from)} to ${show(to)}`;
+  });
+  return `changed: ${parts.join("; ")}`;
 }

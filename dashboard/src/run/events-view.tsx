@@ -1,12 +1,13 @@
 // The Events tab of a run.
 
 import { useState } from "react";
-import type { JobRecord } from "../../../src/schemas/job.ts";
+import type { FeedEvent, JobRecord } from "../../../src/schemas/job.ts";
 import { plural } from "../format.ts";
 import { MoreButton } from "../parts/more-button.tsx";
 import { At } from "../parts/time.tsx";
 import { usePlace } from "../router.tsx";
 import { eventWords } from "./event-words.ts";
+import { isAboutMoney } from "./money-events.tsx";
 import { setParams } from "./place.ts";
 import { useRunEvents } from "./run-events.ts";
 
@@ -17,8 +18,12 @@ const KINDS = [
   ["step", "Steps"],
   ["machine", "Machines"],
   ["checkpoint", "Checkpoints"],
+  ["money", "Money"],
   ["notice", "Notices"],
 ] as const;
+
+const isOfKind = (event: FeedEvent, kind: string): boolean =>
+  kind === "money" ? isAboutMoney(event) : event.type.split(".")[0] === kind;
 
 /** Every event in a run's journal, newest first. */
 export function EventsView({ job }: { job: JobRecord }) {
@@ -26,7 +31,7 @@ export function EventsView({ job }: { job: JobRecord }) {
   const kind = query.get("kind") ?? "";
   const events = useRunEvents(job.id);
   const [rows, setRows] = useState(ROWS);
-  const chosen = kind === "" ? events : events.filter((event) => event.type.split(".")[0] === kind);
+  const chosen = kind === "" ? events : events.filter((event) => isOfKind(event, kind));
   const shown = chosen.slice(-rows).reverse();
   return (
     <section className="panel" aria-label="Events">

@@ -2,15 +2,17 @@
 
 import type { CodeDiff } from "../../../src/schemas/code.ts";
 import type { LogLines, LogMatches } from "../../../src/schemas/log.ts";
-import type { ResumePoints } from "../../../src/schemas/job.ts";
+import type { JobChange } from "../../../src/schemas/change.ts";
+import type { JobRecord, ResumePoints } from "../../../src/schemas/job.ts";
 import type { SeriesList, SeriesPoints } from "../../../src/schemas/series.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
-import { call, get, job, query } from "../api.ts";
+import { call, get, job, query, sendJson } from "../api.ts";
 
 /** Means the current state of the project directory, in place of another run's id. */
 export const DIRECTORY = ".";
 
 export const runApi = {
+  change: (id: string, change: JobChange) => sendJson<JobRecord>("PATCH", job(id), change),
   logLines: (id: string, q: Record<string, string | number>, signal?: AbortSignal) =>
     get<LogLines>(`${job(id)}/logs/lines${query(q)}`, signal),
   logSearch: (id: string, q: Record<string, string | number>, signal?: AbortSignal) =>

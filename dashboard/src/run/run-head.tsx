@@ -15,6 +15,8 @@ import { RunStatus } from "../parts/status-pill.tsx";
 import { At, DURATION_COUNTS, Span } from "../parts/time.tsx";
 import { Link, navigate } from "../router.tsx";
 import { isActive, titleOf } from "../status.ts";
+import { BudgetBar } from "./budget-bar.tsx";
+import { ChangeDialog } from "./change-dialog.tsx";
 import { runApi } from "./run-api.ts";
 import { RunBanners } from "./run-banners.tsx";
 
@@ -22,6 +24,7 @@ import { RunBanners } from "./run-banners.tsx";
 export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
   const [killing, setKilling] = useState(false);
   const [deleting, setDeleting] = useState(false);
+  const [changing, setChanging] = useState(false);
   const args = job.args.length > 0 ? ` ${job.args.join(" ")}` : "";
   const held = job.machines.some((machine) => machine.terminated_at === null && machine.address !== null);
   return (
@@ -42,6 +45,9 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
           <Link className="button" href={`/new?from=${encodeURIComponent(job.id)}`}>
             Rerun<span className="wide"> with changes</span>
           </Link>
+          <button type="button" className="button" onClick={() => setChanging(true)}>
+            Edit
+          </button>
           {isActive(job) && job.status !== "terminating" && (
             <button type="button" className="button danger" onClick={() => setKilling(true)}>
               Kill
@@ -87,7 +93,9 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
           </Fact>
         )}
       </dl>
+      <BudgetBar job={job} />
       <RunBanners job={job} />
+      {changing && <ChangeDialog job={job} onClose={() => setChanging(false)} />}
       {deleting && <DeleteDialog jobs={[job]} onClose={() => setDeleting(false)} onDone={() => navigate("/")} />}
       {killing && <KillDialog job={job} onClose={() => setKilling(false)} />}
     </div>
