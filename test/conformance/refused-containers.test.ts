@@ -1,6 +1,6 @@
 // @module-tag needs/sshd
 
-// A host that refuses a container; only a message of its provider says so.
+// A host that refuses a container, and an image that does not exist; only a message of the provider says so.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { MachineHandle, MachineStatus, Provider } from "../../src/providers/provider.ts";
@@ -42,4 +42,15 @@ test("The machine is broken, with the provider's message, and the next one works
     why: expect.stringContaining("unsatisfied condition: cuda>=12.8") as string,
   });
   expect((await reach(await make())).phase).toBe("ready");
+});
+
+test("An image that does not exist is told apart from a host that cannot start it", async () => {
+  world.simulated?.parts.faults.set("image_missing");
+  const status = await reach(await make());
+  expect(status).toMatchObject({
+    phase: "broken",
+    image: true,
+    why: expect.stringMatching(/manifest .* not found/) as string,
+  });
+  expect(status).not.toHaveProperty("elsewhere");
 });

@@ -110,14 +110,15 @@ async function runMove(cell: Cell): Promise<Outcome> {
   const began = performance.now();
   const { provider, fault, kill } = cell;
   const first = provider === "podhost-rest" || provider === "notebook" ? "podhost" : provider;
-  const second = first === "market" ? "podhost" : "market";
   const move = fault === "none" ? undefined : MOVES[fault];
-  const holds = move?.when === "checkpoint.saved" ? ["hold"] : [];
+  const isSpot = move?.candidate?.["spot"] !== undefined;
+  const second = first !== "market" ? "market" : isSpot ? "cloudvm" : "podhost";
   const spec = {
-    candidates: [CANDIDATES[first], CANDIDATES[second]],
+    ...move?.spec,
+    candidates: ([first, second] as const).map((name) => ({ ...CANDIDATES[name], ...move?.candidate })),
     price_cap: undefined,
     wait_for_capacity_minutes: 30,
-    args: [String(MOVE_LINES), String(MOVE_SECONDS), ...holds],
+    args: [String(MOVE_LINES), String(MOVE_SECONDS), ...(move?.holds === true ? ["hold"] : [])],
   };
   const world = await World.start({
     provider,
@@ -144,8 +145,7 @@ async function runMove(cell: Cell): Promise<Outcome> {
       wrong.push(`the machine ${FOREIGN} of somebody else was ended`);
     const open = ending.records[0]?.machines.filter(({ state }) => state !== "released") ?? [];
     if (open.length > 0) wrong.push(`the record has ${open.length} machines that are not released`);
-    if (move.when === "checkpoint.saved" && (ending.placements[0] ?? []).length < 2)
-      wrong.push("the fault ended no placement");
+    if (move.holds === true && (ending.placements[0] ?? []).length < 2) wrong.push("the fault ended no placement");
   } catch (error) {
     wrong.push(error instanceof Error ? error.message : String(error));
   }

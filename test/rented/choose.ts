@@ -49,7 +49,7 @@ export function chooseMoves(choice: Choice): Cell[] {
     const move = MOVES[fault];
     if (move === undefined || !wanted(fault, choice.fault)) continue;
     for (const provider of MOVING) {
-      if (!appliesTo(provider, fault) || move.only?.includes(provider) === false) continue;
+      if (!appliesTo(provider, fault)) continue;
       if (!wanted(provider, choice.provider)) continue;
       const drawn = MOVE_POINTS[turn++ % MOVE_POINTS.length] ?? "placement.closed";
       const all = choice.kind === "every" || choice.kill !== undefined;

@@ -68,6 +68,8 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   boot_fails: { when: "start", ends: FINE, only: OWNED },
   // The host is to blame: another machine of the same order is rented.
   container_refused: { when: "start", ends: FINE, only: PRICED },
+  // No other machine of the same order would do better.
+  image_missing: { when: "start", ends: ["machine_broken"], only: PRICED },
   dead_hosts: { when: "start", ends: FINE, only: OWNED },
   bad_hosts: { when: "start", ends: FINE, only: OWNED },
   busy_hosts: { when: "start", ends: FINE, only: OWNED },
@@ -106,12 +108,28 @@ export const MOVES: Readonly<
   Partial<
     Record<
       FaultName,
-      { when: "start" | "checkpoint.saved"; until?: "placement.closed"; only?: readonly ProviderCase[] }
+      {
+        when: "start" | "checkpoint.saved";
+        until?: "placement.closed";
+        /** Its first script does not end before its machine is taken. */
+        holds?: true;
+        /** Further fields of the run's spec, and of each candidate. */
+        spec?: Record<string, unknown>;
+        candidate?: Record<string, unknown>;
+      }
     >
   >
 > = {
-  vanishes: { when: "checkpoint.saved" },
-  preempted: { when: "checkpoint.saved" },
+  vanishes: { when: "checkpoint.saved", holds: true },
+  preempted: { when: "checkpoint.saved", holds: true },
+  // It may strike before a checkpoint is saved.
+  spot_taken: {
+    when: "start",
+    until: "placement.closed",
+    holds: true,
+    spec: { retry: { max: 5, on: ["machine_unfit", "boot_failed", "machine_lost", "preempted"] } },
+    candidate: { spot: "only" },
+  },
   boot_never: { when: "start" },
   boot_fails: { when: "start" },
   dead_hosts: { when: "start" },
@@ -119,6 +137,8 @@ export const MOVES: Readonly<
   busy_hosts: { when: "start" },
   gpu_lost: { when: "start", until: "placement.closed" },
   container_refused: { when: "start" },
+  // The default images of two providers are two images.
+  image_missing: { when: "start" },
   no_capacity: { when: "start" },
   sold_out: { when: "start" },
 };

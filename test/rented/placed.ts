@@ -4,8 +4,8 @@
 import type { Ending, World } from "./world.ts";
 
 /**
- * Continues to count from its checkpoint. Each line is one step; every tenth step is saved and announced. With a third argument, its first
- * start stops in the middle until its machine is taken, however long that takes.
+ * Continues to count from its checkpoint. Each line is one step; every tenth step is saved and announced. With a third argument, it
+ * stops on the first machine in the middle until that one is taken, however long that takes.
  */
 export const COUNTING = `import os, sys, time
 import svc
@@ -25,7 +25,7 @@ for i in range(begin + 1, lines + 1):
             f.write(str(i))
         os.rename(path + ".tmp", path)
         svc.checkpoint(path, step=i)
-    if len(sys.argv) > 3 and begin == 0 and i == lines // 2:
+    if len(sys.argv) > 3 and os.environ["SVC_PLACEMENT"] == "1" and i == lines // 2:
         time.sleep(3600)
     time.sleep(seconds / lines)
 `;

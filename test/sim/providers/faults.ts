@@ -36,6 +36,7 @@ export const MEASURES: Readonly<
   boot_never: { unit: "times", usual: 1 },
   boot_fails: { unit: "times", usual: 1 },
   container_refused: { unit: "times", usual: 1 },
+  image_missing: { unit: "times", usual: 1 },
   bad_hosts: { unit: "hosts", usual: 1 },
   busy_hosts: { unit: "hosts", usual: 1 },
   dead_hosts: { unit: "hosts", usual: 1 },

@@ -9,6 +9,7 @@ import type { MarketOffer } from "./market-offers.ts";
 import type { MarketOrder } from "./market-order.ts";
 import { numbersFrom } from "./numbers.ts";
 import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
+import { noSuchImage, NO_SUCH_DRIVER } from "./runtime-words.ts";
 
 /** Times of the steps of an instance's life, in milliseconds of the simulator's clock. */
 export interface MarketTimings {
@@ -142,10 +143,11 @@ export class MarketInstances {
     instance.message = `Pulling from ${instance.order.image}`;
     const defect = this.hosts.defectOf(String(instance.offer.machineId));
     if (defect === "boot" || faults.take("boot_never")) return;
-    if (faults.take("container_refused")) {
+    const refused = faults.take("container_refused") ? NO_SUCH_DRIVER : null;
+    const words = refused ?? (faults.take("image_missing") ? noSuchImage(instance.order.image) : null);
+    if (words !== null) {
       await clock.wait(this.#timings.loadingMs);
-      instance.message =
-        "Error response from daemon: nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver\n";
+      instance.message = words;
       return;
     }
     if (faults.take("boot_fails") || broken) {

@@ -119,6 +119,7 @@ export const FAULTS = [
   "boot_never", // it never becomes ready
   "boot_fails", // it boots broken, and its status says so
   "container_refused", // its host cannot start the image; only a message of the provider says so
+  "image_missing", // the image does not exist; only a message of the provider says so
   "bad_hosts", // the first rented hosts: nvidia-smi fails there, for everyone who rents them
   "busy_hosts", // the first rented hosts: another process uses their GPUs' memory, which only the gate finds
   "dead_hosts", // the first rented hosts: none of their machines ever boots

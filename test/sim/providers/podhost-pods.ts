@@ -10,6 +10,7 @@ import { Forwarder } from "./forwarder.ts";
 import { Hosts } from "./hosts.ts";
 import { gpuShown, MachineFaults } from "./machine-faults.ts";
 import type { LedgerLine, SimMachine, SimParts } from "./parts.ts";
+import { noSuchImage, NO_SUCH_DRIVER } from "./runtime-words.ts";
 import { podGpus, type PodGpu } from "./podhost-catalogue.ts";
 
 export interface PodTimings {
@@ -173,12 +174,11 @@ export class PodhostPods {
     const defect = this.hosts.defectOf(pod.machineId);
     const never = defect === "boot" || faults.take("boot_never");
     const fails = faults.take("boot_fails");
-    const refused = faults.take("container_refused");
+    const refused = faults.take("container_refused") ? NO_SUCH_DRIVER : null;
+    const words = refused ?? (faults.take("image_missing") ? noSuchImage(pod.imageName) : null);
     await clock.wait(pullMs);
-    if (refused)
-      pod.log +=
-        "error creating container: nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver\n";
-    if (!alive() || never || refused) return;
+    if (words !== null) pod.log += words;
+    if (!alive() || never || words !== null) return;
     if (fails) return this.#fail(pod);
     try {
       const machine = await fleet.boot({
