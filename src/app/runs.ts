@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { guardOf, runPlaceOf, type PlaceParts } from "../steps/launch/run-paths.ts";
 import { RunSecrets } from "../steps/launch/run-secrets.ts";
 import { assert } from "../errors/assert.ts";
-import { candidateSpec, candidateSpecs } from "../domain/candidates.ts";
+import { candidateSpec, candidateSpecs, withoutBadImages } from "../domain/candidates.ts";
 import { pause } from "../domain/clock.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -188,9 +188,9 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
     },
     search: (jobId: string): Search => {
       const spec = specOfJob(jobId);
-      const { searching_since, refusals, on_demand } = engine.placement(jobId);
+      const { searching_since, refusals, on_demand, ruledOut } = engine.placement(jobId);
       return {
-        candidates: candidateSpecs(spec, on_demand),
+        ...withoutBadImages(candidateSpecs(spec, on_demand), ruledOut),
         choose: spec.choose ?? "in_order",
         since: searching_since ?? engine.clock.now(),
         waitMs: (spec.wait_for_capacity_minutes ?? 0) * 60_000,

@@ -24,6 +24,46 @@ export const candidateSpecs = (spec: RunSpec, onDemand: boolean): { index: numbe
     .filter((index) => !onDemand || candidateSpec(spec, index).spot !== "only")
     .map((index) => ({ index, spec: candidateSpec(spec, index, onDemand) }));
 
+/** The image of a candidate's machines; null stands for the default of its provider. */
+export interface CandidateImage {
+  provider: string;
+  image: string | null;
+}
+
+export const candidateImages = (spec: RunSpec): CandidateImage[] =>
+  candidateSpecs(spec, false).map(({ spec: { provider, image = null } }) => ({ provider, image }));
+
+/** The defaults of two providers are two images. */
+export const isSameImage = (one: CandidateImage | undefined, other: CandidateImage | undefined): boolean =>
+  one !== undefined && one.image === other?.image && (one.image !== null || one.provider === other.provider);
+
+/**
+ * The candidates that remain after the images of the `failed` ones could not start: those with another image, and with `twice` those that
+ * try the same image at a second provider, which may have a login to its registry or another processor.
+ */
+export function candidatesLeft(images: readonly CandidateImage[], failed: readonly number[], twice: boolean): number[] {
+  return images.flatMap((one, index) => {
+    const same = failed.map((other) => images[other]).filter((other) => isSameImage(one, other));
+    const isSecond = twice && same.length === 1 && same[0]?.provider !== one.provider;
+    return same.length === 0 || isSecond ? [index] : [];
+  });
+}
+
+/** Tells the candidates to ask from those whose image cannot start. */
+export function withoutBadImages<T extends { index: number }>(
+  candidates: readonly T[],
+  ruledOut: readonly { candidate: number; message: string }[],
+): { candidates: T[]; ruledOut: (T & { why: string })[] } {
+  const whys = new Map(ruledOut.map(({ candidate, message }) => [candidate, message]));
+  return {
+    candidates: candidates.filter(({ index }) => !whys.has(index)),
+    ruledOut: candidates.flatMap((one) => {
+      const why = whys.get(one.index);
+      return why === undefined ? [] : [{ ...one, why }];
+    }),
+  };
+}
+
 /** The spec as it is stored: `provider` and `gpus` are those of the first candidate, if there are candidates. */
 export function withFirstCandidate<T extends RunSpec>(spec: T): T {
   const [first] = spec.candidates ?? [];

@@ -29,22 +29,23 @@ const BOOTING: ReadonlySet<StepName> = new Set(["provision", "await_ssh"]);
 
 /**
  * @param step the step that failed, or the one whose state ran out of time.
- * @param error its code, and its data: `elsewhere` is true if the fault is the host's.
+ * @param error its code, and its data: `elsewhere` is true if the fault is the host's, `image` if it is the image's.
  */
 export function failureOfStep(step: StepName, { code, data }: { code: string; data?: unknown }): Failure {
   if (code === "machine_preempted") return "preempted";
-  if (code === "machine_unfit") return "machine_unfit";
+  const facts = (data ?? {}) as { elsewhere?: boolean; image?: boolean; never_started?: boolean };
+  if (code === "machine_unfit") return facts.image === true ? "image_failed" : "machine_unfit";
   if (code === "install_failed") return "install_failed";
   // No exit code was left: the runner or its folder is gone with a machine that rebooted or was lost, whoever finds that out and when. That a
   // script cannot be started says nothing about its machine.
-  if (code === "run_lost")
-    return (data as { never_started?: boolean } | undefined)?.never_started === true ? "other" : "machine_lost";
+  if (code === "run_lost") return facts.never_started === true ? "other" : "machine_lost";
   if (step === "provision" && (NO_MACHINE.has(code) || code === "step_timed_out")) return "no_machine";
   if (code === "machine_lost") return BOOTING.has(step) ? "boot_failed" : "machine_lost";
   if (code === "machine_broken") {
     if (!BOOTING.has(step)) return "machine_lost";
+    if (facts.elsewhere === true) return "boot_failed";
     // An image that cannot be pulled cannot be pulled on the next host either.
-    return (data as { elsewhere?: boolean } | undefined)?.elsewhere === true ? "boot_failed" : "other";
+    return facts.image === true ? "image_failed" : "other";
   }
   if (step === "await_ssh" && (code === "step_timed_out" || code === "ssh_unreachable" || code === "ssh_refused"))
     return "boot_failed";

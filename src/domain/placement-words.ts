@@ -10,6 +10,7 @@ const WHY: Readonly<Record<string, string>> = {
   no_machine: "no machine",
   machine_unfit: "machine unfit",
   boot_failed: "boot failed",
+  image_failed: "image cannot start",
   machine_lost: "machine lost",
   preempted: "preempted",
   install_failed: "install failed",

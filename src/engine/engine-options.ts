@@ -45,6 +45,8 @@ export type SendResult = { accepted: boolean; state: string };
 export type PlacementNow = Pick<JobContext, "candidate" | "on_demand" | "searching_since" | "refusals"> & {
   /** Number of the open placement, else of the last one; 0 before the first. */
   n: number;
+  /** Candidates whose image cannot start, with the provider's words. */
+  ruledOut: { candidate: number; message: string }[];
   /** Whether candidates are searched for a machine in `waiting`. */
   searches: boolean;
   /** Whether another placement may follow the one that is ending. */

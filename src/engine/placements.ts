@@ -3,7 +3,7 @@
 import { candidateSpec } from "../domain/candidates.ts";
 import type { JobContext } from "../machines/job-context.ts";
 import type { ClosePlacement, OpenPlacement } from "../machines/effects.ts";
-import { mayGoOn } from "../machines/next-placement.ts";
+import { mayGoOn, ruledOut } from "../machines/next-placement.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 import type { PlacementNow } from "./engine-options.ts";
@@ -57,7 +57,8 @@ function repeatedWords(tx: Transaction, jobId: string, checkpoint: string | null
 export function placementNow(store: EngineStore, jobId: string, context: JobContext | undefined): PlacementNow {
   if (context !== undefined) {
     const { placement: n, candidate, on_demand, searching_since, refusals, rules } = context;
-    return { n, candidate, on_demand, searching_since, refusals, searches: rules.searches, mayGoOn: mayGoOn(context) };
+    const now = { n, candidate, on_demand, searching_since, refusals, searches: rules.searches };
+    return { ...now, ruledOut: ruledOut(context), mayGoOn: mayGoOn(context) };
   }
   // The snapshot of a parked job may have any shape, so its placement is read from the table.
   const last = store.lastPlacement(jobId);
@@ -67,6 +68,7 @@ export function placementNow(store: EngineStore, jobId: string, context: JobCont
     on_demand: last?.spot === "never",
     searching_since: null,
     refusals: [],
+    ruledOut: [],
     searches: false,
     mayGoOn: false,
   };

@@ -188,7 +188,7 @@ export const RENTED = {
       `The notebook runtime behind ${d.machine} appears to be shut down: its tunnel has refused logins for ${d.minutes} minutes (${d.why}). svc has released it.`,
     hint: "Open the notebook, run the bootstrap cell again, set the address that it prints, and submit the run again. Everything downloaded so far is kept; svc itself is not billed for a notebook.",
   }),
-  machine_broken: entry<{ provider: string; machine: string; why: string; elsewhere?: true }>({
+  machine_broken: entry<{ provider: string; machine: string; why: string; elsewhere?: true; image?: true }>({
     status: 502,
     exit: 1,
     retry: "never",

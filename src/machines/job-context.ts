@@ -1,6 +1,7 @@
 // The context of a job machine. Plain JSON: it must equal its own JSON round trip, because the stored text is the
 // truth.
 
+import type { CandidateImage } from "../domain/candidates.ts";
 import type { Failure } from "../domain/failure.ts";
 import type { JobError, Outcome, StepName } from "../schemas/job.ts";
 
@@ -25,6 +26,8 @@ export interface PlacementRules {
   max_preemptions: number;
   /** Whether machines are rented on demand once `max_preemptions` is reached; else the job ends. */
   falls_back: boolean;
+  /** The image of each candidate; absent if there is no search. */
+  images?: readonly CandidateImage[];
 }
 
 /** The rules of a job that has one placement, whatever its outcome. */
@@ -82,6 +85,8 @@ export interface JobContext {
   searching_since: number | null;
   /** The candidates that had no machine in this search, each with its last error. */
   refusals: Refusal[];
+  /** The candidates whose image could not start. */
+  bad_images: { candidate: number; message: string }[];
   failure: PlacementFailure | null;
   /** The newest complete checkpoint on this computer, reported during the release of the machine. */
   checkpoint: string | null;

@@ -42,7 +42,7 @@ import {
 import { describeError } from "../errors/index.ts";
 
 /** Raise this with every change of states, events, context or effects, and add a migration (src/machines/versions.ts). */
-export const JOB_MACHINE_VERSION = 4;
+export const JOB_MACHINE_VERSION = 5;
 
 export const jobMachine = setup({
   types: { context: {} as JobContext, input: {} as JobInput, events: {} as JobEvent },
@@ -185,6 +185,7 @@ export const jobMachine = setup({
     on_demand: false,
     searching_since: input.at,
     refusals: [],
+    bad_images: [],
     failure: null,
     checkpoint: null,
     retries: 0,

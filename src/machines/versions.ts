@@ -47,6 +47,8 @@ const migrations: Readonly<Record<number, Migration>> = {
   }),
   // Since version 4, a job may have a budget. An older job has none.
   3: (old) => ({ ...old, context: old?.context && { ...old.context, budget_micro: null, warned: 0 } }),
+  // Since version 5, a candidate whose image cannot start is left out. An older job ends at the first one.
+  4: (old) => ({ ...old, context: old?.context && { ...old.context, bad_images: [] } }),
 };
 
 const STATES = new Set(Object.keys(jobMachine.states));

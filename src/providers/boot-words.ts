@@ -11,6 +11,10 @@ export interface BootVerdict {
   elsewhere: boolean;
 }
 
+/** The verdict as a machine's status tells it. */
+export const faultOf = ({ elsewhere }: BootVerdict): { elsewhere: true } | { image: true } =>
+  elsewhere ? { elsewhere: true } : { image: true };
+
 const CHARACTERS_MAX = 400;
 
 /** The image cannot start anywhere: it does not exist, may not be read, or is for another processor. */

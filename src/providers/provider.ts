@@ -94,6 +94,8 @@ export type MachineStatus =
       priceMicro?: number | null;
       /** It never came up, and its host is at fault: another machine of the same order may work. */
       elsewhere?: true;
+      /** Its image cannot start on any host of this provider. */
+      image?: true;
       /** The provider took the machine back; `why` quotes its reason. A stopped spot machine is never resumed. */
       preempted?: true;
     }

@@ -39,6 +39,7 @@ export const FAILURES = [
   "no_machine",
   "machine_unfit",
   "boot_failed",
+  "image_failed",
   "machine_lost",
   "preempted",
   "install_failed",

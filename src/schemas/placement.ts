@@ -21,7 +21,7 @@ export const Placement = z
     cost_usd: z.number(),
     failure: z.string().nullable().meta({
       description:
-        "Why it ended without success: no_machine, machine_unfit, boot_failed, machine_lost, preempted, install_failed, oom, exit:<code> or other.",
+        "Why it ended without success: no_machine, machine_unfit, boot_failed, image_failed, machine_lost, preempted, install_failed, oom, exit:<code> or other.",
     }),
     step: z.string().nullable().meta({ description: "The step in which it failed." }),
     error: JobError.nullable(),

@@ -320,10 +320,10 @@ export class AgentClient {
     if (this.#state !== "greeting") return void this.#fail(why);
     const said = Buffer.concat(this.#held).toString("utf8");
     if (said.includes("SVC-AGENT none")) {
-      this.#unfit(`it has no Python 3.8 or newer (tried ${PYTHONS.replaceAll(" ", ", ")})`);
+      this.#imageUnfit(`it has no Python 3.8 or newer (tried ${PYTHONS.replaceAll(" ", ", ")})`);
     } else if (this.#exit !== undefined) {
       // A `read` in a startup file consumed the length of the program, so Python found the program in its place.
-      if (/invalid literal for int/.test(this.#stderr)) return void this.#unfit(READS_STDIN);
+      if (/invalid literal for int/.test(this.#stderr)) return void this.#imageUnfit(READS_STDIN);
       const words = printable(said.trim() === "" ? this.#stderr : said);
       this.#unfit(
         `its shell ran nothing, ended with code ${this.#exit}, and said: ${words === "" ? "nothing" : words}`,
@@ -336,6 +336,10 @@ export class AgentClient {
   #fail(why: string): SvcError {
     const words = this.#stderr.trim() === "" ? why : `${why}; its last words were: ${printable(this.#stderr)}`;
     return this.#finish(new SvcError("ssh_unreachable", { machine: this.#machine, why: words }));
+  }
+
+  #imageUnfit(why: string): void {
+    this.#finish(new SvcError("machine_unfit", { machine: this.#machine, why, image: true }));
   }
 
   #unfit(why: string, cause?: unknown): SvcError {

@@ -10,6 +10,7 @@
 // W5. A candidate two of whose machines were unfit or did not boot comes after all others: the last retries are not spent on it alone.
 // W7. A wait whose time is over when svc starts or wakes up (the computer was off, or its clock was set forward) ends only after one more
 //     try of every candidate.
+// W8. A candidate whose image could not start, there or at another one with the same image, is not asked (candidatesLeft).
 // W6. A candidate whose provider says that a field of the spec contradicts it never has a machine. If that is so of all, the search
 //     does not last longer than that of a job that may not wait; later than CONTRADICTED_MS it is more likely a fault of their answers.
 
@@ -136,7 +137,7 @@ export function placeStep(ports: StepPorts): StepDefinition {
         const look = looks.find(({ candidate }) => candidate.index === index);
         if (look !== undefined && look.offer !== null) return [];
         const why = look?.why ?? refused.get(index)?.message ?? LATE;
-        return [{ candidate: index, provider: spec.provider, gpus: spec.gpus, why: why.slice(0, WHY_MAX) }];
+        return [triedOf({ index, spec }, why)];
       });
       if (best !== null) {
         const { index, spec } = best.candidate;
@@ -164,11 +165,12 @@ export function placeStep(ports: StepPorts): StepDefinition {
         };
       }
       const lastedMs = ports.now() - search.since;
-      if (ports.now() >= until) throw timeIsUp(tried, until - search.since);
+      const all = [...tried, ...(search.ruledOut ?? []).map(({ why, ...candidate }) => triedOf(candidate, why))];
+      if (ports.now() >= until) throw timeIsUp(all, until - search.since);
       const isVain = looks.length === search.candidates.length && looks.every(({ never }) => never);
-      if (isVain && lastedMs >= SEARCH_MS_MIN && lastedMs < CONTRADICTED_MS) throw timeIsUp(tried, lastedMs);
+      if (isVain && lastedMs >= SEARCH_MS_MIN && lastedMs < CONTRADICTED_MS) throw timeIsUp(all, lastedMs);
       const afterMs = Math.min(waitMs(ports.now() - search.since), Math.max(0, until - ports.now()));
-      return { later: { afterMs, why: whyOf(tried), detail: { tried, until: new Date(until).toISOString() } } };
+      return { later: { afterMs, why: whyOf(all), detail: { tried: all, until: new Date(until).toISOString() } } };
     },
   };
 }
@@ -182,6 +184,13 @@ const isWithin = (ms: number, then: number, now: number): boolean => now >= then
 /** How long a refused candidate is passed over: longer, the longer the search had lasted. */
 const passedOverMs = ({ at, code }: Search["refusals"][number], since: number): number =>
   OF_STOCK.has(code) ? REFUSED_MS : Math.min(REFUSED_MS_MAX, Math.max(REFUSED_MS, (at - since) / 10));
+
+const triedOf = ({ index, spec }: PlacedCandidate, why: string): Tried => ({
+  candidate: index,
+  provider: spec.provider,
+  gpus: spec.gpus,
+  why: why.slice(0, WHY_MAX),
+});
 
 const whyOf = (tried: readonly Tried[]): string =>
   tried.map(({ provider, gpus, why }) => `${provider} ${gpus}: ${why.replace(/[.\s]+$/, "")}`).join("; ");

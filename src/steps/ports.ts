@@ -27,6 +27,8 @@ export interface PlacedCandidate {
 /** The candidates of a job that waits for a machine, and the results so far. */
 export interface Search {
   candidates: readonly PlacedCandidate[];
+  /** Candidates that are not asked because their image cannot start. */
+  ruledOut?: readonly (PlacedCandidate & { why: string })[];
   choose: "in_order" | "cheapest";
   /** When this search began, in milliseconds since the epoch. */
   since: number;

@@ -16,7 +16,7 @@ import type { RunServices } from "../../src/steps/run-services.ts";
 import type { StepContext } from "../../src/steps/step.ts";
 import { openStore } from "../../src/store/database.ts";
 import { EngineStore } from "../../src/store/engine-store.ts";
-import { candidateSpec } from "../../src/domain/candidates.ts";
+import { candidateSpec, withoutBadImages } from "../../src/domain/candidates.ts";
 import { PROVIDERS } from "./plan.ts";
 import { SimProvider, type Caller } from "./provider.ts";
 import { simulatedSteps } from "./steps.ts";
@@ -123,10 +123,13 @@ export class Incarnation implements Caller {
         return { id, spec: placed(id, candidate ?? 0), projectDir: "/project", placement: Math.max(1, n) };
       },
       search: (id: string) => {
-        const { searching_since, refusals } = this.engine.placement(id);
+        const { searching_since, refusals, ruledOut } = this.engine.placement(id);
         const further = sim.jobs.get(id)?.further;
         return {
-          candidates: (further?.candidates ?? []).map((_, index) => ({ index, spec: placed(id, index) })),
+          ...withoutBadImages(
+            (further?.candidates ?? []).map((_, index) => ({ index, spec: placed(id, index) })),
+            ruledOut,
+          ),
           choose: further?.choose ?? "in_order",
           since: searching_since ?? world.now,
           waitMs: further?.waitMs ?? 0,

@@ -103,6 +103,7 @@ describe("the agent", () => {
     await expect(open(none.channel)).rejects.toMatchObject({
       code: "machine_unfit",
       message: expect.stringContaining("no Python 3.8 or newer (tried python3, /opt/conda"),
+      data: { image: true },
     });
     const real = spawnSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).stdout.trim();
     symlinkSync(real, join(bin, "python"));

@@ -212,6 +212,17 @@ describe("place", () => {
     await expect(placed()).rejects.toThrow(/within 1 h 00 min: podhost A100: .*; market A100: .*; cloudvm A100: /);
   });
 
+  it("does not ask a candidate whose image cannot start, and the error at the end names it", async () => {
+    const [first, ...candidates] = rent.search.candidates;
+    rent.search = { ...rent.search, candidates, ruledOut: [{ ...first!, why: "manifest unknown" }] };
+    has("market", []);
+    has("cloudvm", []);
+    expect(await placed()).toMatchObject({ later: { detail: { tried: [{}, {}, { why: "manifest unknown" }] } } });
+    expect(clouds["podhost"]!.calls).toEqual([]);
+    await rent.h.clock.advance(60_000);
+    await expect(placed()).rejects.toThrow(/market A100: .*; cloudvm A100: .*; podhost A100: manifest unknown/);
+  });
+
   it("sends one request for jobs that wait for the same offers", async () => {
     const step = placeStep(rent.ports);
     for (const name of Object.keys(clouds)) has(name, []);

@@ -10,6 +10,7 @@ import { randomUUID } from "node:crypto";
 import { endpointOf, idOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
+import { faultOf } from "../boot-words.ts";
 import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending } from "../http.ts";
@@ -176,8 +177,9 @@ export class CloudvmProvider implements Provider {
           serialOutput(session.client, place, handle.name, signal),
         );
         signal.throwIfAborted();
-        const elsewhere = verdict?.elsewhere ? neverReached(handle) : {};
-        return verdict === null ? status : { phase: "broken", why: `it cannot boot: ${verdict.why}`, ...elsewhere };
+        if (verdict === null) return status;
+        const fault = verdict.elsewhere ? neverReached(handle) : faultOf(verdict);
+        return { phase: "broken", why: `it cannot boot: ${verdict.why}`, ...fault };
       }
       case "STOPPING":
       case "DEPROVISIONING":

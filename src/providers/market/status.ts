@@ -2,7 +2,7 @@
 
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import { priceMicroOf } from "../../domain/money.ts";
-import { bootVerdict } from "../boot-words.ts";
+import { bootVerdict, faultOf } from "../boot-words.ts";
 import type { MachineStatus } from "../provider.ts";
 import { providerLine } from "./refusals.ts";
 import { numberOf, textOf, type InstanceRow } from "./wire.ts";
@@ -66,7 +66,7 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   }
   const verdict = bootVerdict(message);
   if (verdict !== null)
-    return { ...broken(`it cannot start: ${verdict.why}`), ...(verdict.elsewhere && { elsewhere: true }) };
+    return { ...broken(`it cannot start: ${verdict.why}`), ...faultOf(verdict) };
   const wait = STARTING[actual];
   if (wait !== undefined) return { phase: "starting", why: `${wait}${said}` };
   const end = BROKEN[actual];

@@ -16,6 +16,7 @@ import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIdsSold, gpuWishOf, lessMemory, nearGpus, neverSold, type SoldGpu, unknownName } from "../gpu-names.ts";
+import { faultOf } from "../boot-words.ts";
 import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
 import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
@@ -332,8 +333,8 @@ export class PodhostProvider implements Provider {
     if (status.phase === "starting") {
       const verdict = await this.#bootLog.verdict(pod, signal);
       if (verdict === null) return status;
-      const elsewhere = verdict.elsewhere ? ({ elsewhere: true } as const) : {};
-      return { phase: "broken", why: `it cannot start: ${verdict.why}`, priceMicro: pod.priceMicro, ...elsewhere };
+      const { priceMicro } = pod;
+      return { phase: "broken", why: `it cannot start: ${verdict.why}`, priceMicro, ...faultOf(verdict) };
     }
     if (pod.id !== null) this.#bootLog.over(pod.id);
     return status;

@@ -48,7 +48,8 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
     if (status.preempted && status.elsewhere !== true)
       throw new SvcError("machine_preempted", { ...about, why: status.why });
     const elsewhere = status.elsewhere === true ? ({ elsewhere: true } as const) : {};
-    throw new SvcError("machine_broken", { ...about, why: status.why, ...elsewhere });
+    const image = status.image === true ? ({ image: true } as const) : {};
+    throw new SvcError("machine_broken", { ...about, why: status.why, ...elsewhere, ...image });
   }
   if (status.phase === "starting") {
     if (handle.billedMicro !== undefined && (status.priceMicro ?? null) !== null)
