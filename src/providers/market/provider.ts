@@ -22,6 +22,7 @@ import {
   inPart,
   usefulness,
   inVain,
+  neverReached,
   type Account,
   type ForeignMachine,
   type MachineHandle,
@@ -366,9 +367,10 @@ export class MarketProvider implements Provider {
     // A host whose price rose has nothing wrong with it.
     if (status.preempted) return worked ? status : { ...status, elsewhere: true };
     this.avoidHostOf(handle, row);
-    // Its container ended or its host fell silent before the first login: that is often the host's fault.
+    // Before the first login, a container that ended or a host that fell silent is often the host's fault.
+    const { elsewhere, ...last } = status;
     const dead = SHAKY.has(actualStatus(row)) || actualStatus(row) === "exited";
-    return !worked && dead ? { ...status, elsewhere: true } : status;
+    return elsewhere === true || dead ? { ...last, ...neverReached(handle) } : last;
   }
 
   private remember(id: string, row: InstanceRow): Memory {

@@ -56,7 +56,11 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
         ...broken(`it was outbid, or the account's credit is used up: the provider stopped it${said}`),
         preempted: true,
       };
-    return broken(`the provider stopped it: the account's credit is used up, or it was outbid${said}`);
+    // If the credit was the reason, the next order is refused for it.
+    return {
+      ...broken(`the provider stopped it: the account's credit is used up, or it was outbid${said}`),
+      elsewhere: true,
+    };
   }
   if (actual === "running") {
     const ssh = endpointsOf(row);
