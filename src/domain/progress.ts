@@ -1,11 +1,11 @@
 // Reads how far a script is from the lines that it prints, and estimates when it ends. The overview of a run calls it.
 //
 // P1. A mark is `N/M`, `N of M` after a word such as step or epoch, the counter of a progress bar, or `step N` where an
-//     argument such as --steps gives the total. A ratio without such a word (`accuracy 3/4`) is no mark.
+//     argument such as --steps gives the total. A ratio without such a word (`accuracy 3/4`) does not count.
 // P2. The estimate is the pace between the first and the last mark of one kind: a run that resumed at step 900 of 1,000
 //     has not done 900 steps in a minute. A progress bar within an epoch is not the whole run, so the mark that counts
 //     the larger unit wins: epochs before steps, steps before a bar without a unit.
-// P3. Without two marks that differ there is no estimate.
+// P3. An estimate needs two marks that differ.
 
 export interface Mark {
   /** `epoch`, `step`, or empty for a progress bar without a word. */
@@ -19,7 +19,7 @@ export interface MarkedLine {
   atMs: number;
 }
 
-export interface Progress extends Mark {
+export interface ScriptProgress extends Mark {
   /** From 0 to 1. */
   share: number;
   /** When the script ends at this pace, in milliseconds since the epoch; null if the pace is unknown. */
@@ -85,7 +85,7 @@ export function progressOf(
   first: readonly MarkedLine[],
   last: readonly MarkedLine[],
   args: readonly string[],
-): Progress | null {
+): ScriptProgress | null {
   const totals = totalsOf(args);
   const marks = [...first, ...last].flatMap(({ text, atMs }) => {
     const mark = markOf(text, totals);

@@ -25,7 +25,7 @@ export function refusalOf(
   return job.status !== "failed" || isMade || job.error === null ? null : (REFUSED[job.error.code] ?? null);
 }
 
-/** What an attempt of `provision` records when the cap refuses every offer. */
+/** An attempt of `provision` records these offers when the cap refuses every one. */
 export type OffersSeen = {
   offers_total: number;
   offers_seen: { id: string; facts: Readonly<Record<string, string>>; price_per_hour_usd: number | null }[];

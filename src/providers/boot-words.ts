@@ -3,6 +3,7 @@
 // 2024 to November 2026.
 
 import { oneLine } from "../domain/terminal-text.ts";
+import { neverReached, type MachineHandle } from "./provider.ts";
 
 export interface BootVerdict {
   /** The provider's own message, one line. */
@@ -11,9 +12,9 @@ export interface BootVerdict {
   elsewhere: boolean;
 }
 
-/** The verdict as a machine's status tells it. */
-export const faultOf = ({ elsewhere }: BootVerdict): { elsewhere: true } | { image: true } =>
-  elsewhere ? { elsewhere: true } : { image: true };
+/** The verdict as a machine's status tells it. With a handle: a machine that was ever reached is not replaced. */
+export const faultOf = ({ elsewhere }: BootVerdict, handle?: MachineHandle): { elsewhere?: true } | { image: true } =>
+  !elsewhere ? { image: true } : handle ? neverReached(handle) : { elsewhere: true };
 
 const CHARACTERS_MAX = 400;
 

@@ -323,7 +323,7 @@ export class AgentClient {
       this.#imageUnfit(`it has no Python 3.8 or newer (tried ${PYTHONS.replaceAll(" ", ", ")})`);
     } else if (this.#exit !== undefined) {
       // A `read` in a startup file consumed the length of the program, so Python found the program in its place.
-      if (/invalid literal for int/.test(this.#stderr)) return void this.#imageUnfit(READS_STDIN);
+      if (/invalid literal for int/.test(this.#stderr)) return this.#imageUnfit(READS_STDIN);
       const words = printable(said.trim() === "" ? this.#stderr : said);
       this.#unfit(
         `its shell ran nothing, ended with code ${this.#exit}, and said: ${words === "" ? "nothing" : words}`,

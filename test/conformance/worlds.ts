@@ -38,7 +38,9 @@ export const cloudvmWorld = (
     provider: (remote) => new CloudvmProvider(remote),
     spec: { provider: "cloudvm", gpus: "L4" },
     // Its API tells no prices.
-    faults: FAULTS.filter((fault) => !/^(price|api)_/.test(fault) && !["container_refused", "image_missing"].includes(fault)),
+    faults: FAULTS.filter(
+      (fault) => !/^(price|api)_/.test(fault) && !["container_refused", "image_missing"].includes(fault),
+    ),
     addForeign: (sim, name) => sim.addForeign(name),
     everythingShown: (sim) =>
       Promise.resolve(JSON.stringify([...sim.instances.all.values()].map((one) => shownInstance(sim.project, one)))),

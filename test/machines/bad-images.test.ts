@@ -35,7 +35,7 @@ const failedAt = (job: Snapshot, ...candidates: number[]): Snapshot =>
 
 const left = ({ value, context }: Snapshot): number[] | string =>
   value !== "waiting"
-    ? String(value)
+    ? value
     : (context.rules.images ?? []).flatMap((_, index) =>
         ruledOut(context).some(({ candidate }) => candidate === index) ? [] : [index],
       );

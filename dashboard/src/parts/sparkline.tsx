@@ -1,7 +1,7 @@
 const WIDTH = 72;
 const HEIGHT = 20;
 
-/** A tiny line of the values, for the shape alone: the number beside it says the value. */
+/** A tiny line that shows only how the values change; the page prints the value next to it. */
 export function Sparkline({ values, min, max }: { values: readonly number[]; min?: number; max?: number | null }) {
   const finite = values.filter((value) => Number.isFinite(value));
   if (finite.length < 2) return <span className="sparkline" aria-hidden="true" />;
@@ -9,16 +9,11 @@ export function Sparkline({ values, min, max }: { values: readonly number[]; min
   const high = Math.max(max ?? Math.max(...finite), low);
   const y = (value: number) => (high === low ? HEIGHT / 2 : HEIGHT - 1 - ((value - low) / (high - low)) * (HEIGHT - 2));
   // A gap begins a line of its own.
-  let pen = "M";
   const path = values
     .map((value, i) => {
-      if (!Number.isFinite(value)) {
-        pen = "M";
-        return "";
-      }
-      const point = `${pen}${((i / (values.length - 1)) * WIDTH).toFixed(1)} ${y(value).toFixed(1)}`;
-      pen = "L";
-      return point;
+      if (!Number.isFinite(value)) return "";
+      const pen = Number.isFinite(values[i - 1]) ? "L" : "M";
+      return `${pen}${((i / (values.length - 1)) * WIDTH).toFixed(1)} ${y(value).toFixed(1)}`;
     })
     .join("");
   return (

@@ -1,4 +1,4 @@
-// What a run's budget looks like at a moment: the record's sums, advanced by the present rate since the record was read.
+// Advances the sums of a run's budget by the present rate since its record was read.
 
 import { WARNINGS } from "../../../src/domain/budget.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";

@@ -1,4 +1,4 @@
-// What the machines of an active run do now: use and memory of each GPU, or of the processor where there is none.
+// Shows the present use and memory of each GPU of an active run's machines, or of the processor where a machine has no GPU.
 
 import { useEffect, useMemo } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";

@@ -1,4 +1,4 @@
-// What happened to the money of a run, in words below its steps: changed limits, budget warnings, raised prices.
+// Tells below a run's steps how its limits, its budget warnings and its prices changed.
 
 import type { FeedEvent, JobRecord } from "../../../src/schemas/job.ts";
 import { At } from "../parts/time.tsx";

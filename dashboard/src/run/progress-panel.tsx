@@ -1,7 +1,7 @@
 // How far a running script is, and when it ends at this pace, read from its log.
 
 import { useCallback, useEffect, useState } from "react";
-import { progressOf, type MarkedLine, type Progress } from "../../../src/domain/progress.ts";
+import { progressOf, type MarkedLine, type ScriptProgress } from "../../../src/domain/progress.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { duration, number, timeOfDay } from "../format.ts";
 import { useNow } from "../parts/now.ts";
@@ -17,10 +17,10 @@ const QUIET_MS = 10 * 60_000;
 const marked = (lines: readonly { text: string; at_ms: number }[]): MarkedLine[] =>
   lines.map(({ text, at_ms }) => ({ text, atMs: at_ms }));
 
-function useProgress(job: JobRecord): Progress | null {
+function useProgress(job: JobRecord): ScriptProgress | null {
   const { id, started_at } = job;
   const args = JSON.stringify(job.args);
-  const [progress, setProgress] = useState<Progress | null>(null);
+  const [progress, setProgress] = useState<ScriptProgress | null>(null);
   const read = useCallback(() => {
     let first: MarkedLine[] | null = null;
     return async () => {

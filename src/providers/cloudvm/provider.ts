@@ -16,7 +16,6 @@ import type { MachineAccess } from "../host.ts";
 import { beforeSending } from "../http.ts";
 import {
   inPart,
-  neverReached,
   type Account,
   type Certainty,
   type ForeignMachine,
@@ -178,8 +177,7 @@ export class CloudvmProvider implements Provider {
         );
         signal.throwIfAborted();
         if (verdict === null) return status;
-        const fault = verdict.elsewhere ? neverReached(handle) : faultOf(verdict);
-        return { phase: "broken", why: `it cannot boot: ${verdict.why}`, ...fault };
+        return { phase: "broken", why: `it cannot boot: ${verdict.why}`, ...faultOf(verdict, handle) };
       }
       case "STOPPING":
       case "DEPROVISIONING":

@@ -69,8 +69,7 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
     return { phase: "ready", address: ssh[0]?.host ?? null, ssh, priceMicro };
   }
   const verdict = bootVerdict(message);
-  if (verdict !== null)
-    return { ...broken(`it cannot start: ${verdict.why}`), ...faultOf(verdict) };
+  if (verdict !== null) return { ...broken(`it cannot start: ${verdict.why}`), ...faultOf(verdict) };
   const wait = STARTING[actual];
   if (wait !== undefined) return { phase: "starting", why: `${wait}${said}` };
   const end = BROKEN[actual];
