@@ -87,6 +87,31 @@ it("A folder that svc made is not code, under any name and as older versions lef
   expect(await listed()).toEqual(["renamed/model.pt", "train.py"]);
 });
 
+it("The records of an experiment tracker and an environment of any name are not code, unless git or a .svcignore says so", async () => {
+  put({ "train.py": "", "conf/wandb/default.yaml": "", "mlruns.py": "", "envs/bin/run.sh": "" });
+  put({ "wandb/run-20261126_142201-abc/files/output.log": "", "wandb/debug.log": "", "deep/mlruns/0/meta.yaml": "" });
+  put({ "py312/pyvenv.cfg": "", "py312/bin/python": "", "py312/lib/site.py": "" });
+  const code = ["conf/wandb/default.yaml", "envs/bin/run.sh", "mlruns.py", "train.py"];
+  expect(await listed()).toEqual(code);
+  const { leftOut } = await listProject(project);
+  expect(leftOut.map(({ path, missed }) => [path, missed])).toEqual([
+    ["deep/mlruns/", true],
+    ["py312/", false],
+    ["wandb/", true],
+  ]);
+  const told = leftOutOf({ leftOut, ignored: [] });
+  const lines = leftOutLines({ names: told?.names ?? [], missed: 2 });
+  expect(lines[1]).toContain('"wandb/" is left out of the code: an experiment tracker wrote it');
+  put({ ".svcignore": "!wandb\n" });
+  expect(await listed()).toEqual(
+    [".svcignore", ...code, "wandb/debug.log", "wandb/run-20261126_142201-abc/files/output.log"].sort(),
+  );
+  rmSync(join(project, ".svcignore"));
+  git("init", "-q");
+  git("add", "-f", "py312/lib/site.py", "wandb/debug.log");
+  expect(await listed()).toEqual([...code, "py312/lib/site.py", "wandb/debug.log"].sort());
+});
+
 it("svc marks the folder that it makes for a script that runs by hand", async () => {
   put({ "train.py": "import svc\nopen(svc.checkpoint_dir() + '/model.pt', 'w').write('x')\n" });
   const env = { ...process.env, PYTHONPATH: join(import.meta.dirname, "../../python"), SVC_CHECKPOINT_DIR: "" };

@@ -56,6 +56,10 @@ export class FolderContents {
     return this.#others.get(name) ?? (this.#files.includes(name) ? "file" : undefined);
   }
 
+  isFolder(name: string): boolean {
+    return this.#others.get(name) === "folder";
+  }
+
   /** Everything but files. */
   others(): IterableIterator<[string, EntryKind]> {
     return this.#others.entries();

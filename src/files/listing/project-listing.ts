@@ -18,7 +18,7 @@ import { gitDirsOf, gitTop } from "./git-layout.ts";
 import { LookAhead } from "./look-ahead.ts";
 import { decideBy, readRules, walk, type Frame } from "./own-walk.ts";
 import { isWithin } from "./project-files.ts";
-import { MARKS_OF_SVC, madeAgain, madeBySvc, mayBeProtected, never, secrets, WHY } from "./protections.ts";
+import { madeAgain, madeBySvc, madeWhole, mayBeProtected, never, secrets, WHY } from "./protections.ts";
 import { ignoredAmong, repositoryFiles, type FileSet, type SetOptions } from "./repository-files.ts";
 import { Slices } from "./slices.ts";
 
@@ -259,8 +259,9 @@ class Listing {
       if (!isMissing(cause)) this.leave(`${path}/`, WHY.unreadable, true);
       return NOWHERE;
     }
-    if (path !== "" && MARKS_OF_SVC.some((name) => contents.find(name) !== undefined))
-      above = { ...above, outUntracked: above.outUntracked ?? { path: `${path}/`, why: WHY.madeBySvc, missed: false } };
+    const made = path === "" || above.outUntracked ? null : madeWhole(path.slice(path.lastIndexOf("/") + 1), contents);
+    if (made && (made.why === WHY.madeBySvc || decideBy(above.frames, path, true) !== false))
+      above = { ...above, outUntracked: { path: `${path}/`, ...made } };
     if (above.out === null)
       for (const [name, kind] of contents.others())
         if (kind === "odd") this.#odd.push(path === "" ? name : `${path}/${name}`);

@@ -1,5 +1,6 @@
 // The files that svc itself excludes from the code of a run, whatever git's rules are.
 
+import type { FolderContents } from "./folder-contents.ts";
 import { IgnoreRules } from "../../domain/gitignore.ts";
 
 /** Always excluded: version control, and folders of keys. */
@@ -63,6 +64,36 @@ export const MARKS_OF_SVC: readonly string[] = [MARK_OF_SVC, ...OLD_MARKS];
 /** Files and folders that svc makes in a project under its own names. */
 export const MADE_BY_SVC = ["checkpoints-local/", ".svc-*", ".*.svc-*/"];
 
+/**
+ * The name of an environment's own file, under which Python finds it; an environment may have any name. Only a folder with a
+ * folder for programs can be one, which is cheap to ask first.
+ */
+const MARK_OF_ENVIRONMENT = "pyvenv.cfg";
+const PROGRAMS_OF_ENVIRONMENT = ["bin", "Scripts"];
+
+/**
+ * Folders into which a tracker writes while a script runs, by name, with an entry that only the tracker makes: a folder of
+ * configuration or code may have the same name. `lightning_logs` is not one: a script may start from a checkpoint in it.
+ */
+const RECORDS: ReadonlyMap<string, RegExp> = new Map([
+  ["wandb", /^(?:offline-)?run-\d{8}_\d{6}-|^latest-run$/],
+  ["mlruns", /^(?:0|\d{18}|\.trash|models)$/],
+]);
+
+/** Why the untracked files of a folder are excluded for the entries that it has, whatever its name; null if they are not. */
+export function madeWhole(name: string, contents: FolderContents): { why: string; missed: boolean } | null {
+  if (contents.anyProtected && MARKS_OF_SVC.some((mark) => contents.find(mark) !== undefined))
+    return { why: WHY.madeBySvc, missed: false };
+  if (
+    PROGRAMS_OF_ENVIRONMENT.some((folder) => contents.isFolder(folder)) &&
+    contents.find(MARK_OF_ENVIRONMENT) === "file"
+  )
+    return { why: WHY.madeAgain, missed: false };
+  const mark = RECORDS.get(name);
+  if (mark && [...contents.others()].some(([entry]) => mark.test(entry))) return { why: WHY.records, missed: true };
+  return null;
+}
+
 export const never = new IgnoreRules(NEVER.join("\n"));
 export const secrets = new IgnoreRules(SECRET_FILES.join("\n"));
 export const madeAgain = new IgnoreRules(MADE_AGAIN.join("\n"));
@@ -87,6 +118,7 @@ export const WHY = {
   secret: "it may hold a secret; `!name` in a .svcignore takes it back",
   madeAgain: "it can be made again on the machine; `!name` in a .svcignore takes it back, and so does `git add`",
   madeBySvc: "svc made it",
+  records: "an experiment tracker wrote it; `!name` in a .svcignore takes it back, and so does `git add`",
   svcignore: "a .svcignore leaves it out",
   odd: "it is neither a file nor a folder",
   notUtf8: "its name is not UTF-8",
