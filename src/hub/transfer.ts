@@ -8,6 +8,7 @@
 import { Agent as PlainAgent, request as plainRequest, type IncomingMessage } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { throughProxy } from "../domain/proxy-env.ts";
+import { connectionWords } from "../errors/connection-words.ts";
 import { SvcError } from "../errors/index.ts";
 import { abortReason } from "../domain/abort-reason.ts";
 
@@ -186,26 +187,10 @@ async function* reading(
 
 const stalledFor = (ms: number): string => `nothing came for ${Math.round(ms / 100) / 10} s`;
 
-const WORDS: Record<string, string> = {
-  ECONNREFUSED: "connection refused",
-  ECONNRESET: "the connection was cut",
-  ENOTFOUND: "its name is not known",
-  EAI_AGAIN: "its name cannot be looked up",
-  ETIMEDOUT: "it does not answer",
-  EHOSTUNREACH: "no route leads to it",
-  ENETUNREACH: "this computer has no network",
-};
-
 const unreachable = (host: string, e: NodeJS.ErrnoException): Transient =>
-  new Transient(
-    new SvcError(
-      "hub_unreachable",
-      { host, why: WORDS[e.code ?? ""] ?? (e.message === "aborted" ? "the connection was cut" : e.message) },
-      { cause: e },
-    ),
-    null,
-    { unheard: e.code !== "ECONNRESET" },
-  );
+  new Transient(new SvcError("hub_unreachable", { host, why: connectionWords(e) ?? e.message }, { cause: e }), null, {
+    unheard: e.code !== "ECONNRESET",
+  });
 
 export const bad = (url: URL, why: string): SvcError =>
   new SvcError("hub_bad_answer", { what: `${url.host}${url.pathname}`, why });

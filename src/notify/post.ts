@@ -9,6 +9,7 @@
 import { request as plainRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { isIP } from "node:net";
+import { connectionWords } from "../errors/connection-words.ts";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
 import { proxyEnvOf, throughProxy } from "../domain/proxy-env.ts";
 import { oneLine } from "../domain/terminal-text.ts";
@@ -44,7 +45,7 @@ export async function post(request: PostRequest): Promise<void> {
     if (e instanceof SvcError) throw e;
     const why = request.signal.aborted
       ? "it did not answer in time"
-      : `${url.host}: ${oneLine(wordsOf(e), QUOTED_MAX)}`;
+      : `${url.host}: ${connectionWords(e) ?? oneLine(wordsOf(e), QUOTED_MAX)}`;
     throw new SvcError("notify_unreachable", { target, why }, { cause: e });
   }
   const { status, text } = answer;

@@ -16,7 +16,8 @@ import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { jsonOf } from "../domain/parsed-lines.ts";
 import { proxyEnvOf, type ProxyEnv } from "../domain/proxy-env.ts";
 import { Redactor } from "../domain/redaction.ts";
-import { SvcError } from "../errors/index.ts";
+import { connectionWords } from "../errors/connection-words.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
 import { NOTHING_MADE } from "./provider.ts";
 
@@ -433,40 +434,5 @@ function safeBase(provider: string, baseUrl: string): URL {
 /** Distinguishes two keys without storing one. */
 export const keyPrint = (secret: string): string => `key:${hash("sha256", secret, "hex").slice(0, 12)}`;
 
-const UNKNOWN_SIGNER =
-  "its TLS certificate is not from a trusted CA: a proxy may intercept the connection. If it is your own proxy, name its certificate in NODE_EXTRA_CA_CERTS";
-const NOT_TLS = "what answers there does not speak https";
-const WORDS: Readonly<Record<string, string>> = {
-  ENOTFOUND: "its name cannot be resolved: the address is wrong, or this computer has no network",
-  EAI_AGAIN:
-    "its name cannot be resolved at the moment: this computer has no network, or its name server does not answer",
-  ECONNREFUSED: "nothing listens at this address (the connection was refused)",
-  ECONNRESET: "the connection was cut",
-  EPIPE: "the connection was cut",
-  ETIMEDOUT: "the connection to this address timed out",
-  EHOSTUNREACH: "no route leads to it from this network",
-  ENETUNREACH: "this computer has no network",
-  EACCES: "this computer forbids the connection",
-  EPERM: "this computer forbids the connection",
-  EMFILE: "this computer has too many files and connections open",
-  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_SIGNER,
-  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_SIGNER,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_SIGNER,
-  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_SIGNER,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_SIGNER,
-  CERT_HAS_EXPIRED: "its certificate has expired, or the clock of this computer is wrong",
-  CERT_NOT_YET_VALID: "its certificate is not valid yet, or the clock of this computer is wrong",
-  ERR_TLS_CERT_ALTNAME_INVALID:
-    "its certificate is for another name: the address is wrong, or something answers in its place",
-  EPROTO: NOT_TLS,
-  ERR_SSL_WRONG_VERSION_NUMBER: NOT_TLS,
-  ERR_SSL_PACKET_LENGTH_TOO_LONG: NOT_TLS,
-};
-
-function plainWords(error: unknown): string {
-  const { code, message } = error as { code?: unknown; message?: unknown };
-  if (typeof code === "string")
-    return WORDS[code] ?? (code.startsWith("HPE_") ? "it does not speak HTTP" : `error ${code}`);
-  // Node's own texts, such as "socket hang up"; they contain nothing of the request.
-  return typeof message === "string" ? message : "unknown reason";
-}
+/** Node's own texts, such as "socket hang up", contain nothing of the request. */
+const plainWords = (error: unknown): string => connectionWords(error) ?? messageOf(error);

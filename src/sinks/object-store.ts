@@ -1,6 +1,7 @@
 // The interface of an object store to a sink. Each protocol has one file that implements it, and `src/app/sinks.ts` chooses by the kind of the sink.
 
 import { Redactor } from "../domain/redaction.ts";
+import { connectionWords } from "../errors/connection-words.ts";
 import { oneLine } from "../domain/terminal-text.ts";
 
 /**
@@ -78,33 +79,9 @@ export const isBug = (e: unknown): boolean =>
 
 /** Why a call got no answer, for any of the libraries. */
 export function networkWords(error: unknown): string {
-  const { code, message, cause } = error as { code?: unknown; message?: unknown; cause?: unknown };
-  if (typeof code === "string" && code !== "ABORT_ERR") return NETWORK[code] ?? `error ${code}`;
-  if (cause !== undefined && cause !== null) return networkWords(cause);
-  return typeof message === "string" && message !== "" ? plainWords(message, []) : "no answer came";
+  const words = connectionWords(error);
+  if (words !== null) return words;
+  let first = error;
+  while (first instanceof Error && first.cause !== undefined && first.cause !== null) first = first.cause;
+  return first instanceof Error && first.message !== "" ? plainWords(first.message, []) : "no answer came";
 }
-
-const UNKNOWN_SIGNER =
-  "its certificate is not trusted by this computer; NODE_EXTRA_CA_CERTS can name the certificate of a store of your own";
-const NOT_TLS = "it does not speak https";
-const NETWORK: Readonly<Record<string, string>> = {
-  ENOTFOUND: "its name cannot be resolved",
-  EAI_AGAIN: "its name cannot be resolved at the moment",
-  ECONNREFUSED: "the connection was refused",
-  ECONNRESET: "the connection was cut",
-  EPIPE: "the connection was cut",
-  UND_ERR_SOCKET: "the connection was cut",
-  ETIMEDOUT: "the connection timed out",
-  EHOSTUNREACH: "no route leads to it",
-  ENETUNREACH: "this computer has no network",
-  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_SIGNER,
-  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_SIGNER,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_SIGNER,
-  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_SIGNER,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_SIGNER,
-  CERT_HAS_EXPIRED: "its certificate has expired, or the clock of this computer is wrong",
-  CERT_NOT_YET_VALID: "its certificate is not valid yet, or the clock of this computer is wrong",
-  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
-  EPROTO: NOT_TLS,
-  ERR_SSL_WRONG_VERSION_NUMBER: NOT_TLS,
-};

@@ -134,6 +134,17 @@ describe("a receiver", () => {
     expect(written).toBeLessThan(64 * 1024 * 1024);
   });
 
+  it("that refuses the connection is named in the words of every other client", async () => {
+    const server = createTcp();
+    await new Promise<void>((up) => server.listen(0, "127.0.0.1", up));
+    const { port } = server.address() as AddressInfo;
+    await new Promise((closed) => server.close(closed));
+    await expect(post(to(`http://127.0.0.1:${port}/`))).rejects.toMatchObject({
+      code: "notify_unreachable",
+      message: expect.stringContaining("nothing listens at this address (the connection was refused)") as string,
+    });
+  });
+
   it("is refused when it sends one endless header", async () => {
     const server = createTcp((socket) => {
       socket.on("error", () => undefined);

@@ -44,7 +44,7 @@ const unknownName = () => Promise.resolve({ url: "https://store.invalid", close:
 const WAYS = [
   ["refuses the connection", refusing, "the connection was refused"],
   ["has an unknown name", unknownName, "its name cannot be resolved"],
-  ["has a certificate that is not trusted", selfSigned, "its certificate is not trusted"],
+  ["has a certificate that is not trusted", selfSigned, "certificate is not from a trusted CA"],
 ] as const;
 
 const file: SourceFile = {
