@@ -72,18 +72,30 @@ export const jobs: Command = {
 };
 
 async function listJobs(options: JobsOptions, io: Io): Promise<number> {
-  let reads = await storeOfHome(io);
+  const reads = await storeOfHome(io);
+  if (options.watch) return watch(reads, options, io);
   try {
-    if (!options.watch) {
-      const { jobs: list, next } = collect(reads, options);
-      if (options.json) await printJson(io, asJson(reads, options, list, next));
-      else await io.out(list.length ? jobsTable(io, list, regionsOf(reads, list)) : "");
-      if (!options.json && list.length === 0 && io.tty)
-        io.err(options.status ? `No run is ${options.status}.` : "No runs yet. `svc run` shows how to start one.");
-      if (!options.json && next !== null && io.tty) io.err("More runs exist: use --limit N or --all.");
+    const { jobs: list, next } = collect(reads, options);
+    if (options.json) {
+      await printJson(io, asJson(reads, options, list, next));
       return 0;
     }
-    let before = "";
+    await io.out(list.length > 0 ? jobsTable(io, list, regionsOf(reads, list)) : "");
+    if (!io.tty) return 0;
+    if (list.length === 0)
+      io.err(options.status ? `No run is ${options.status}.` : "No runs yet. `svc run` shows how to start one.");
+    if (next !== null) io.err("More runs exist: use --limit N or --all.");
+    return 0;
+  } finally {
+    reads?.close();
+  }
+}
+
+/** Draws the list each second until the command is interrupted. A home may get its store meanwhile. */
+async function watch(first: OpenReads | null, options: JobsOptions, io: Io): Promise<number> {
+  let reads = first;
+  let before = "";
+  try {
     while (!io.interrupted.aborted) {
       reads ??= await storeOfHome(io);
       const { jobs: list, next } = collect(reads, options);
@@ -94,14 +106,10 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
       const key = io.tty
         ? shown
         : JSON.stringify(list.map((j) => [j.id, j.status, j.exit_code, j.cost_usd, reason(j)]));
-      if (key !== before)
-        await io.out(
-          io.tty && !options.json
-            ? `\u001b[H\u001b[2J${shown || "No runs yet.\n"}`
-            : before && !options.json
-              ? `\n${shown}`
-              : shown,
-        );
+      if (key !== before) {
+        const start = options.json ? "" : io.tty ? CLEAR : before ? "\n" : "";
+        await io.out(start + (shown || (io.tty ? "No runs yet.\n" : "")));
+      }
       before = key;
       await sleep(1_000, io.interrupted);
     }
@@ -110,6 +118,8 @@ async function listJobs(options: JobsOptions, io: Io): Promise<number> {
     reads?.close();
   }
 }
+
+const CLEAR = "\u001b[H\u001b[2J";
 
 const regionsOf = (reads: OpenReads | null, list: readonly JobRecord[]): Regions =>
   reads?.regions(list.map(({ id }) => id)) ?? new Map();
