@@ -1,9 +1,10 @@
-// Sends to receivers with a published format: ntfy, Slack, Discord. Each text is cut to the limit that its receiver states, so that
+// Sends to receivers with a published format: ntfy, Slack, Discord. Each text is cut to a limit, so that
 // no message is refused for its length.
 //
-// Limits, as documented on 26 November 2026: ntfy keeps 4,096 bytes of a message (docs.ntfy.sh/publish); Slack 150 characters in a
-// header, 3,000 in a section's text, 50 blocks (docs.slack.dev/reference/block-kit); Discord 256 in a title, 4,096 in a description, 25
-// fields of 256 and 1,024, 6,000 in all (discord.com/developers/docs/resources/message).
+// Limits on which the code relies: 4,096 bytes of a message at ntfy (docs.ntfy.sh/publish); 150 characters in a header and 3,000 in a
+// section's text at Slack (docs.slack.dev/reference/block-kit); 256 in a title, 4,096 in a description, 25 fields of 256 and 1,024, and
+// 6,000 in all at Discord (discord.com/developers/docs/resources/message). Should a receiver take less, it refuses the message, and the
+// history of deliveries shows its answer. A title of 250 characters at ntfy is a choice of svc.
 
 import { SvcError } from "../errors/index.ts";
 import { withoutMarkup } from "../domain/terminal-text.ts";

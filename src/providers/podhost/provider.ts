@@ -73,7 +73,7 @@ const LOOKS_APART_MS = 3_000;
 /** Total time that an order may wait after refusals with "too many requests". */
 const ORDER_WAIT_MS = 20_000;
 
-/** Margins of svc. They were not measured at the vendor, which documents no such delays (November 2026). */
+/** Margins of svc, not measurements: the code relies on no delay of the vendor being longer. */
 const CERTAINTY: Certainty = {
   horizonMs: 90_000 + ORDER_WAIT_MS,
   listingLagMs: 120_000,
