@@ -16,7 +16,9 @@ interface Rule {
   tokens: readonly Token[];
 }
 interface GlobRule extends Rule {
-  glob: { test(text: string): boolean };
+  /** What a matching text begins with: this settles most texts, and most rules are never compiled. */
+  starts: string;
+  test(text: string): boolean;
 }
 
 /** Rules without a wildcard, or with the form `*.ending`, are found by their text; only the others are tried one by one. */
@@ -46,7 +48,7 @@ export class IgnoreRules {
       const ending = rule.byName ? endingOf(rule.tokens) : null;
       if (literal !== null) add(rule.byName ? this.#names : this.#paths, this.#folded(literal), rule);
       else if (ending !== null) add(this.#endings, this.#folded(ending), rule);
-      else globs.push({ ...rule, glob: matcherOf(rule.tokens, ignoreCase) });
+      else globs.push(globOf(rule, ignoreCase));
     }
     this.#globs = globs.reverse();
   }
@@ -62,11 +64,13 @@ export class IgnoreRules {
     const dot = name.lastIndexOf(".");
     let last = lastOf(this.#names.get(name), isFolder, null);
     if (dot !== -1) last = lastOf(this.#endings.get(name.slice(dot)), isFolder, last);
-    if (this.#paths.size > 0) last = lastOf(this.#paths.get(this.#folded(path)), isFolder, last);
+    const whole = this.#paths.size > 0 || this.#globs.length > 0 ? this.#folded(path) : path;
+    if (this.#paths.size > 0) last = lastOf(this.#paths.get(whole), isFolder, last);
     for (const rule of this.#globs) {
       if (last !== null && rule.order < last.order) break;
       if (rule.foldersOnly && !isFolder) continue;
-      if (!rule.glob.test(rule.byName ? name : this.#folded(path))) continue;
+      const subject = rule.byName ? name : whole;
+      if (!subject.startsWith(rule.starts) || !rule.test(subject)) continue;
       last = rule;
       break;
     }
@@ -142,8 +146,20 @@ const ANY: Many = { many: ".*" };
 const FOLDERS: Many = { many: "(?:.*/)?" };
 const isMany = (token: Token | undefined): token is Many => typeof token === "object" && "many" in token;
 
+function globOf(rule: Rule, ignoreCase: boolean): GlobRule {
+  const starts = rule.tokens
+    .slice(
+      0,
+      rule.tokens.findIndex((token) => typeof token !== "string"),
+    )
+    .join("");
+  let glob: { test(text: string): boolean } | undefined;
+  const test = (text: string): boolean => (glob ??= matcherOf(rule.tokens, ignoreCase)).test(text);
+  return { ...rule, starts: ignoreCase ? lower(starts) : starts, test };
+}
+
 /** Compiles to a regular expression, which is faster by far, unless it could try several `*` in every combination. */
-function matcherOf(tokens: readonly Token[], ignoreCase: boolean): GlobRule["glob"] {
+function matcherOf(tokens: readonly Token[], ignoreCase: boolean): { test(text: string): boolean } {
   const folded = ignoreCase
     ? tokens.map((t) => (typeof t === "string" ? lower(t) : isMany(t) ? t : new RegExp(t.source, "si")))
     : tokens;
