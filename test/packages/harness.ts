@@ -15,7 +15,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
+import { DEADLINE_MS } from "../deadline.ts";
 
+/** For a build, or an installation from a registry: minutes on a busy computer. */
+const CALL_MS = 8 * DEADLINE_MS;
 export const ROOT = join(import.meta.dirname, "../..");
 /** Names that an empty computer does not have. */
 const ABSENT = /^(node|nodejs|npm|npx|corepack|svc|python|pip|pydoc|idle|uv)([0-9.x-].*)?$/;
@@ -98,7 +101,7 @@ export function call(
   options: { env?: NodeJS.ProcessEnv; cwd?: string; input?: string } = {},
 ): Ended {
   const [program = "", ...args] = argv;
-  const done = spawnSync(program, args, { ...options, encoding: "utf8", timeout: 170_000, maxBuffer: 2 ** 26 });
+  const done = spawnSync(program, args, { ...options, encoding: "utf8", timeout: CALL_MS, maxBuffer: 2 ** 26 });
   return { code: done.status, out: done.stdout ?? "", err: done.error ? String(done.error) : done.stderr };
 }
 

@@ -43,7 +43,7 @@ beforeAll(() => {
   must(["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", join(computer.folder, filename)], {
     cwd: project,
   });
-}, 180_000);
+});
 afterAll(() => {
   computer.remove();
   sources.remove();

@@ -3,6 +3,7 @@
 
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { DEADLINE_MS } from "../deadline.ts";
 
 // No test may read the user's own home, keys or settings, and no setting of svc may redirect pip or npm.
 for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) delete process.env[name];
@@ -13,8 +14,9 @@ export default defineConfig({
     include: ["test/packages/**/*.test.ts"],
     pool: "forks",
     fileParallelism: false,
-    testTimeout: 300_000,
-    hookTimeout: 600_000,
+    // They only end what hangs: each test and each hook starts several builds or installations.
+    testTimeout: 20 * DEADLINE_MS,
+    hookTimeout: 20 * DEADLINE_MS,
     reporters: ["default", "./scripts/closing-line-reporter.ts"],
   },
 });

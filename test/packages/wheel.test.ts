@@ -39,7 +39,7 @@ beforeAll(() => {
   must([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", WHEEL], { env: env() });
   writeFileSync(join(project, "train.py"), TRAIN);
   writeFileSync(join(project, "endless.py"), ENDLESS);
-}, 180_000);
+});
 afterAll(() => {
   computer.remove();
   sources.remove();
