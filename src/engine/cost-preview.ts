@@ -15,6 +15,7 @@ import {
   type AskedCandidate,
   type CandidateParts,
 } from "./plan-candidates.ts";
+import { hasUnknownOffers } from "../domain/unknown-offers.ts";
 import { givenRate } from "../domain/budget.ts";
 import { budgetLasts } from "./budget-lasts.ts";
 import type { PricedCandidate } from "./check-budget.ts";
@@ -149,6 +150,7 @@ const isSame = (one: Plan["refusals"][number], other: Plan["refusals"][number]):
 /** The answers of a provider that may be others later, or at another candidate. */
 const OF_NOW: ReadonlySet<string> = new Set([
   "no_offer",
+  "offers_unknown",
   "price_cap_exceeded",
   "price_unknown",
   "provider_error",
@@ -163,6 +165,11 @@ const isFinal = ({ code }: Plan["refusals"][number], mayStart: boolean): boolean
 /** Only a run with other candidates, or with time to wait, goes on without these. */
 function searchWarnings(spec: RunSpec, asked: readonly AskedCandidate[], able: number): string[] {
   const { wait_for_capacity_minutes: wait = 0 } = spec;
+  const unknown = asked.filter(({ candidate }) => hasUnknownOffers(candidate));
+  if (unknown.length > 0) {
+    const names = unknown.map(({ candidate: { provider, gpus } }) => `${provider} ${gpus}`).join(", ");
+    return [`The offers of ${names} are not known yet: order and price may change. Plan again in ten seconds.`];
+  }
   if (able > 0 || asked.every(({ candidate }) => candidate.refusal === null)) return [];
   return wait > 0 ? [`No candidate has a machine now. The run would wait for up to ${minutes(wait)}, at no cost.`] : [];
 }

@@ -1,9 +1,10 @@
-// Asks every candidate of a run for its offers, all at once, for the plan. A provider that answers slowly or fails holds up no other.
+// Asks every candidate of a run for its offers, all at once, for the plan. A provider that answers slowly or fails holds up no other: once
+// there are offers, it gets SLOW_MS, as in the place step.
 
 import { candidateCount, candidateSpec } from "../domain/candidates.ts";
-import type { Clock } from "../domain/clock.ts";
+import { pause, type Clock } from "../domain/clock.ts";
 import { usdOf, usdOrNull } from "../domain/money.ts";
-import { asSvcError, type SvcError } from "../errors/index.ts";
+import { asSvcError, SvcError } from "../errors/index.ts";
 import type { Account, Offer, Provider } from "../providers/provider.ts";
 import type { Plan, PlanCandidate, PlanOffer, StartTimes } from "../schemas/plan.ts";
 import type { RunSpec } from "../schemas/spec.ts";
@@ -12,6 +13,7 @@ import { affordable, withinCap } from "../steps/provision.ts";
 
 /** How long one candidate may take. */
 const ASK_MS = 20_000;
+const SLOW_MS = 4_000;
 const OFFERS_SHOWN = 12;
 /** Of each candidate, where there are several. */
 const OFFERS_SHOWN_MIN = 3;
@@ -19,7 +21,7 @@ const OFFERS_SHOWN_MIN = 3;
 type Refusal = Plan["refusals"][number];
 
 export interface CandidateParts {
-  clock: Pick<Clock, "monotonic">;
+  clock: Clock;
   /** Undefined if it cannot be used here. */
   providerOf: (name: RunSpec["provider"]) => Provider | undefined;
   isConnected: (name: RunSpec["provider"]) => boolean;
@@ -46,11 +48,17 @@ export async function askCandidates(
 ): Promise<AskedCandidate[]> {
   const count = candidateCount(spec);
   const accounts = new Map<string, Promise<Account | null>>();
+  const over = new AbortController();
+  const slow = pause(parts.clock, SLOW_MS, over.signal);
+  const first = Promise.withResolvers<void>();
+  const late = count === 1 ? null : Promise.all([slow, first.promise]);
+  slow.catch(() => undefined);
+  late?.catch(() => undefined);
+  const about = { isAskable, late, found: first.resolve };
   const asked = await Promise.all(
-    Array.from({ length: count }, (_, index) =>
-      ask(candidateSpec(spec, index), index, parts, accounts, { isAskable, isOne: count === 1 }),
-    ),
+    Array.from({ length: count }, (_, index) => ask(candidateSpec(spec, index), index, parts, accounts, about)),
   );
+  over.abort();
   const now = parts.clock.monotonic();
   const shown = count === 1 ? OFFERS_SHOWN : Math.max(OFFERS_SHOWN_MIN, Math.floor((2 * OFFERS_SHOWN) / count));
   return asked.map(({ listed, answeredAt, ...rest }) => ({
@@ -64,7 +72,7 @@ export async function askCandidates(
       facts: offer.facts ?? {},
       within_cap: withinCap(rest.spec, offer.priceMicro),
       avoided: offer.avoided ?? null,
-      age_seconds: Math.max(0, now - (answeredAt ?? now)) / 1_000,
+      age_seconds: ((offer.agoMs ?? 0) + Math.max(0, now - (answeredAt ?? now))) / 1_000,
       budget_lasts_seconds:
         offer.priceMicro === null ? null : budgetLasts(rest.spec, offer.priceMicro * rest.spec.nodes),
     })),
@@ -76,7 +84,7 @@ async function ask(
   index: number,
   parts: CandidateParts,
   accounts: Map<string, Promise<Account | null>>,
-  { isAskable, isOne }: { isAskable: boolean; isOne: boolean },
+  { isAskable, late, found }: { isAskable: boolean; late: Promise<unknown> | null; found: () => void },
 ): Promise<Omit<AskedCandidate, "offers"> & { listed: Offer[]; answeredAt: number | null }> {
   const provider = parts.providerOf(spec.provider);
   const begun = parts.clock.monotonic();
@@ -89,15 +97,20 @@ async function ask(
     parts.checkCandidate(index);
     if (provider !== undefined && isAskable && parts.isConnected(spec.provider)) {
       const told = accountOf(provider, accounts);
-      listed = await provider.listOffers(spec, AbortSignal.timeout(ASK_MS), "look").finally(() => {
-        answeredAt = parts.clock.monotonic();
-      });
-      account = await told;
+      // Whoever names one machine waits for its whole answer; several candidates must not wait for one of them.
+      const answer = provider
+        .listOffers(spec, AbortSignal.timeout(ASK_MS), late === null ? "look" : "glance")
+        .finally(() => {
+          answeredAt = parts.clock.monotonic();
+        });
+      listed = await (late === null ? answer : Promise.race([answer, late.then(() => unknownYet(spec, answer))]));
+      if (listed.length > 0) found();
+      account = await (late === null ? told : Promise.race([told, late.then(() => null)]));
       const cheapest = affordable(provider, spec, listed)[0]?.priceMicro ?? null;
       price = cheapest === null ? null : usdOf(cheapest * spec.nodes);
     }
   } catch (e) {
-    const field = isOne ? null : `spec.candidates.${index}`;
+    const field = late === null ? null : `spec.candidates.${index}`;
     refusals.push(...refusalsOf(asSvcError(e)).map((refusal) => ({ ...refusal, field: refusal.field ?? field })));
   }
   return {
@@ -122,6 +135,11 @@ async function ask(
       history: parts.history(spec.provider, spec.gpus),
     },
   };
+}
+
+function unknownYet({ provider, gpus }: RunSpec, answer: Promise<unknown>): never {
+  answer.catch(() => undefined);
+  throw new SvcError("offers_unknown", { provider, gpus, from: null });
 }
 
 /** Each account is asked once, however many candidates it has. */

@@ -85,6 +85,17 @@ export const RENTED = {
           : `${d.provider} has no machine with ${d.gpus} right now${because(d.why)}. ${BY_THIS_ORDER}`,
     hint: "A run retries for about a minute before it gives up, or for wait_for_capacity_minutes. Another GPU, region or provider may be available sooner; `svc gpus` lists the known names.",
   }),
+  /** `from`: dollars per hour; no cheaper offer exists. Null if that is not known either. */
+  offers_unknown: entry<{ provider: string; gpus: string; from: number | null }>({
+    status: 503,
+    exit: 1,
+    retry: "backoff",
+    message: (d) =>
+      d.from === null
+        ? `${d.provider} has not said yet whether it has a machine with ${d.gpus}. Nothing was rented.`
+        : `${d.provider} shows its cheapest machines first, and none of them up to ${hourly(d.from)} has ${d.gpus}: svc is still asking for dearer ones. Nothing was rented.`,
+    hint: "Plan again in ten seconds for the whole answer. A run waits for it by itself.",
+  }),
   gang_incomplete: entry<{ provider: string; gpus: string; node: number; nodes: number; held: number; why?: string }>({
     status: 409,
     exit: 1,

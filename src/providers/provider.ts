@@ -36,6 +36,8 @@ export interface Offer {
   host?: string;
   /** Why it is tried last: its host was bad lately. */
   avoided?: string;
+  /** How old the provider's answer was when it was used again, in milliseconds. */
+  agoMs?: number;
   /** Further data for `create` of the same provider, in addition to the id. */
   extra?: Record<string, string>;
 }
@@ -198,8 +200,11 @@ export interface PreemptionNotice {
   seconds: number;
 }
 
-/** `look`: nothing is ordered with these offers, so the request needs no turn of its own among the orders. */
-export type OffersUse = "look";
+/**
+ * `look`: nothing is ordered with these offers, so the request needs no turn of its own among the orders. `glance`: the same, for a plan of
+ * several candidates; a provider that would have to wait before it knows them throws `offers_unknown`, and continues to ask.
+ */
+export type OffersUse = "look" | "glance";
 
 export interface Provider {
   readonly name: ProviderName;

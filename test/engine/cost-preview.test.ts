@@ -4,7 +4,7 @@ import { SvcError } from "../../src/errors/index.ts";
 import type { Offer } from "../../src/providers/provider.ts";
 import { Plan } from "../../src/schemas/plan.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
-import { TestClock } from "./harness.ts";
+import { TestClock, turn } from "./harness.ts";
 import { SmallCloud } from "./small-cloud.ts";
 
 const spec = (rest: Partial<RunSpecInput> = {}) =>
@@ -236,6 +236,26 @@ describe("the plan of a run with several candidates", () => {
     expect(plan.refusals).toMatchObject([{ code: "gpus_unsupported", field: "spec.candidates.1.gpus" }]);
     expect(plan.order).toEqual([0, 2]);
     expect(given.each["market"]!.calls).toEqual([]);
+  });
+
+  it("does not wait for a provider that answers slowly once another has offers, and says that its offers are unknown", async () => {
+    const clock = new TestClock();
+    const given = clouds({ clock });
+    const asked = Promise.withResolvers<void>();
+    given.each["market"]!.before = () => {
+      asked.resolve();
+      return new Promise(() => undefined);
+    };
+    const planning = planRun(many({ choose: "cheapest" }), given);
+    await asked.promise;
+    await turn();
+    await clock.advance(4_000);
+    const plan = await planning;
+    expect([plan.order, plan.refusals, plan.provider]).toEqual([[0, 2], [], "podhost"]);
+    expect(plan.candidates[1]).toMatchObject({ offers_total: 0, refusal: { code: "offers_unknown" } });
+    expect(plan.warnings.join()).toContain(
+      "The offers of market H100:2 are not known yet: order and price may change.",
+    );
   });
 
   it("asks all of them at once, and waits no longer than for the slowest", async () => {

@@ -3,6 +3,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { joinedBody } from "../../src/providers/market/joint-search.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import { offerRow, spec, Stub } from "./market-stub.ts";
 
 const signal = new AbortController().signal;
@@ -46,6 +47,34 @@ describe("looks of one plan", () => {
     const [rtx, a100] = await Promise.all(asked.map((input) => provider.listOffers(spec(input), signal, "look")));
     expect(rtx).toHaveLength(64);
     expect(a100?.map(({ id }) => id)).toEqual(["2"]);
+    expect(bodies()).toHaveLength(2);
+  });
+
+  test("of a plan do not wait for that second search, and tell above which price offers may exist", async () => {
+    const crowd = Array.from({ length: 64 }, (_, n) =>
+      offerRow({ id: 100 + n, ask_contract_id: 100 + n, dph_total: 0.2 + n / 1_000 }),
+    );
+    stub.routes[SEARCH] = ({ body }) => ({ json: { offers: "gte" in Object(body["dph_total"]) ? [A100] : crowd } });
+    const second = Promise.withResolvers<void>();
+    const pause = stub.clock.pause;
+    Object.assign(stub.clock, {
+      pause: async (ms: number) => {
+        if (ms > 1_000) await second.promise;
+        await pause(ms);
+      },
+    });
+    const provider = stub.provider();
+    const glance = (input: object) => provider.listOffers(spec(input), signal, "glance");
+    const [rtx, a100] = await Promise.allSettled([glance({}), glance({ gpus: "A100-80GB:1" })]);
+    expect(rtx).toMatchObject({ status: "fulfilled", value: { length: 64 } });
+    expect(a100).toMatchObject({ reason: { code: "offers_unknown", data: { gpus: "A100-80GB:1", from: 0.263 } } });
+    expect(bodies()).toHaveLength(1);
+    second.resolve();
+    await expect.poll(bodies, { timeout: DEADLINE_MS }).toHaveLength(2);
+    // The next plan has both from what was found, and says how old that is.
+    const [again, known] = await Promise.all([glance({}), glance({ gpus: "A100-80GB:1" })]);
+    expect(again[0]?.agoMs).toBeGreaterThan(1_000);
+    expect(known.map(({ id }) => id)).toEqual(["2"]);
     expect(bodies()).toHaveLength(2);
   });
 

@@ -1,5 +1,6 @@
 // Asks the server for the plan of the form while it is filled in, with a pause after each change.
 
+import { hasUnknownOffers, OFFERS_KNOWN_MS } from "../../../src/domain/unknown-offers.ts";
 import { runsHere } from "../../../src/providers/descriptors.ts";
 import { useEffect, useState } from "react";
 import type { Problem } from "../../../src/schemas/job.ts";
@@ -36,14 +37,20 @@ export function usePlan(body: SubmitBodyLike): PlanState {
   const text = JSON.stringify(body);
   const ready = body.spec["entrypoint"] !== "";
   const remote = !runsHere(String(body.spec["provider"])) || body.spec["candidates"] !== undefined;
+  const [again, setAgain] = useState(0);
   const [told, setTold] = useState<Told>({ of: "", plan: null, problem: null });
   useEffect(() => {
     if (!ready) return;
     const asked = new AbortController();
+    let further: ReturnType<typeof setTimeout> | undefined;
     const timer = setTimeout(
       () =>
         void api.plan(JSON.parse(text), asked.signal).then(
-          (plan) => setTold({ of: text, plan, problem: null }),
+          (plan) => {
+            setTold({ of: text, plan, problem: null });
+            if (plan.candidates.some(hasUnknownOffers))
+              further = setTimeout(() => setAgain((times) => times + 1), OFFERS_KNOWN_MS);
+          },
           (error: unknown) => {
             if (!asked.signal.aborted) setTold({ of: text, plan: null, problem: asProblem(error) });
           },
@@ -52,9 +59,10 @@ export function usePlan(body: SubmitBodyLike): PlanState {
     );
     return () => {
       clearTimeout(timer);
+      clearTimeout(further);
       asked.abort();
     };
-  }, [text, ready, remote]);
+  }, [text, ready, remote, again]);
   if (!ready) return { plan: null, problem: null, busy: false };
   // Prices of another provider or of other GPUs do not apply here.
   const isOf = told.plan === null || sameOrder(told.of, text);

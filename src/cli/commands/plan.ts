@@ -6,7 +6,8 @@ import type { Plan } from "../../schemas/plan.ts";
 import { CHOICES, SPOT_CHOICES } from "../../schemas/names.ts";
 import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
-import type { Io } from "../io.ts";
+import { hasUnknownOffers, OFFERS_KNOWN_MS } from "../../domain/unknown-offers.ts";
+import { sleep, type Io } from "../io.ts";
 import { printJson } from "../text.ts";
 import { specOf } from "./plan/spec.ts";
 import { tell } from "./plan/table.ts";
@@ -47,7 +48,9 @@ export const plan: Command = {
   async run(input, io) {
     const body = { spec: specOf(input, io) };
     const client = await runningClient(io);
-    const told = client ? await client.plan(body as Parameters<typeof client.plan>[0]) : await ownPlan(io, body);
+    const told = client
+      ? await whole(io, () => client.plan(body as Parameters<typeof client.plan>[0]))
+      : await ownPlan(io, body);
     if (input.json) await printJson(io, told);
     else await tell(told, io);
     return told.refusals.length > 0 ? 1 : 0;
@@ -58,5 +61,13 @@ async function ownPlan(io: Io, body: { spec: Record<string, unknown> }): Promise
   const { checked } = await import("../../api/field-errors.ts");
   const { SubmitBody } = await import("../../schemas/spec.ts");
   const valid = checked(SubmitBody, body, "spec");
-  return withOwnControlPlane(io, "look", (cp) => cp.plan(valid, { defaultProjectDir: process.cwd() }));
+  return withOwnControlPlane(io, "look", (cp) => whole(io, () => cp.plan(valid, { defaultProjectDir: process.cwd() })));
+}
+
+/** A command prints once, so it waits for offers that are not known yet. */
+async function whole(io: Io, ask: () => Promise<Plan>): Promise<Plan> {
+  const told = await ask();
+  if (!told.candidates.some(hasUnknownOffers)) return told;
+  await sleep(OFFERS_KNOWN_MS, io.interrupted);
+  return io.interrupted.aborted ? told : ask();
 }

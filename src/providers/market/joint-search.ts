@@ -14,7 +14,11 @@ export interface Found {
   rows: OfferRow[];
   /** The highest price in dollars per hour of an answer of the maximum length, which may lack further offers; null if it is whole. */
   fullTo: number | null;
+  /** The age of an answer that is used again. */
+  agoMs: number;
 }
+
+type Answer = Omit<Found, "agoMs">;
 
 /** The provider's maximum number of rows in one answer. */
 export const LIMIT = 64;
@@ -38,7 +42,7 @@ export interface JointParts {
 
 export class JointSearch {
   readonly #parts: JointParts;
-  readonly #looks = new Map<string, SharedLook<Found>>();
+  readonly #looks = new Map<string, SharedLook<Answer>>();
   /** The request that has not left yet. */
   #open: Batch | null = null;
 
@@ -55,10 +59,12 @@ export class JointSearch {
       look = new SharedLook(() => this.#ask(body), this.#parts.now);
       this.#looks.set(key, look);
     }
-    return (await look.get(ageMs, signal)).value;
+    const askedAt = this.#parts.now();
+    const { startedAt, value } = await look.get(ageMs, signal);
+    return { ...value, agoMs: Math.max(0, askedAt - startedAt) };
   }
 
-  async #ask(body: SearchBody): Promise<Found> {
+  async #ask(body: SearchBody): Promise<Answer> {
     const batch = this.#join(body) ?? this.#begin(body);
     const rows = await batch.answer;
     const prices = rows.map((row) => numberOf(row.dph_total)).filter((price) => price !== null);

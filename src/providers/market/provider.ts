@@ -40,9 +40,10 @@ import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, type Listed } from "./client.ts";
 import { Recent } from "../recent.ts";
-import { JointSearch, type Found, type SearchBody } from "./joint-search.ts";
+import { glanceAt } from "./glance.ts";
+import { JointSearch, type SearchBody } from "./joint-search.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
-import { defaultImageFor, everySuch, neverThatMany, offersFor, searchBody, wishOf, type Wish } from "./search.ts";
+import { defaultImageFor, searchBody, soldOffers, wishOf } from "./search.ts";
 import { SharedLook } from "./shared-look.ts";
 import { selfEndText, startScript } from "./start-script.ts";
 import { actualStatus, SHAKY, statusOf } from "./status.ts";
@@ -55,6 +56,8 @@ const LOOKS_APART_MS = 3_000;
 const LIST_AGE_MS = 4_000;
 const LIST_AGE_STARTING_MS = 900;
 const SEARCH_AGE_MS = 5_000;
+/** A plan is repeated until it is whole: searches are six seconds apart. */
+const GLANCE_AGE_MS = 15_000;
 const NAMES_MS = 3_600_000;
 /** A host that worked and shows no sign of life gets this long before the run is given up. */
 const SHAKY_MS = 90_000;
@@ -150,15 +153,15 @@ export class MarketProvider implements Provider {
     // An unusable key shows here, before anything is ordered.
     await this.options.publicKey();
     const wish = { ...asked, names: await this.namesOf(spec, signal) };
-    if (use !== "look") await this.turns.slot(signal);
-    const search = (body: SearchBody) => this.joint.find(body, SEARCH_AGE_MS, signal);
-    const within = await offersFor(search, wish, searchBody(wish, true));
-    // Searches without the cap, for the cheapest price: the user learns what the machine would cost.
-    const offers =
-      within.length > 0 || wish.capUsd === null || wish.spot !== "never"
-        ? within
-        : await offersFor(search, wish, searchBody(wish, false));
-    if (offers.length === 0) await this.assertSold(wish, spec, signal);
+    if (use === undefined) await this.turns.slot(signal);
+    const ageMs = use === "glance" ? GLANCE_AGE_MS : SEARCH_AGE_MS;
+    const search = (body: SearchBody) => this.joint.find(body, ageMs, signal);
+    const whole = soldOffers(search, wish, spec.gpus, signal).then((offers) => this.better(offers));
+    if (use !== "glance") return whole;
+    return glanceAt(whole, search(searchBody(wish, true)), spec.gpus, this.options.pause);
+  }
+
+  private better(offers: Offer[]): Offer[] {
     const free = withoutOthers(
       offers.filter((offer) => !this.isTaken(offer.id)),
       whyNotOthers(offers),
@@ -183,19 +186,6 @@ export class MarketProvider implements Provider {
     if (sold !== null && names.length === 0)
       throw neverSold("market", spec.gpus, unknownName(nearGpus("market", model, sold)));
     return names.map((name) => name.replaceAll("_", " "));
-  }
-
-  /** Throws `gpus_unsupported` if no host has such machines, rented or not: waiting would change nothing. */
-  private async assertSold(wish: Wish, spec: RunSpec, signal: AbortSignal): Promise<void> {
-    let found: Found;
-    try {
-      found = await this.joint.find(everySuch(wish), SEARCH_AGE_MS, signal);
-    } catch {
-      signal.throwIfAborted();
-      return;
-    }
-    const why = neverThatMany(found, wish);
-    if (why !== null) throw neverSold("market", spec.gpus, why);
   }
 
   async create(offer: Offer, order: Order): Promise<MachineHandle> {

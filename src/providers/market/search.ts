@@ -10,7 +10,7 @@ import { priceMicroOf } from "../../domain/money.ts";
 import { cudaOfImage, cudaServes, cudaText, parseCuda, type CudaVersion } from "../../domain/cuda.ts";
 import { readGpuName } from "../../domain/gpu-name.ts";
 import type { RunSpec, SpotChoice } from "../../schemas/spec.ts";
-import { gpuIds, gpuWishOf, leastMemoryOf, refuseMemory } from "../gpu-names.ts";
+import { gpuIds, gpuWishOf, leastMemoryOf, neverSold, refuseMemory } from "../gpu-names.ts";
 import { bidFor } from "./bid.ts";
 import { LIMIT, type Found, type SearchBody } from "./joint-search.ts";
 import { withoutOthers, type Offer } from "../provider.ts";
@@ -91,7 +91,7 @@ export function searchBody(wish: Wish, withCap: boolean): SearchBody {
 }
 
 /** Every machine with that name, rented or not, on any terms: shows whether such machines exist at all. */
-export const everySuch = (wish: Wish): SearchBody => ({
+const everySuch = (wish: Wish): SearchBody => ({
   type: "on-demand",
   gpu_name: { in: wish.names },
   order: [["num_gpus", "desc"]],
@@ -109,7 +109,7 @@ function dearerThan({ fullTo }: Found, body: SearchBody): SearchBody | null {
  * One answer holds a limited number of offers: while it is full and none of them fits, more expensive ones are
  * requested.
  */
-export async function offersFor(
+async function offersFor(
   search: (body: SearchBody) => Promise<Found>,
   wish: Wish,
   first: SearchBody,
@@ -119,8 +119,29 @@ export async function offersFor(
   for (let page = 1; body !== null && offers.length === 0 && page <= SEARCHES_MAX; page++) {
     const found = await search(body);
     offers = offersOf(found.rows, wish);
+    if (found.agoMs > 0) for (const offer of offers) offer.agoMs = found.agoMs;
     body = dearerThan(found, body);
   }
+  return offers;
+}
+
+/** Throws `gpus_unsupported` if no host has such machines, rented or not: waiting would change nothing. */
+export async function soldOffers(
+  search: (body: SearchBody) => Promise<Found>,
+  wish: Wish,
+  gpus: string,
+  signal: AbortSignal,
+): Promise<Offer[]> {
+  const within = await offersFor(search, wish, searchBody(wish, true));
+  if (within.length > 0) return within;
+  // Searches without the cap, for the cheapest price: the user learns what the machine would cost.
+  const isCapped = wish.capUsd !== null && wish.spot === "never";
+  const offers = isCapped ? await offersFor(search, wish, searchBody(wish, false)) : within;
+  if (offers.length > 0) return offers;
+  const every = await search(everySuch(wish)).catch(() => null);
+  signal.throwIfAborted();
+  const why = every === null ? null : neverThatMany(every, wish);
+  if (why !== null) throw neverSold("market", gpus, why);
   return offers;
 }
 
@@ -128,7 +149,7 @@ export async function offersFor(
 const USUAL_COUNTS: ReadonlySet<number> = new Set([1, 2, 4, 8]);
 
 /** Why such a machine will never be rented out, as text; null if it may be. Found are all machines with that name. */
-export function neverThatMany({ rows, fullTo }: Found, wish: Wish): string | null {
+function neverThatMany({ rows, fullTo }: Found, wish: Wish): string | null {
   const { count } = wish;
   // Filters are only requests: other cards may be among the rows.
   const named = rows.filter((row) => isNamed(row, wish));
