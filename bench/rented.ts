@@ -8,10 +8,13 @@ import type { Bench, Row } from "./lib/measure.ts";
 import { measureFirstLine } from "./rented/first-line.ts";
 import { measureGate } from "./rented/gate.ts";
 import { measureLog } from "./rented/log.ts";
+import { measureLost } from "./rented/lost.ts";
 import { measureMany, measureQuiet } from "./rented/many.ts";
+import { measurePlan } from "./rented/plan.ts";
 import { measurePull } from "./rented/pull.ts";
 import { measureSmallFiles } from "./rented/small-files.ts";
 import { measureTrees } from "./rented/trees.ts";
+import { measureWaiting } from "./rented/waiting.ts";
 
 const PARTS: Record<string, (folder: string) => Promise<Row[]>> = {
   "first-line": measureFirstLine,
@@ -22,6 +25,9 @@ const PARTS: Record<string, (folder: string) => Promise<Row[]>> = {
   log: measureLog,
   quiet: measureQuiet,
   many: measureMany,
+  lost: measureLost,
+  plan: measurePlan,
+  waiting: measureWaiting,
 };
 
 /** `SVC_BENCH_RENTED=first-line,pull` measures only those. */

@@ -14,7 +14,7 @@ import { makeFleet } from "../../test/sim/machines/fleet.ts";
 import { realClock } from "../../test/sim/providers/clock.ts";
 import { makeFaults } from "../../test/sim/providers/faults.ts";
 import { makeLedger } from "../../test/sim/providers/ledger.ts";
-import type { Fleet, SimLedger } from "../../test/sim/providers/parts.ts";
+import type { Faults, Fleet, SimLedger } from "../../test/sim/providers/parts.ts";
 import { PodhostSim } from "../../test/sim/providers/podhost.ts";
 import type { LoopDelay } from "./loop-delay.ts";
 import { pause } from "./measure.ts";
@@ -36,17 +36,23 @@ export class RentedWorld {
   readonly sim: PodhostSim;
   readonly fleet: Fleet;
   readonly home: string;
+  readonly faults: Faults;
   readonly events: Seen[] = [];
   readonly #ledger: SimLedger;
   readonly #socket: WebSocket;
   readonly #loopFile: string;
   readonly #waiting = new Set<() => void>();
 
-  private constructor(parts: Pick<RentedWorld, "served" | "sim" | "fleet" | "home">, ledger: SimLedger, loop: string) {
+  private constructor(
+    parts: Pick<RentedWorld, "served" | "sim" | "fleet" | "home" | "faults">,
+    ledger: SimLedger,
+    loop: string,
+  ) {
     this.served = parts.served;
     this.sim = parts.sim;
     this.fleet = parts.fleet;
     this.home = parts.home;
+    this.faults = parts.faults;
     this.#ledger = ledger;
     this.#loopFile = loop;
     this.#socket = new WebSocket(`${this.served.url.replace(/^http/, "ws")}/v1/events`);
@@ -81,7 +87,7 @@ export class RentedWorld {
       NODE_OPTIONS: `--import=${preload}`,
     };
     const served = await Served.start(home, project, env);
-    const world = new RentedWorld({ served, sim, fleet, home }, ledger, loop);
+    const world = new RentedWorld({ served, sim, fleet, home, faults: parts.faults }, ledger, loop);
     await new Promise<void>((resolve, reject) => {
       world.#socket.addEventListener("open", () => resolve());
       world.#socket.addEventListener("error", () => reject(new Error("the feed cannot be read")));

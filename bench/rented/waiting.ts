@@ -1,0 +1,61 @@
+// What runs cost that wait for capacity: 200 of them, once all of them wait, with no machine at their provider.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { JobRecord } from "../../src/schemas/job.ts";
+import { pause, rowOf, type Row } from "../lib/measure.ts";
+import { RentedWorld } from "../lib/rented-world.ts";
+
+const JOBS = 200;
+const MEASURED_MS = 60_000;
+const ROUNDS = 2;
+const LIMIT_MS = 300_000;
+
+export async function measureWaiting(folder: string): Promise<Row[]> {
+  const project = join(folder, "project");
+  mkdirSync(project);
+  writeFileSync(join(project, "train.py"), "print(1)\n");
+  const world = await RentedWorld.start(folder, project);
+  world.faults.set("no_capacity");
+  try {
+    const startMs = performance.now();
+    for (let n = 0; n < JOBS; n++) await world.submit({ entrypoint: "train.py", wait_for_capacity_minutes: 600 });
+    const submittedMs = performance.now() - startMs;
+    const tried = new Set<string>();
+    const isTried = (): boolean => {
+      for (const { type, jobId, data } of world.events)
+        if (type === "step.started" && data["step"] === "place" && jobId !== null) tried.add(jobId);
+      return tried.size === JOBS;
+    };
+    await world.until(isTried, LIMIT_MS, "200 runs that search");
+    const waitMs = performance.now() - startMs;
+    const shares: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const before = world.served.cpuSeconds();
+      await pause(MEASURED_MS);
+      shares.push(((world.served.cpuSeconds() - before) / (MEASURED_MS / 1_000)) * 100);
+    }
+    const jobs = JSON.parse((await world.served.get("/jobs?limit=500")).body.toString()) as { jobs: JobRecord[] };
+    const waiting = jobs.jobs.filter(({ status }) => status === "waiting").length;
+    if (waiting !== JOBS) throw new Error(`${waiting} runs wait, not ${JOBS}`);
+    return [
+      rowOf({
+        what: `${JOBS} runs that wait for capacity: processor`,
+        unit: "% of a core",
+        values: shares,
+        target: "< 1 %",
+        met: (f) => f < 1,
+      }),
+      rowOf({
+        what: "until all are accepted; until all search",
+        unit: "ms",
+        values: [submittedMs, waitMs],
+        target: "(no target)",
+        met: () => true,
+      }),
+    ];
+  } finally {
+    await world.endAll().catch(() => undefined);
+    await world.close();
+  }
+}
