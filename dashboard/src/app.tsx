@@ -52,7 +52,7 @@ export function App() {
     shown.current = path;
   }, [path]);
   useKeys(EVERYWHERE, [
-    { keys: "?", does: "List the keys", run: () => setKeysShown(true) },
+    { keys: "?", does: "List the keyboard shortcuts", run: () => setKeysShown(true) },
     { keys: "n", does: "New run", run: () => navigate("/new") },
     ...PLACES.map(({ path: to, name, key }) => ({ keys: `g ${key}`, does: `Go to ${name}`, run: () => navigate(to) })),
   ]);

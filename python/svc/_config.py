@@ -137,7 +137,7 @@ def _mapping(at: str, value: Any, shape: Mapping[str, Any]) -> None:
         raise _wrong(at, "must be a dict")
     for name, entry in value.items():
         if name not in shape:
-            raise _wrong(f"{at}.{name}", f"is not known; there are {', '.join(shape)}")
+            raise _wrong(f"{at}.{name}", f"is unknown; the known fields are {', '.join(shape)}")
         kind = shape[name]
         if entry is None:
             continue

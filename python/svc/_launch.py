@@ -171,7 +171,7 @@ def reached(host: str) -> str:
     except ConnectionRefusedError:
         pass
     except OSError as error:
-        return ", which DOES NOT ANSWER (%s): without a network between the nodes the ranks will not meet" % error
+        return ", which DOES NOT ANSWER (%s): without a network between the nodes the ranks cannot connect" % error
     return ", which answers"
 
 

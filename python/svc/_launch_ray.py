@@ -80,7 +80,7 @@ def on_head(ray: Ray, command: list[str], nodes: int, say: Callable[[str], None]
         wait_for(ray.head, PORT, ray).close()
         code = watched([sys.executable, "-c", WAIT_FOR_NODES, ray.address, str(nodes), str(ALIVE_SECONDS)], ray)
         if code != 0:
-            raise Failed("not all of %d nodes came within %d s" % (nodes, ALIVE_SECONDS))
+            raise Failed("not all of %d nodes joined within %d s" % (nodes, ALIVE_SECONDS))
         say("Ray: %d of %d nodes are alive" % (nodes, nodes))
         code = watched(command, ray)
         if nodes > 1:

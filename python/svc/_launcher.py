@@ -35,7 +35,7 @@ def main() -> int:
         found = command()
         if found is None:
             raise CannotStart(
-                "This installation of svc holds the Python library alone, without the program.",
+                "This installation of svc contains only the Python library, not the program.",
                 "Install the wheel that `npm run wheel` makes, or start bin/svc of a checkout.",
             )
         argv = [*found, *sys.argv[1:]]

@@ -109,7 +109,7 @@ class _Forwarder:
         try:
             self._child.wait(seconds)
         except subprocess.TimeoutExpired:
-            self._say(f"svc.log: the tracker did not take everything within {seconds:g} s; svc has all of it")
+            self._say(f"svc.log: the tracker did not accept everything within {seconds:g} s; svc has all of it")
 
     def _close(self, last: bytes) -> None:
         """Sends the end record, waiting a moment for room; the end of the pipe means the same, less exactly."""

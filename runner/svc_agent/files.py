@@ -23,12 +23,12 @@ def open_plain(path: str, access: int = os.O_RDONLY) -> int:
         fd = os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as e:
         if e.errno == errno.ENXIO:
-            raise OSError(errno.ENOENT, "no plain file", path) from e
+            raise OSError(errno.ENOENT, "not a plain file", path) from e
         raise
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
-    raise OSError(errno.ENOENT, "no plain file", path)
+    raise OSError(errno.ENOENT, "not a plain file", path)
 
 
 def read_bytes(path: str, limit: int = 16 << 20) -> bytes | None:

@@ -55,7 +55,7 @@ def compare_file(root: str, row: list[Any], ask: dict[str, Any]) -> str | None:
                         break
                     digest.update(data)
                 if digest.hexdigest() != sha256:
-                    why = "has another content"
+                    why = "has different content"
         finally:
             os.close(fd)
     if why is not None and ask["drop"]:

@@ -41,7 +41,7 @@ class Notice:
             self.due = time.monotonic() + NOTICE_AGAIN
             if not self.complained:
                 self.complained = True
-                complain("asking whether the machine is taken back: %s" % e)
+                complain("checking for a preemption notice: %s" % e)
             return False
         head, _, body = answer.partition(b"\r\n\r\n")
         # As a word: a body in chunks has their lengths around it.
@@ -65,5 +65,5 @@ def notice_of(spec: dict[str, Any]) -> Notice | None:
     try:
         return Notice(spec["notice"]) if spec.get("notice") else None
     except (KeyError, TypeError, ValueError, AttributeError) as e:
-        complain("asking whether the machine is taken back: %r" % e)
+        complain("checking for a preemption notice: %r" % e)
         return None

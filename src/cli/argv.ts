@@ -198,7 +198,7 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     const habit = habitOf(commandName, known, [...plain, ...dashed]);
     if (habit !== null)
       throw usage(
-        `svc has no command \`${commandName}\`; its word for that is \`svc ${habit.split(" ")[0]}\`.`,
+        `svc has no command \`${commandName}\`. The command for that is \`svc ${habit.split(" ")[0]}\`.`,
         `Run \`svc ${habit}\`. \`svc --help\` lists all commands.`,
       );
     const near = nearest(commandName, known);

@@ -75,7 +75,7 @@ export function waitingTable(io: Io, waiting: Waiting): string {
 export function waitingWords(io: Io, { since, until, next_at }: Waiting): string {
   const parts = [
     `waiting for a machine since ${instant(io, since)}`,
-    next_at === null ? "asking now" : `next look at ${instant(io, next_at)}`,
+    next_at === null ? "asking now" : `next search at ${instant(io, next_at)}`,
     ...(until === null ? [] : [`gives up at ${instant(io, until)}`]),
   ];
   return `${parts.join(", ")}. No machine exists and nothing is billed.`;

@@ -19,7 +19,7 @@ export async function storeOfHome(io: Io): Promise<OpenReads | null> {
   try {
     accessSync(home, constants.R_OK | constants.X_OK);
   } catch (cause) {
-    throw new SvcError("home_unusable", { home, why: "is not readable for you" }, { cause });
+    throw new SvcError("home_unusable", { home, why: "cannot be read by this user" }, { cause });
   }
   if (!existsSync(homeLayout.store(home)) && !existsSync(homeLayout.installation(home))) return null;
   const { openReads } = await import("../store/open-reads.ts");

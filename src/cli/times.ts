@@ -58,7 +58,7 @@ export function momentOf(flag: string, text: string): number {
   if (ms === null)
     throw usage(
       `${flag} must be a time, not \`${text}\`.`,
-      `Write a duration ago, a time of day or a date: ${flag} 10m, ${flag} 14:03, ${flag} 2026-11-26T14:03:00Z.`,
+      `Write how long ago it was, a time of day or a date: ${flag} 10m, ${flag} 14:03, ${flag} 2026-11-26T14:03:00Z.`,
     );
   return ms;
 }

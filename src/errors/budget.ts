@@ -10,7 +10,7 @@ export const BUDGET = {
     retry: "never",
     message: (d) =>
       `The run reached its budget of ${dollars(d.budget)}: ${dollars(d.spent, d.budget)} was spent, and svc kept ${dollars(d.kept)} for the end.${d.why === undefined ? "" : ` ${d.why}`}`,
-    hint: "svc asks the script to save and stop, downloads its files and releases the machine. Start it again with resume_from and a higher budget_usd; it continues from the last complete checkpoint.",
+    hint: "svc asks the script to save and stop, downloads its files and releases the machine. Submit the run again with resume_from and a higher budget_usd; it continues from the last complete checkpoint.",
   }),
   budget_too_small: entry<{
     budget: number;
@@ -25,7 +25,7 @@ export const BUDGET = {
     retry: "never",
     message: (d) => {
       const least = d.minimum_seconds > 0 ? `, with a minimum of ${d.minimum_seconds} s` : "";
-      return `A budget of ${dollars(d.budget)} is too small: ${dollars(d.needs, d.budget)} are needed at ${dollars(d.rate)}/h, for ${d.start_seconds} s until the script starts and ${d.end_seconds} s for the end${least}.`;
+      return `A budget of ${dollars(d.budget)} is too small: the run needs at least ${dollars(d.needs, d.budget)} at ${dollars(d.rate)}/h, for ${d.start_seconds} s until the script starts and ${d.end_seconds} s for the end${least}.`;
     },
     hint: "Nothing was rented. Raise budget_usd, or choose a cheaper machine.",
   }),

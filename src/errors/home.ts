@@ -88,7 +88,7 @@ export const HOME = {
     exit: 1,
     retry: "backoff",
     message: (d) => `Another step updated the log of job ${d.job_id} concurrently; nothing was duplicated.`,
-    hint: "No action is needed: svc reads on from the updated position.",
+    hint: "No action is needed: svc continues reading from the updated position.",
   }),
   unreachable: entry<{ url: string; why: string }>({
     status: 503,

@@ -108,7 +108,7 @@ export const RENTED = {
     status: 409,
     exit: 1,
     retry: "backoff",
-    message: (d) => `${d.provider} could not give the offer ${d.offer}: ${d.why}. ${BY_THIS_ORDER}`,
+    message: (d) => `${d.provider} could not rent out the offer ${d.offer}: ${d.why}. ${BY_THIS_ORDER}`,
     hint: "svc tries the next offer by itself.",
   }),
   no_funds: entry<{ provider: string; why: string }>({

@@ -244,7 +244,7 @@ export function waitingNote(all: All, jobId: string): Note | null {
     .slice(0, REASONS_MAX)
     .map(({ provider, gpus, why }) => `${provider} ${gpus}: ${shortened(why.replace(/[.\s]+$/, ""))}`);
   const count = tried.length === 1 ? "1 candidate tried" : `${tried.length} candidates tried`;
-  const next = look.next_at === null ? "asking again now" : `next look at ${hourOf(look.next_at)}`;
+  const next = look.next_at === null ? "asking again now" : `next search at ${hourOf(look.next_at)}`;
   const more = tried.length > REASONS_MAX ? `; and ${tried.length - REASONS_MAX} more` : "";
   return { kind: "waiting_for_capacity", message: `${count}, ${next}. ${reasons.join("; ")}${more}.` };
 }

@@ -108,7 +108,7 @@ it("A wait names each candidate with its reason, and when svc asks again and giv
   expect(haveLanes({ placements: [], waiting })).toBe(true);
   expect(waitingTable(io(false), waiting)).toBe("tried\t1\tmarket\tH100\tsold out\n");
   expect(waitingWords(io(false), waiting)).toBe(
-    "waiting for a machine since 2030-01-01T00:00:00.000Z, next look at 2030-01-01T00:05:00.000Z, gives up at 2030-01-01T02:00:00.000Z. No machine exists and nothing is billed.",
+    "waiting for a machine since 2030-01-01T00:00:00.000Z, next search at 2030-01-01T00:05:00.000Z, gives up at 2030-01-01T02:00:00.000Z. No machine exists and nothing is billed.",
   );
   expect(waitingWords(io(false), { ...waiting, next_at: null })).toContain("asking now");
 });

@@ -96,7 +96,7 @@ describe("the budget of a run on its page", { tags: "needs/chromium" }, () => {
 
   it("says that the sum is unknown if a price is unknown", () =>
     withRun(limited({ spent_usd: null, rate_usd_per_hour: null, budget_stops_at: null }), async (opened) => {
-      await budget(opened).getByText("What was spent is unknown").waitFor();
+      await budget(opened).getByText("The amount spent is unknown").waitFor();
     }));
 
   it("changes only the edited limits, and returns the focus", () =>
@@ -170,7 +170,7 @@ describe("the budget of a run on its page", { tags: "needs/chromium" }, () => {
     withRun(
       limited(),
       async ({ page, server }) => {
-        const why = "A budget of $0.01 is too small: $0.05 are needed at $1.50/h.";
+        const why = "A budget of $0.01 is too small: the run needs at least $0.05 at $1.50/h.";
         const plan = fakeAnswers()["plan"] as (body: unknown) => object;
         server.world.answers = {
           ...server.world.answers,

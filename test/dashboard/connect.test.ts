@@ -79,7 +79,7 @@ describe("the pages other than runs", { tags: "needs/chromium" }, () => {
     withPage("/machines", async ({ page, server }) => {
       await page.getByRole("button", { name: "Check only (dry run)" }).click();
       await page.getByText("Planned changes").waitFor();
-      await page.getByText("Without a whole answer: market").waitFor();
+      await page.getByText("No complete answer from market").waitFor();
       await page.getByText("1 machine being released by its run, and may still cost money").waitFor();
       await page.getByText("differs from event 7").waitFor();
       await page.getByText("svc-lost-1").waitFor();

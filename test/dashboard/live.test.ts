@@ -185,7 +185,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
         machines: [],
       };
       server.emit("job.transition", "r1-digits");
-      await dialog.getByText("It ended while you were asked: succeeded.").waitFor();
+      await dialog.getByText("It ended while this dialog was open: succeeded.").waitFor();
       expect(await dialog.getByRole("button").allTextContents()).toEqual(["Close"]);
     }));
 

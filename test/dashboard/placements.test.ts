@@ -123,7 +123,7 @@ function moved(): FakeWorld {
     price_per_hour_usd: null,
     note: {
       kind: "waiting_for_capacity",
-      message: "2 candidates tried, next look at 14:05. podhost H200:8: sold out.",
+      message: "2 candidates tried, next search at 14:05. podhost H200:8: sold out.",
     },
   });
   waiting.placements = {
@@ -222,7 +222,7 @@ describe("placements", { tags: "needs/chromium" }, () => {
 
   it("The list shows a waiting run with its reason, and can be filtered by it", () =>
     onEach("list", "/?status=waiting", async ({ page }) => {
-      await page.getByText("2 candidates tried, next look at 14:05").waitFor(WAIT);
+      await page.getByText("2 candidates tried, next search at 14:05").waitFor(WAIT);
       expect(await page.locator(".run-link").count()).toBe(1);
     }));
 

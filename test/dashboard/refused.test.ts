@@ -51,7 +51,7 @@ describe("a run above its cap", { tags: "needs/chromium" }, () => {
         await page.waitForSelector(".banner-info >> text=Refused, nothing rented");
         await expect.poll(() => page.locator(".refused-offers tr").count()).toBe(2);
         const offers = await page.locator(".refused-offers").innerText();
-        expect(offers).toContain("The cheapest 2 of 9 offers then");
+        expect(offers).toContain("The cheapest 2 of 9 offers at that time");
         expect(offers).toMatch(/RTX 4090.*\$0\.35\/h/);
         expect(await page.locator(".banner-bad, .bar-failed, .step-failed").count()).toBe(0);
         expect(await page.title()).not.toContain("✗");

@@ -168,7 +168,7 @@ it("is not sent repeatedly if the local file has changed with its size and times
   data.files[0]![2] = "0".repeat(64);
   await expect(send(data)).rejects.toMatchObject({
     code: "data_changed",
-    message: expect.stringContaining("a has another content") as string,
+    message: expect.stringContaining("a has different content") as string,
   });
   expect(existsSync(there("a"))).toBe(false);
 });

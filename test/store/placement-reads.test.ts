@@ -95,7 +95,7 @@ it("A job that searches for its first machine has no placement, and its record s
   const [first] = h.reads.jobs({ limit: 50 }).jobs;
   expect(first?.note?.kind).toBe("waiting_for_capacity");
   expect(first?.note?.message).toMatch(
-    /^2 candidates tried, next look at \d\d:\d\d\. podhost A100: sold out; market H100:2: above the cap\.$/,
+    /^2 candidates tried, next search at \d\d:\d\d\. podhost A100: sold out; market H100:2: above the cap\.$/,
   );
   // Until the next look has results, the answer shows those of the last one.
   await h.clock.advance(60_000);

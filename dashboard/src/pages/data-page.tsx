@@ -27,8 +27,8 @@ export function DataPage() {
         <p className="quiet">{data && plural(data.data.length, "data set")}</p>
       </div>
       <p className="quiet prose">
-        A data set is files, known by size and SHA-256. A run that asks for it by name finds them on its machine, under{" "}
-        <code>SVC_DATA_DIR</code>.
+        A data set is a list of files with their sizes and SHA-256. A run that names it finds the files under{" "}
+        <code>SVC_DATA_DIR</code> on its machine.
       </p>
       {problem && <ProblemBanner problem={problem} />}
       {data === null && !problem && <p className="quiet pad">Reading the data sets…</p>}

@@ -53,7 +53,7 @@ export function GpusPage() {
       </div>
       <p className="quiet prose">
         Not a complete list: <code>gpus</code> of a run accepts any model, as <code>MODEL:COUNT</code>. Memory is what
-        one GPU of the model typically has. What is to be had now, and for how much, is shown by the form of a new run.
+        one GPU of the model typically has. The form of a new run shows what is available now, and at which price.
       </p>
       {problem && <ProblemBanner problem={problem} />}
       {data === null && !problem && <p className="quiet pad">Reading the catalogue…</p>}
@@ -62,7 +62,7 @@ export function GpusPage() {
           <GpuCard key={gpu.model} gpu={gpu} />
         ))}
       </ul>
-      {data !== null && shown.length === 0 && <p className="quiet pad">No model of the catalogue is like that.</p>}
+      {data !== null && shown.length === 0 && <p className="quiet pad">No model in the catalogue matches.</p>}
     </div>
   );
 }

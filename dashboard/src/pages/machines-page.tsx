@@ -191,8 +191,8 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
         ))}
         {report.unreachable_providers.length > 0 && (
           <li className="bad">
-            Without a whole answer: {report.unreachable_providers.join(", ")}. What does not show there may still cost
-            money; it is asked for again, and nothing was forgotten.
+            No complete answer from {report.unreachable_providers.join(", ")}. Machines there may still cost money; svc
+            asks again and keeps every record.
           </li>
         )}
         <li>

@@ -190,8 +190,8 @@ function RunForm({ initial }: { initial: Values }) {
               <Banner tone="warn" title={`${provider.name} is not connected`}>
                 {provider.missing.length > 0 && <p>Missing: {provider.missing.join(", ")}.</p>}
                 <p>
-                  <Link href={`/connect?open=${provider.name}`}>Connect {provider.name}</Link>. What stands here stays
-                  for later.
+                  <Link href={`/connect?open=${provider.name}`}>Connect {provider.name}</Link>. This form keeps its
+                  entries.
                 </p>
               </Banner>
             </div>

@@ -37,7 +37,7 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
         <code>{job.id}</code>
       </p>
       {over ? (
-        <p>It ended while you were asked: {words(job.status)}.</p>
+        <p>It ended while this dialog was open: {words(job.status)}.</p>
       ) : held.length > 0 ? (
         <ul className="plain">
           {held.map((machine) => (

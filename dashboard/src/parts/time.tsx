@@ -19,7 +19,7 @@ export function Ago({ at }: { at: string }) {
 }
 
 /** Defines the duration of a run, as in `svc jobs`. */
-export const DURATION_COUNTS = "From its submission until its end, which is proven then.";
+export const DURATION_COUNTS = "From its submission until its end is proven.";
 
 /** Time from `from` until `to`, ticking while `to` is unknown. */
 export function Span({ from, to }: { from: string; to: string | null }) {

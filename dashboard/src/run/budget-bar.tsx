@@ -27,7 +27,7 @@ export function BudgetBar({ job }: { job: JobRecord }) {
       <section className="budget" aria-label="Budget">
         <p className="budget-words">
           {withCode(
-            `Budget ${dollars(job.budget_usd)}. What was spent is unknown: the price of a machine is not known. Give \`rate_usd_per_hour\` with the next run.`,
+            `Budget ${dollars(job.budget_usd)}. The amount spent is unknown, because a machine has no known price. Give \`rate_usd_per_hour\` with the next run.`,
           )}
         </p>
       </section>
@@ -42,7 +42,10 @@ export function BudgetBar({ job }: { job: JobRecord }) {
           <span className="num">{dollars(budgetUsd)}</span> spent
         </span>
         {live && keptUsd > 0 && (
-          <span className="quiet" title="An orderly end costs this: the script saves, svc downloads and releases.">
+          <span
+            className="quiet"
+            title="The cost of a graceful shutdown: the script saves, svc downloads the files and releases the machine."
+          >
             <span className="num">{dollars(keptUsd)}</span> kept for the end
           </span>
         )}
@@ -60,7 +63,7 @@ export function BudgetBar({ job }: { job: JobRecord }) {
 /** When the script will be asked to stop, at the present rate. */
 function StopWords({ job, now }: { job: JobRecord; now: number }) {
   const { budget_stops_at: at, rate_usd_per_hour: rate } = job;
-  if (job.status === "terminating") return <span className="budget-stop quiet">The end is under way.</span>;
+  if (job.status === "terminating") return <span className="budget-stop quiet">svc is ending the run.</span>;
   if (at === null) return <span className="budget-stop quiet">Nothing is spent now.</span>;
   const ms = Date.parse(at) - now;
   return (

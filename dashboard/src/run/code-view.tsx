@@ -191,7 +191,7 @@ function FileText({ id, path, size }: { id: string; path: string; size: number }
     <>
       {head}
       {state.text === null ? (
-        <p className="quiet">This is no text ({bytes(size)}).</p>
+        <p className="quiet">This file is not text ({bytes(size)}).</p>
       ) : (
         <>
           <NumberedText text={state.text} name={path} />
@@ -269,8 +269,8 @@ function NotCompared({ job, other, problem }: { job: JobRecord; other: string; p
       </p>
       {other === DIRECTORY && (
         <p className="quiet">
-          This is the directory on the control plane’s computer that the run was started from. Any other is compared by{" "}
-          <code>svc code diff {job.id} --dir DIR</code>.
+          This is the directory on the control plane’s computer that the run was started from. To compare with another
+          one, use <code>svc code diff {job.id} --dir DIR</code>.
         </p>
       )}
     </div>

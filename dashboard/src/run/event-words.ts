@@ -26,7 +26,7 @@ export function eventWords({ type, data }: FeedEvent): string {
   if (type === "job.changed") return changeWords(data);
   if (type === "budget.warned")
     return `${text(data["percent"])} % of the budget is spent: ${sumsOf(data)}${stopOf(data)}`;
-  if (type === "budget.reached") return `budget reached: ${sumsOf(data)}; svc ends the run in order`;
+  if (type === "budget.reached") return `budget reached: ${sumsOf(data)}; svc asks the script to save and stop`;
   if (type === "alert") return `alert: ${text(data["message"])}`;
   if (type === "notice" || type === "price.raised") return text(data["message"]);
   return `${type} ${JSON.stringify(data)}`;

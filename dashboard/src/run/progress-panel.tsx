@@ -66,7 +66,10 @@ export function ProgressPanel({ job }: { job: JobRecord }) {
           {unit === "" ? "" : `${unit} `}
           {number(done)} of {number(total)}
         </span>
-        <span className="progress-left num" title="By the pace of its log since the script began on this machine">
+        <span
+          className="progress-left num"
+          title="Estimated from the pace of its log since the script began on this machine"
+        >
           {share >= 1 || left === null || left < -QUIET_MS
             ? ""
             : left <= 0

@@ -29,7 +29,7 @@ const Seen = ({ seen }: { seen: OffersSeen }) => (
     <table className="small-table offers refused-offers">
       <caption className="quiet small-text">
         {seen.offers_total > seen.offers_seen.length
-          ? `The cheapest ${seen.offers_seen.length} of ${seen.offers_total.toLocaleString("en-US")} offers then`
+          ? `The cheapest ${seen.offers_seen.length} of ${seen.offers_total.toLocaleString("en-US")} offers at that time`
           : `${plural(seen.offers_total, "offer")} then`}
       </caption>
       <tbody>

@@ -37,7 +37,7 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
           </h1>
           <CopyButton text={job.id} what="the run's id" />
           {isActive(job) && !runsHere(job.provider) && held && (
-            <CopyButton text={`svc ssh ${job.id}`} what="the line that opens a shell on the machine" />
+            <CopyButton text={`svc ssh ${job.id}`} what="the command that opens a shell on the machine" />
           )}
         </div>
         <div className="actions">

@@ -33,8 +33,8 @@ export function FirstRun({ example }: { example: Summary["example"] }) {
     <div className="empty">
       <h1>No runs yet</h1>
       <p>
-        A run sends your project to a machine, starts your script there, brings back logs, metrics and checkpoints, and
-        gives the machine back. The provider <code>local</code> does the same on this computer and costs nothing.
+        A run sends your project to a machine, starts your script there, downloads logs, metrics and checkpoints, and
+        releases the machine. The provider <code>local</code> does the same on this computer and costs nothing.
       </p>
       {problem && <ProblemBanner problem={problem} />}
       <p className="actions">

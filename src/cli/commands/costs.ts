@@ -13,7 +13,7 @@ import { duration, instant, printJson, table } from "../text.ts";
 export const costs: Command = {
   name: "costs",
   args: "[job]",
-  summary: "Show what machines have cost and what of it was waste, or the receipt of a run",
+  summary: "Show what machines have cost and how much of it was waste, or the receipt of a run",
   options: [
     { flags: "--by <what>", what: `One of ${COST_DIMENSIONS.join(", ")}; the default is day` },
     { flags: "--from <day>", what: "First day, as 2026-11-01" },

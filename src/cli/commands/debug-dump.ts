@@ -133,7 +133,7 @@ async function pack(
     throw new SvcError(
       "command_unavailable",
       {
-        what: `${target} exists already, and was left alone.`,
+        what: `${target} already exists; svc did not overwrite it.`,
         instead: "Remove it, or name another file with --output.",
       },
       { cause },

@@ -21,7 +21,7 @@ export const gpus: Command = {
   options: [
     {
       flags: "--provider <name>",
-      what: `Only what this provider commonly offers: ${PROVIDER_NAMES.join(", ")}`,
+      what: `Only GPUs that this provider commonly offers: ${PROVIDER_NAMES.join(", ")}`,
       values: PROVIDER_NAMES,
     },
   ],

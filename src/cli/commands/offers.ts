@@ -45,7 +45,7 @@ export const offers: Command = {
     },
     {
       flags: "--group <by>",
-      what: "The cheapest offer of each gpu, of each provider and GPU, or none: every offer (default none with GPUS, else provider)",
+      what: "gpu: the cheapest offer of each GPU; provider: of each provider and GPU; none: every offer (default none with GPUS, else provider)",
       values: GROUPS,
     },
     { flags: "--limit <n>", what: "At most this many rows" },
@@ -168,7 +168,7 @@ function tellRest(told: Offers, within: number, cap: number | undefined, io: Io)
     io.err(`${above} ${above === 1 ? "offer is" : "offers are"} above ${hourly(cap)}.`);
   if (told.open > 0)
     io.err(
-      `${told.open} ${told.open === 1 ? "question is" : "questions are"} still open: name the GPUs, or ask again in a moment.`,
+      `${told.open} ${told.open === 1 ? "question is" : "questions are"} not answered yet: name the GPUs, or ask again in a moment.`,
     );
   if (told.offers.length === 0 && told.asked.some(({ error }) => error === null))
     io.err(

@@ -27,7 +27,7 @@ const PAGES: Readonly<Record<string, string>> = {
 export const open: Command = {
   name: "open",
   args: "[where]",
-  summary: "Open the dashboard, or the page of a run, in a browser; where none is, print the address",
+  summary: "Open the dashboard, or the page of a run, in a browser; without a browser, print the address",
   options: [{ flags: "--print", what: "Only print the address" }],
   exits: [
     ["3", "no such job"],

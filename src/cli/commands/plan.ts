@@ -34,11 +34,11 @@ export const plan: Command = {
       what: `Whether spot machines are used: ${SPOT_CHOICES.join(", ")}`,
       values: SPOT_CHOICES,
     },
-    { flags: "--price-cap <usd>", what: "Dollars per hour: nothing dearer is rented" },
+    { flags: "--price-cap <usd>", what: "Highest price of a machine, in dollars per hour" },
     { flags: "--region <region>", what: "A region, in the provider's own naming" },
     { flags: "--nodes <n>", what: "Number of machines" },
     { flags: "--wait-for-capacity <minutes>", what: "How long the run would wait for a machine" },
-    { flags: "--max-runtime <minutes>", what: "Time limit of the run, for the maximum of its cost" },
+    { flags: "--max-runtime <minutes>", what: "Time limit of the run; the highest cost is computed with it" },
   ],
   exits: [["1", "the run would be refused"]],
   examples: [

@@ -17,28 +17,28 @@ const TROUBLES = [
     option: "scarce",
     fault: "sold_out",
     scale: 1_000,
-    what: "Offer no machine for so long, from the first search on",
+    what: "Offer no machine for this time, from the first search on",
   },
   {
     flags: "--bad-hosts <n>",
     option: "bad-hosts",
     fault: "bad_hosts",
     scale: 1,
-    what: "Give the first N hosts that are rented a dead GPU",
+    what: "Give the first N rented hosts a dead GPU",
   },
   {
     flags: "--preempt-after <seconds>",
     option: "preempt-after",
     fault: "spot_taken",
     scale: 1_000,
-    what: "Take each spot machine back after about so long (half to one and a half)",
+    what: "Preempt each spot machine after about this time (half of it to one and a half times)",
   },
   {
     flags: "--price-moves <percent>",
     option: "price-moves",
     fault: "price_moves",
     scale: 1,
-    what: "Change each price between search and order, to this percentage of it",
+    what: "Change each price between search and order to this percentage",
   },
 ] as const;
 

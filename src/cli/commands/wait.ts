@@ -39,7 +39,7 @@ export const wait: Command = {
     ["0", "every run met the condition"],
     ["1", "a run ended without meeting it"],
     ["3", "no such job"],
-    ["124", "--timeout passed first; the runs continue"],
+    ["124", "the time of --timeout ran out first; the runs continue"],
     ["130", "interrupted; the runs continue"],
   ],
   examples: [

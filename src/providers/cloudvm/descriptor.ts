@@ -85,7 +85,7 @@ export const cloudvm = {
     vendor: "Google Compute Engine",
     needs: "`CLOUDVM_SERVICE_ACCOUNT_JSON` (a key file), `CLOUDVM_ZONE`",
     asked: "REST",
-    priceCap: "**not held**, `cost_usd` stays 0",
+    priceCap: "**not enforced**, `cost_usd` stays 0",
     owns: "yes",
     selfEnd: "yes, its disk stays",
     listed: "yes",

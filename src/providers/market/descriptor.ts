@@ -62,7 +62,7 @@ export const market = {
     vendor: "Vast.ai",
     needs: "`MARKET_API_KEY`",
     asked: "REST",
-    priceCap: "held",
+    priceCap: "enforced",
     owns: "yes",
     selfEnd: "yes",
     listed: "yes",

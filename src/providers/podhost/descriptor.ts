@@ -63,7 +63,7 @@ export const podhost = {
     vendor: "RunPod",
     needs: "`PODHOST_API_KEY`",
     asked: "GraphQL, or REST v2 when that is retired",
-    priceCap: "held",
+    priceCap: "enforced",
     owns: "yes",
     selfEnd: "yes",
     listed: "yes",

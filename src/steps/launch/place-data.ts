@@ -101,7 +101,7 @@ async function checkContents(data: DataManifest, paths: readonly string[], signa
       ? [`${path}: ${result.why}`]
       : result.sha256 === sha256
         ? []
-        : [`${path} has another content`];
+        : [`${path} has different content`];
   });
   if (odd.length > 0) throw new SvcError("data_changed", { name: data.name, why: odd.slice(0, 3).join(", ") });
 }

@@ -151,7 +151,7 @@ describe("the launcher's last lines", () => {
       "OSError: mine",
     ],
     [" 50%|█  Traceback (most recent call last):\n  a\nRuntimeError: x", 3, "RuntimeError: x"],
-    ["svc: Ray: not all of 2 nodes came within 300 s\n", null, "Ray: not all of 2 nodes came within 300 s"],
+    ["svc: Ray: not all of 2 nodes joined within 300 s\n", null, "Ray: not all of 2 nodes joined within 300 s"],
     // An incomplete traceback yields no error text.
     ["Traceback (most recent call last):\n  cut off", null, null],
     ["[rank0]: Traceback (most recent call last):\n[rank0]: IOError: echo", 1, null],

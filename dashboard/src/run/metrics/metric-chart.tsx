@@ -137,7 +137,7 @@ export function MetricChart(props: {
   const spoken =
     sum === null
       ? title
-      : `${title}: last ${value(sum.last)} at step ${number(sum.lastStep)}, least ${sum.min === null ? DASH : value(sum.min)}, most ${sum.max === null ? DASH : value(sum.max)}`;
+      : `${title}: last ${value(sum.last)} at step ${number(sum.lastStep)}, minimum ${sum.min === null ? DASH : value(sum.min)}, maximum ${sum.max === null ? DASH : value(sum.max)}`;
   const table = () =>
     csvOf(
       name,

@@ -42,7 +42,7 @@ export async function port(home: string): Promise<Check> {
     return warn(
       "port",
       `the control plane of this home (process ${found.file.pid}) does not answer`,
-      "Check what it printed, or stop it; the next control plane resumes its runs.",
+      "Check its output, or stop it; the next control plane resumes its runs.",
     );
   const taken = await new Promise<boolean>((done) => {
     const socket = createConnection({ host: "127.0.0.1", port: 8780, timeout: 1_000 });
