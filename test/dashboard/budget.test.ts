@@ -9,6 +9,12 @@ import { fakeRun, HOSTILE } from "./fake-world.ts";
 const WAIT = { timeout: DEADLINE_MS };
 const HOUR_MS = 3_600_000;
 
+const NOW = 1_800_000_000_000;
+
+/** The instant at which the rate has used up the rest. */
+const stopsAt = (leftUsd: number, rate: number, now = Date.now()) =>
+  new Date(now + (leftUsd / rate) * HOUR_MS).toISOString();
+
 const limited = (rest: Partial<JobRecord> = {}) =>
   fakeRun("r-budget", 600, {
     label: "with a budget",
@@ -23,27 +29,35 @@ const limited = (rest: Partial<JobRecord> = {}) =>
     spent_usd: 0.31,
     budget_kept_usd: 0.04,
     budget_left_usd: 1.65,
-    budget_stops_at: new Date(Date.now() + 4 * HOUR_MS).toISOString(),
+    budget_stops_at: stopsAt(1.65, 0.4),
     spec: { entrypoint: "train.py", provider: "market", budget_usd: 2, max_runtime_minutes: 90 },
     ...rest,
   });
 
 describe("the sums of a budget", () => {
+  const record = limited({ budget_stops_at: stopsAt(1.65, 0.4, NOW) }).record;
+  const after = (ms: number, rest: Partial<JobRecord> = {}) => budgetSums({ ...record, ...rest }, NOW + ms);
+
   it("grow with the present rate while the run lives, and stay when it has ended", () => {
-    const { record } = limited();
-    expect(budgetSums(record, HOUR_MS)).toMatchObject({ spentUsd: 0.71, keptUsd: 0.04, warning: 0 });
-    expect(budgetSums({ ...record, status: "timed_out" }, HOUR_MS)).toMatchObject({ spentUsd: 0.31 });
+    expect(after(HOUR_MS)?.spentUsd).toBeCloseTo(0.71, 6);
+    expect(after(HOUR_MS)?.leftUsd).toBeCloseTo(1.25, 6);
+    expect(after(HOUR_MS, { status: "timed_out" })?.spentUsd).toBe(0.31);
+    expect(after(HOUR_MS, { budget_stops_at: null })?.spentUsd).toBeCloseTo(0.31, 6);
+  });
+
+  it("never fall below the record, and stay at what the script may use once it is asked to stop", () => {
+    expect(after(-HOUR_MS)?.spentUsd).toBe(0.31);
+    expect(after(100 * HOUR_MS)).toMatchObject({ spentUsd: 1.96, leftUsd: 0 });
   });
 
   it("never show more than the whole bar, and name the highest warning", () => {
-    const sums = budgetSums({ ...limited().record, spent_usd: 2.4 }, 0);
-    expect(sums).toMatchObject({ spent: 1, kept: 0, leftUsd: 0, warning: 90 });
-    expect(budgetSums({ ...limited().record, spent_usd: 1.5 }, 0)?.warning).toBe(75);
+    expect(after(0, { spent_usd: 2.4 })).toMatchObject({ spent: 1, kept: 0, leftUsd: 0, warning: 90 });
+    expect(after(0, { spent_usd: 1.5 })?.warning).toBe(75);
   });
 
   it("are unknown with an unknown price, and absent without a budget", () => {
-    expect(budgetSums({ ...limited().record, spent_usd: null }, 0)).toBeNull();
-    expect(budgetSums({ ...limited().record, budget_usd: null }, 0)).toBeNull();
+    expect(after(0, { spent_usd: null })).toBeNull();
+    expect(after(0, { budget_usd: null })).toBeNull();
   });
 });
 
@@ -78,7 +92,7 @@ describe("the budget of a run on its page", { tags: "needs/chromium" }, () => {
   it("says what is spent, left and kept, and when the script stops, also on a phone", async () => {
     for (const width of [1440, 390])
       await withRun(
-        limited({ rate_usd_per_hour: 0.0001 }),
+        limited({ rate_usd_per_hour: 0.0001, budget_stops_at: stopsAt(1.65, 0.0001) }),
         async (opened) => {
           const words = (await budget(opened).innerText()).replaceAll(/\s+/g, " ");
           for (const told of ["$0.31 of $2.00 spent", "$0.04 kept for the end", "$1.65 left", "it stops about"])
@@ -89,7 +103,7 @@ describe("the budget of a run on its page", { tags: "needs/chromium" }, () => {
   });
 
   it("counts on while money is spent, and warns at 75 and 90 percent", () =>
-    withRun(limited({ spent_usd: 1.49, rate_usd_per_hour: 360 }), async (opened) => {
+    withRun(limited({ spent_usd: 1.49, rate_usd_per_hour: 36, budget_stops_at: stopsAt(0.47, 36) }), async (opened) => {
       await opened.page.locator(".budget-warn").getByText("More than 75 % spent").waitFor();
       await opened.page.locator(".budget-bad").getByText("More than 90 % spent").waitFor();
     }));

@@ -1,6 +1,6 @@
 // The budget of a run in its head: spent, left, kept for the end, and when svc will ask the script to stop.
 
-import { useEffect, useState } from "react";
+import { useEffect } from "react";
 import { WARNINGS } from "../../../src/domain/budget.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { dollars } from "../../../src/errors/dollars.ts";
@@ -17,11 +17,9 @@ const READ_EVERY_MS = 10_000;
 export function BudgetBar({ job }: { job: JobRecord }) {
   const live = isActive(job) && job.budget_usd !== null;
   const now = useNow(live);
-  const [read, setRead] = useState({ job, at: now });
-  if (read.job !== job) setRead({ job, at: now });
   useReadAgain(job.id, live);
   if (job.budget_usd === null) return null;
-  const sums = budgetSums(job, now - read.at);
+  const sums = budgetSums(job, now);
   if (sums === null)
     return (
       <section className="budget" aria-label="Budget">

@@ -1,4 +1,5 @@
-// Advances the sums of a run's budget by the present rate since its record was read.
+// Adds up a run's budget for its page. Between two readings of the record it goes on with the present rate, by the time at which svc will ask the
+// script to stop.
 
 import { WARNINGS } from "../../../src/domain/budget.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
@@ -6,7 +7,13 @@ import { isActive } from "../status.ts";
 
 type Spending = Pick<
   JobRecord,
-  "status" | "budget_usd" | "spent_usd" | "budget_kept_usd" | "rate_usd_per_hour" | "budget_stops_at"
+  | "status"
+  | "budget_usd"
+  | "spent_usd"
+  | "budget_left_usd"
+  | "budget_kept_usd"
+  | "rate_usd_per_hour"
+  | "budget_stops_at"
 >;
 
 export interface BudgetSums {
@@ -23,20 +30,27 @@ export interface BudgetSums {
 
 const HOUR_MS = 3_600_000;
 
-/** Null without a budget, or if what was spent is unknown. @param sinceMs since the record was read */
-export function budgetSums(job: Spending, sinceMs: number): BudgetSums | null {
-  const { budget_usd: budgetUsd, spent_usd: known, rate_usd_per_hour: rate } = job;
+/** Null without a budget, or if the spent amount is unknown. @param now milliseconds since the epoch */
+export function budgetSums(job: Spending, now: number): BudgetSums | null {
+  const { budget_usd: budgetUsd, spent_usd: known } = job;
   if (budgetUsd === null || known === null) return null;
-  const spentUsd = known + (isActive(job) ? ((rate ?? 0) * Math.max(0, sinceMs)) / HOUR_MS : 0);
-  const keptUsd = Math.min(job.budget_kept_usd ?? 0, Math.max(0, budgetUsd - spentUsd));
-  const spent = Math.min(1, spentUsd / budgetUsd);
+  const keptAtMost = job.budget_kept_usd ?? 0;
+  // The record may be newer than the clock of the page.
+  const spentUsd = Math.max(known, budgetUsd - keptAtMost - leftAt(job, now, budgetUsd - keptAtMost - known));
+  const keptUsd = Math.min(keptAtMost, Math.max(0, budgetUsd - spentUsd));
   return {
     budgetUsd,
     spentUsd,
     keptUsd,
     leftUsd: Math.max(0, budgetUsd - spentUsd - keptUsd),
-    spent,
+    spent: Math.min(1, spentUsd / budgetUsd),
     kept: keptUsd / budgetUsd,
     warning: WARNINGS.findLast((percent) => (spentUsd / budgetUsd) * 100 >= percent) ?? 0,
   };
+}
+
+function leftAt(job: Spending, now: number, otherwise: number): number {
+  const { budget_stops_at: at, rate_usd_per_hour: rate } = job;
+  if (!isActive(job) || at === null || rate === null) return otherwise;
+  return (rate * Math.max(0, Date.parse(at) - now)) / HOUR_MS;
 }

@@ -21,7 +21,7 @@ type Texts = Record<string, string>;
 const textsOf = (job: JobRecord): Texts => {
   const limits = LIMITS.map((name) => {
     const value = job.spec[name];
-    // No minutes and 0 minutes both mean that there is no limit.
+    // 0 minutes mean a run without a limit.
     return [name, typeof value === "number" && value > 0 ? String(value) : ""] as const;
   });
   return { label: job.label ?? "", ...Object.fromEntries(limits) };

@@ -1,4 +1,4 @@
-// Tells below a run's steps how its limits, its budget warnings and its prices changed.
+// Lists what concerns the money of a run below its steps: changed limits, budget warnings, raised prices.
 
 import type { FeedEvent, JobRecord } from "../../../src/schemas/job.ts";
 import { At } from "../parts/time.tsx";
