@@ -3,11 +3,13 @@
 
 import { defineConfig, type Plugin } from "vite";
 import { z } from "zod";
+import { NotifyTargetBody } from "../src/schemas/notify.ts";
 import { SubmitBody } from "../src/schemas/spec.ts";
 
 /** Made here from the schemas, so that the browser need not carry zod: what the forms are drawn from. */
 const MADE: Record<string, () => unknown> = {
   "virtual:submit-schema": () => z.toJSONSchema(SubmitBody, { io: "input", unrepresentable: "any" }),
+  "virtual:notify-schema": () => z.toJSONSchema(NotifyTargetBody, { io: "input", unrepresentable: "any" }),
 };
 
 const fromSchemas: Plugin = {

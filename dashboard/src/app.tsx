@@ -9,6 +9,7 @@ import { MoneyAlarm } from "./parts/money-alarm.tsx";
 import { PageGuard } from "./parts/page-guard.tsx";
 import { KeysDialog } from "./parts/keys-dialog.tsx";
 import { PLACES, StaleNotice, TopBar } from "./parts/top-bar.tsx";
+import { useTabIcon } from "./parts/tab-icon.ts";
 import { useTitle } from "./parts/title.ts";
 import { usePrefs } from "./prefs.ts";
 import { Link, navigate, usePlace } from "./router.tsx";
@@ -31,6 +32,7 @@ const DataPage = page(() => import("./pages/data-page.tsx"), "DataPage");
 const CostsPage = page(() => import("./pages/costs-page.tsx"), "CostsPage");
 const GpusPage = page(() => import("./pages/gpus-page.tsx"), "GpusPage");
 const ModelsPage = page(() => import("./pages/models-page.tsx"), "ModelsPage");
+const NotificationsPage = page(() => import("./pages/notifications-page.tsx"), "NotificationsPage");
 const NotebookPage = page(() => import("./pages/notebook-page.tsx"), "NotebookPage");
 
 /** The requested page loads first, the others after this delay. */
@@ -39,6 +41,7 @@ const LATER_MS = 1_000;
 export function App() {
   const { path, query } = usePlace();
   const { times } = usePrefs();
+  useTabIcon(path);
   const [keysShown, setKeysShown] = useState(false);
   const shown = useRef(path);
   useEffect(() => {
@@ -54,6 +57,7 @@ export function App() {
   useKeys(EVERYWHERE, [
     { keys: "?", does: "List the keyboard shortcuts", run: () => setKeysShown(true) },
     { keys: "n", does: "New run", run: () => navigate("/new") },
+    { keys: "g n", does: "Go to Notifications", run: () => navigate("/notifications") },
     ...PLACES.map(({ path: to, name, key }) => ({ keys: `g ${key}`, does: `Go to ${name}`, run: () => navigate(to) })),
   ]);
   return (
@@ -84,6 +88,7 @@ const PAGES: Record<string, ComponentType> = {
   "/data": DataPage,
   "/models": ModelsPage,
   "/connect/notebook": NotebookPage,
+  "/notifications": NotificationsPage,
 };
 
 function Page({ path, query }: { path: string; query: URLSearchParams }) {

@@ -4,10 +4,12 @@ import "uplot/dist/uPlot.min.css";
 import "./style/index.css";
 import { App } from "./app.tsx";
 import { listenForKeys } from "./keys.ts";
+import { watchNotices } from "./notify/unread.ts";
 import { closeMenus } from "./parts/menus.ts";
 import { startSync } from "./sync.ts";
 
 startSync();
+watchNotices();
 closeMenus();
 listenForKeys();
 const root = document.getElementById("root");

@@ -39,8 +39,11 @@ export function coalesced(everyMs: number, work: () => Promise<void>): { mark():
   };
 }
 
-/** The socket’s hints; `opened` after each (re)connection; `pulls.changed` when a pull of a model began or ended. */
-export type Hint = FeedHint | HubPullHint | { type: "opened" } | { type: "pulls.changed" };
+/**
+ * The socket’s hints; `opened` after each (re)connection; `pulls.changed` when a pull of a model began or ended;
+ * `notices.changed` after an event that svc may report.
+ */
+export type Hint = FeedHint | HubPullHint | { type: "opened" | "pulls.changed" | "notices.changed" };
 
 const hintListeners = new Set<(hint: Hint) => void>();
 /** Listens for the socket's hints, and `opened` after each (re)connection. Returns a function that stops listening. */
@@ -48,6 +51,10 @@ export function onHint(listener: (hint: Hint) => void): () => void {
   hintListeners.add(listener);
   return () => void hintListeners.delete(listener);
 }
+
+const tell = (hint: Hint): void => {
+  for (const listener of hintListeners) listener(hint);
+};
 
 const dirty = new Set<string>();
 let listShown = false;
@@ -187,6 +194,12 @@ export function showRun(id: string): () => void {
   };
 }
 
+/** Whether svc may write a notice about it; a removed run takes its notices along. */
+const isReported = ({ type, data }: FeedEvent): boolean =>
+  type === "job.transition"
+    ? data["to"] === "terminal"
+    : /^(budget\.|notice$|alert$|price\.raised$|placement\.opened$|machine\.changed$|job\.removed$)/.test(type);
+
 function heard(event: FeedEvent): void {
   if (event.type === "machine.changed" || event.type === "job.transition") machines.mark();
   if (event.type === "job.created" || event.type === "job.transition") summary.mark();
@@ -194,7 +207,8 @@ function heard(event: FeedEvent): void {
     endings.delete(event.job_id);
     machines.mark();
   }
-  if (event.type.startsWith("pull.")) for (const listener of hintListeners) listener({ type: "pulls.changed" });
+  if (event.type.startsWith("pull.")) tell({ type: "pulls.changed" });
+  if (isReported(event)) tell({ type: "notices.changed" });
   if (event.job_id === null) return;
   if (event.type === "job.removed") {
     store.trigger.jobRemoved({ id: event.job_id });
@@ -229,12 +243,10 @@ export function startSync(): void {
     opened(resumed) {
       if (!resumed) stale = true;
       refreshAll();
-      for (const listener of hintListeners) listener({ type: "opened" });
+      tell({ type: "opened" });
     },
     event: heard,
-    hint(hint) {
-      for (const listener of hintListeners) listener(hint);
-    },
+    hint: tell,
     state: (state, sinceMs) => store.trigger.connectionChanged({ state, sinceMs }),
   });
   machines.mark();

@@ -5,6 +5,7 @@
 // T3. A secret that a caller sends is kept in credentials.json, and the target holds its reference alone.
 
 import { SvcError } from "../errors/index.ts";
+import { needsSecret } from "../schemas/notify-names.ts";
 import { NotifyTarget, type NotifyTargetBody, type ShownTarget } from "../schemas/notify.ts";
 import { configuredTargets, configuredTargetSecret } from "../secrets/registry.ts";
 import { resolveOwnersSecret } from "../secrets/resolve.ts";
@@ -124,13 +125,13 @@ export class Targets {
         { summary: `The target is not valid: ${field} ${message}.` },
         { errors: [{ field, message }] },
       );
-    const needed = target.kind === "slack" || target.kind === "discord";
-    if (needed && target.secret_ref === undefined)
+    const needed = needsSecret(target.kind);
+    const reference = "secret_ref" in target ? target.secret_ref : undefined;
+    if (needed && reference === undefined)
       throw wrong("secret", `is required: the address of the ${target.kind} webhook`);
     if ("url" in target && target.url.startsWith("http:") && target.allow_private !== true)
       throw wrong("target.url", "must begin with https://, unless allow_private is set");
-    const value =
-      given ?? ("secret_ref" in target && target.secret_ref ? this.secretOf({ name, target, from: "home" }) : null);
+    const value = given ?? (reference ? this.secretOf({ name, target, from: "home" }) : null);
     if (needed && value !== null && !/^https?:\/\/./.test(value))
       throw wrong("secret", `must be the address of a ${target.kind} webhook, beginning with https://`);
   }

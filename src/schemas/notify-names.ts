@@ -24,6 +24,11 @@ export type NoticeKind = (typeof NOTICE_KINDS)[number];
 export const ALWAYS_SENT: readonly NoticeKind[] = ["machine_owed", "machine_closed"];
 
 export const TARGET_KINDS = ["ntfy", "slack", "discord", "webhook", "email", "desktop", "command"] as const;
+export type TargetKind = (typeof TARGET_KINDS)[number];
+
+/** Their secret is the address itself, so there is none without it. */
+const NEEDS_SECRET: ReadonlySet<TargetKind> = new Set(["slack", "discord"]);
+export const needsSecret = (kind: TargetKind): boolean => NEEDS_SECRET.has(kind);
 
 /** `merged`: a digest reports it instead. `gave_up`: svc has stopped retrying, or the target refuses the message for good. */
 export const DELIVERY_STATES = ["waiting", "sent", "merged", "gave_up"] as const;

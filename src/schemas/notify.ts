@@ -28,39 +28,51 @@ const shared = {
       "What this target receives; everything by default. Messages about machines that may cost money are always sent.",
   }),
   allow_private: z.boolean().optional().meta({
+    title: "Allow private addresses",
     description:
       "Allows an address inside your network or on this computer, and plain http there. Without it svc connects to public addresses over https only.",
   }),
 };
-const secret = { secret_ref: SecretRef.optional() };
+const secret = { secret_ref: SecretRef.optional().meta({ title: "Reference to the secret" }) };
 
 /** Where messages go. */
 export const NotifyTarget = z
   .discriminatedUnion("kind", [
     z.strictObject({
       kind: z.literal("ntfy"),
-      url: webAddress.default("https://ntfy.sh"),
-      topic: z.string().regex(/^[-_A-Za-z0-9]{1,64}$/, "must be 1 to 64 letters, digits, - or _"),
+      url: webAddress.default("https://ntfy.sh").meta({ title: "Server" }),
+      topic: z
+        .string()
+        .regex(/^[-_A-Za-z0-9]{1,64}$/, "must be 1 to 64 letters, digits, - or _")
+        .meta({ description: "Anyone who knows its name can read it: choose a long random one." }),
       ...secret,
       ...shared,
     }),
     z.strictObject({ kind: z.literal("slack"), ...secret, ...shared }),
     z.strictObject({ kind: z.literal("discord"), ...secret, ...shared }),
-    z.strictObject({ kind: z.literal("webhook"), url: webAddress, ...secret, ...shared }),
+    z.strictObject({ kind: z.literal("webhook"), url: webAddress.meta({ title: "Address" }), ...secret, ...shared }),
     z.strictObject({
       kind: z.literal("email"),
-      host: z.string().regex(/^[A-Za-z0-9.:[\]-]{1,253}$/, "must be a host name or an address"),
+      host: z
+        .string()
+        .regex(/^[A-Za-z0-9.:[\]-]{1,253}$/, "must be a host name or an address")
+        .meta({
+          title: "SMTP host",
+        }),
       port: z.int().min(1).max(65_535).default(587),
-      user: line(320).optional(),
+      user: line(320).optional().meta({ description: "Without it, the sender's address." }),
       from: address,
-      to: z.array(address).min(1).max(20),
+      to: z.array(address).min(1).max(20).meta({ title: "Recipients" }),
       ...secret,
       ...shared,
     }),
     z.strictObject({ kind: z.literal("desktop"), events: shared.events }),
     z.strictObject({
       kind: z.literal("command"),
-      argv: z.array(line(4_096)).min(1).max(64),
+      argv: z.array(line(4_096)).min(1).max(64).meta({
+        title: "Program and arguments",
+        description: "It runs without a shell and gets the message as JSON on its standard input.",
+      }),
       events: shared.events,
     }),
   ])

@@ -2,6 +2,7 @@
 // the real one, so that the dashboard can be brought into any situation.
 
 import { fakeCosts, fakeReceipt } from "./fake-costs.ts";
+import { fakeNotify, Refusal } from "./fake-notify.ts";
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -316,8 +317,10 @@ export class FakeServer {
   }
 
   #system(name: string, body: unknown, response: ServerResponse): void {
-    const answer = this.world.answers?.[name];
-    if (answer !== undefined) return json(response, 200, typeof answer === "function" ? answer(body) : answer);
+    const answer = this.world.answers?.[name] ?? fakeNotify()[name];
+    const said: unknown = typeof answer === "function" ? answer(body) : answer;
+    if (said instanceof Refusal) return json(response, said.status, said.body);
+    if (said !== undefined) return json(response, 200, said);
     if (name === "summary") return json(response, 200, this.#summary());
     if (name === "machines") return json(response, 200, { machines: this.world.machines });
     if (name === "providers") return json(response, 200, { providers: this.world.providers });

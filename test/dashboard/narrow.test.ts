@@ -67,7 +67,7 @@ describe("the dashboard on a small screen", { tags: "needs/chromium" }, () => {
     );
   });
 
-  for (const width of [721, 760, 821, 844, 961, 1100, 1141, 1221])
+  for (const width of [721, 760, 821, 844, 961, 1100, 1141, 1221, 1281])
     it(`keeps names, prices and its buttons in sight at ${width} pixels`, async () => {
       const opened = await board.open("/", { viewport: { width, height: HEIGHT } });
       try {

@@ -74,6 +74,8 @@ describe("the dashboard of a real control plane", { tags: "needs/chromium" }, ()
     ["/costs", /No machine was rented in this time|Days begin at midnight/],
     ["/connect?open=market", "In the marketplace’s console"],
     ["/connect/notebook", "The cell"],
+    ["/connect?open=notify-new", "Save and send a test"],
+    ["/notifications", "What happened"],
     ["/gpus", "H200"],
     ["/models", "None yet."],
     ["/data", "There is no data set yet."],

@@ -7,6 +7,8 @@ export interface JsonSchema {
   $defs?: Record<string, JsonSchema>;
   allOf?: JsonSchema[];
   anyOf?: JsonSchema[];
+  oneOf?: JsonSchema[];
+  const?: unknown;
   type?: string;
   enum?: string[];
   properties?: Record<string, JsonSchema>;
@@ -43,7 +45,7 @@ const UNITS: Record<string, string> = {
   seconds: "seconds",
 };
 
-function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {
+export function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {
   const { $ref, allOf, ...own } = schema;
   const target = $ref ?? allOf?.[0]?.$ref;
   if (target === undefined) return schema;
@@ -76,10 +78,14 @@ const humanised = (name: string) =>
   (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ").replace(/ minutes$/, "");
 
 /** Fields of the run spec inside the schema of a submission. */
-export function fieldsOf(submit: JsonSchema): Field[] {
-  const spec = resolved(resolved(submit, submit).properties?.["spec"] ?? {}, submit);
+export const fieldsOf = (submit: JsonSchema): Field[] =>
+  fieldsOfObject(resolved(submit, submit).properties?.["spec"] ?? {}, submit);
+
+/** @param root the schema whose `$defs` it refers to */
+export function fieldsOfObject(object: JsonSchema, root: JsonSchema): Field[] {
+  const spec = resolved(object, root);
   return Object.entries(spec.properties ?? {}).map(([name, raw]) => {
-    const schema = resolved(raw, submit);
+    const schema = resolved(raw, root);
     const kind = name === "args" ? "words" : kindOf(schema);
     return {
       name,

@@ -3,6 +3,7 @@
 import { REMOTE_NAMES, THIS_COMPUTER } from "../../../src/providers/descriptors.ts";
 import { SERVICE_NAMES } from "../../../src/schemas/credential-blocks.ts";
 import { CredentialCard } from "../connect/credential-card.tsx";
+import { NotifySection } from "../connect/notify-section.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { useTitle } from "../parts/title.ts";
@@ -64,6 +65,7 @@ export function ConnectPage() {
               onChange={reload}
             />
           ))}
+          <NotifySection open={open} onToggle={toggle} />
           <p className="quiet small-text pad">
             To connect a notebook, run <Link href="/connect/notebook">a cell</Link> in it.
           </p>

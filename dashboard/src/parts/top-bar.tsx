@@ -6,6 +6,7 @@ import { Link, usePlace } from "../router.tsx";
 import { isDoubtful, isFree, perHourOf, RETURNING } from "../machines.ts";
 import { useData } from "../store.ts";
 import { tryAgain } from "../sync.ts";
+import { NoticeBell } from "../notify/notice-bell.tsx";
 import { MachineTable } from "./machine-table.tsx";
 import { useReturning } from "./returning.ts";
 import { SettingsMenu } from "./settings-menu.tsx";
@@ -45,6 +46,7 @@ export function TopBar({ onKeys }: { onKeys: () => void }) {
         <div className="top-end">
           <Money />
           <Connection />
+          <NoticeBell />
           <SettingsMenu onKeys={onKeys} />
           <Link href="/new" className="button primary">
             <span aria-hidden="true">+ </span>New run

@@ -2,7 +2,7 @@
 // standard input and never from the command line.
 
 import type { NotifyTargetBody, Notifications, ShownTarget, Tested, Deliveries } from "../../schemas/notify.ts";
-import { TARGET_KINDS } from "../../schemas/notify-names.ts";
+import { needsSecret, TARGET_KINDS } from "../../schemas/notify-names.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { usage } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
@@ -22,8 +22,6 @@ interface Desk {
 }
 
 const VERBS = ["list", "add", "test", "rm", "rules", "history"] as const;
-/** Kinds whose secret is required; others take one with `secret`. */
-const NEEDS_SECRET: readonly string[] = ["slack", "discord"];
 const SHOWN = 50;
 
 export const notify: Command = {
@@ -96,7 +94,8 @@ async function bodyOf([kind = "", ...fields]: string[], io: Io): Promise<NotifyT
   const known = TARGET_KINDS.find((each) => each === kind);
   if (known === undefined) throw usage(`Unknown kind ${safeField(kind)}.`, `Use ${TARGET_KINDS.join(", ")}.`);
   const target: Record<string, unknown> = { kind: known };
-  let asks = NEEDS_SECRET.includes(known);
+  // The other kinds take one with `secret`.
+  let asks = needsSecret(known);
   if (known === "command") target["argv"] = fields;
   else
     for (const field of fields) {
