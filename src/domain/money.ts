@@ -55,3 +55,15 @@ export function costText(job: {
   if (job.machines.every((machine) => machine.price_per_hour_usd !== null)) return dollars(job.cost_usd);
   return job.cost_usd > 0 ? `> ${dollars(job.cost_usd)}` : "unknown";
 }
+
+/** The cost of a run next to its budget, for people: `$0.31 of $2.00`; without a budget as `costText`. */
+export function spentText(job: {
+  cost_usd: number;
+  machines: readonly { price_per_hour_usd: number | null }[];
+  budget_usd: number | null;
+  spent_usd: number | null;
+}): string {
+  const { budget_usd: budget, spent_usd: spent } = job;
+  if (budget === null) return costText(job);
+  return `${spent === null ? costText(job) : dollars(spent, budget)} of ${dollars(budget)}`;
+}

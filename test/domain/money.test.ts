@@ -1,5 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { costText, costUsd, isWithinCap, microOf, priceMicroOf, usdOf, usdOrNull } from "../../src/domain/money.ts";
+import {
+  costText,
+  costUsd,
+  isWithinCap,
+  microOf,
+  priceMicroOf,
+  spentText,
+  usdOf,
+  usdOrNull,
+} from "../../src/domain/money.ts";
 
 const HOUR = 3_600_000;
 const row = { price_micro: 400_000, spent_micro: 0, priced_at: null, created_at: 0, held_at: 1, released_at: null };
@@ -42,4 +51,13 @@ it("A cost with an unreported price is unknown or a lower bound, and never $0.00
   expect(costText({ cost_usd: 0.4, machines: machines(0.4, 0) })).toBe("$0.40");
   expect(costText({ cost_usd: 0, machines: machines(null) })).toBe("unknown");
   expect(costText({ cost_usd: 0.4, machines: machines(0.4, null) })).toBe("> $0.40");
+});
+
+it("shows the cost of a run next to its budget, also if it is only an estimate or unknown", () => {
+  const job = { cost_usd: 0.31, machines: [{ price_per_hour_usd: 0.4 }], budget_usd: 2, spent_usd: 0.31 };
+  expect(spentText(job)).toBe("$0.31 of $2.00");
+  expect(spentText({ ...job, budget_usd: null })).toBe("$0.31");
+  expect(spentText({ ...job, cost_usd: 0, spent_usd: 1.999 })).toBe("$1.999 of $2.00");
+  const unknown = { ...job, machines: [{ price_per_hour_usd: null }], cost_usd: 0, spent_usd: null };
+  expect(spentText(unknown)).toBe("unknown of $2.00");
 });

@@ -1,7 +1,7 @@
 // `svc jobs`: the list of runs, once or until Ctrl-C.
 
 import { bytes } from "../../domain/bytes.ts";
-import { costText } from "../../domain/money.ts";
+import { spentText } from "../../domain/money.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { JobRecord, JobStatus } from "../../schemas/job.ts";
 import { PROVIDER_NAMES } from "../../providers/descriptors.ts";
@@ -203,7 +203,7 @@ function jobsTable(io: Io, list: JobRecord[], regions: Regions): string {
         ...(io.tty ? [region] : []),
         j.nodes > 1 ? `${j.nodes}x ${j.gpus}` : j.gpus,
         ...(io.tty ? [price] : []),
-        io.tty ? costText(j) : String(j.cost_usd),
+        io.tty ? spentText(j) : String(j.cost_usd),
         instant(io, j.created_at),
         took(io, j),
         j.label ?? none,

@@ -35,6 +35,8 @@ export const plan: Command = {
       values: SPOT_CHOICES,
     },
     { flags: "--price-cap <usd>", what: "Highest price of a machine, in dollars per hour" },
+    { flags: "--budget-usd <usd>", what: "Dollars for all that the run costs, failed machines included" },
+    { flags: "--rate-usd-per-hour <usd>", what: "Price of one machine, for a provider that reports none" },
     { flags: "--region <region>", what: "A region, in the provider's own naming" },
     { flags: "--nodes <n>", what: "Number of machines" },
     { flags: "--wait-for-capacity <minutes>", what: "How long the run would wait for a machine" },
@@ -43,6 +45,7 @@ export const plan: Command = {
   exits: [["1", "the run would be refused"]],
   examples: [
     "svc plan train.py --provider podhost --gpus A100",
+    "svc plan train.py --provider market --gpus RTX4090 --budget-usd 2",
     "svc plan train.py --candidate podhost/A100 --candidate market/H100,price_cap=2.5,spot=prefer --choose cheapest",
   ],
   async run(input, io) {

@@ -1,11 +1,14 @@
 // `svc timeline`: the steps of a run with attempts and durations, its machines, and its copies in object stores.
 
+import { spentText } from "../../domain/money.ts";
 import { lanesOf } from "../../domain/placement-words.ts";
+import { dollars, hourly } from "../../errors/dollars.ts";
+import type { JobRecord } from "../../schemas/job.ts";
 import type { Command } from "../command.ts";
 import { haveLanes, placementTable, waitingTable, waitingWords } from "../placement-lanes.ts";
 import { withJob } from "../store.ts";
 import { safeField } from "../../domain/terminal-text.ts";
-import { hintFor, printJson } from "../text.ts";
+import { duration, hintFor, printJson } from "../text.ts";
 import { sinkTable, stepTable } from "./timeline/tables.ts";
 
 export const timeline: Command = {
@@ -44,9 +47,26 @@ export const timeline: Command = {
         io.err(
           `${id}: ${job.status}${job.exit_code === null ? "" : `, exit code ${job.exit_code}`}${job.note ? ` (${safeField(job.note.message)})` : ""}`,
         );
+        const budget = budgetWords(job);
+        if (budget !== null) io.err(budget);
         if (placed.waiting !== null) io.err(waitingWords(io, placed.waiting));
         if (job.error) io.err(`${safeField(job.error.message)}\n${hintFor(id, job.error.hint)}`);
       }
       return 0;
     }),
 };
+
+/** The sums of the budget and the time until it ends the run; null without one. */
+function budgetWords(job: JobRecord): string | null {
+  const { budget_usd: budget, budget_kept_usd: kept, budget_left_usd: left, budget_stops_at: at } = job;
+  if (budget === null) return null;
+  const parts = [
+    `Budget: ${spentText(job)} spent`,
+    ...(kept === null || kept === 0 ? [] : [`${dollars(kept)} kept for the end`]),
+    ...(left === null ? [] : [`${dollars(left)} left`]),
+  ];
+  const inMs = at === null ? 0 : Date.parse(at) - Date.now();
+  const stop =
+    inMs > 0 ? ` At ${hourly(job.rate_usd_per_hour ?? 0)} the script is asked to stop in ${duration(inMs)}.` : "";
+  return `${parts.join(", ")}.${stop}`;
+}

@@ -1,7 +1,7 @@
 // `svc top`: the runs that have not ended, with GPUs and dollars per hour. Redrawn on a terminal until `q`; in a pipe
 // printed once. It reads the store alone.
 
-import { costText } from "../../domain/money.ts";
+import { costText, spentText } from "../../domain/money.ts";
 import { gpuCount } from "../../domain/gpus.ts";
 import { hourly } from "../../errors/dollars.ts";
 import type { JobRecord } from "../../schemas/job.ts";
@@ -110,7 +110,7 @@ const topTable = (io: Io, jobs: readonly JobRecord[]): string =>
         : io.tty
           ? job.price_per_hour_usd.toFixed(2)
           : String(job.price_per_hour_usd),
-      io.tty ? costText(job) : String(job.cost_usd),
+      io.tty ? spentText(job) : String(job.cost_usd),
       io.tty
         ? duration(Date.now() - Date.parse(job.created_at))
         : ((Date.now() - Date.parse(job.created_at)) / 1_000).toFixed(1),

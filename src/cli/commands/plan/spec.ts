@@ -20,6 +20,8 @@ export function specOf(input: Input, io: Io): Record<string, unknown> {
     choose: oneOf(input, "choose", CHOICES),
     spot: oneOf(input, "spot", SPOT_CHOICES),
     price_cap: number("--price-cap", value(input, "price-cap")),
+    budget_usd: number("--budget-usd", value(input, "budget-usd")),
+    rate_usd_per_hour: number("--rate-usd-per-hour", value(input, "rate-usd-per-hour")),
     region: value(input, "region"),
     nodes: whole(input, "nodes", { min: 1, max: 64 }),
     wait_for_capacity_minutes: whole(input, "wait-for-capacity", { min: 0, max: 10_080 }),

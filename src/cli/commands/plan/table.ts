@@ -26,10 +26,10 @@ export async function tell(told: Plan, io: Io): Promise<void> {
     ),
   );
   if (!io.tty) return;
-  const { price_per_hour_usd: price, cost_max_usd: most } = told;
+  const { price_per_hour_usd: price, cost_max_usd: most, budget_lasts_seconds: lasts } = told;
   if (price !== null && price > 0)
     io.err(
-      `First ${hourly(price)}${most === null ? "" : `, at most ${costText({ cost_usd: most, machines: [] })}`}. Nothing was rented.`,
+      `First ${hourly(price)}${most === null ? "" : `, at most ${costText({ cost_usd: most, machines: [] })}`}${lasts === null ? "" : `; the budget lasts for ${longDuration(Math.floor(lasts))}`}. Nothing was rented.`,
     );
   for (const warning of told.warnings) io.err(safeField(warning));
   for (const refusal of told.refusals) io.err(`Refused: ${safeField(refusal.message)} ${safeField(refusal.hint)}`);

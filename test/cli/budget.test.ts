@@ -1,0 +1,38 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { CLI, until, Workplace } from "./serving.ts";
+import { onTerminal } from "./terminal.ts";
+
+const place = new Workplace();
+let id = "";
+beforeAll(async () => {
+  place.file("train.py", "print('done')\n");
+  const served = await place.serve();
+  const answer = await fetch(`${served.url}/jobs`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ spec: { entrypoint: "train.py", project_dir: place.project, budget_usd: 2 } }),
+  });
+  const job = (await answer.json()) as { id: string };
+  id = job.id;
+  await until(async () => (await place.status(served, id)) === "succeeded", "the run has ended");
+});
+afterAll(() => place.close());
+
+const shown = (words: string, ...args: string[]) =>
+  onTerminal([CLI, ...args], { until: words, type: "", env: place.env, cwd: place.project });
+
+it("shows the cost next to the budget on a terminal, and the number alone in a pipe", () => {
+  expect(shown("$0.00 of $2.00", "jobs").status).toBe(0);
+  expect(place.svc("jobs", id).out).not.toContain("of $2.00");
+});
+
+it("shows the sums of the budget after the steps", () => {
+  expect(shown("Budget: $0.00 of $2.00 spent, $2.00 left.", "timeline", id).status).toBe(0);
+});
+
+it("plans with a budget and with a given rate", () => {
+  const { code, out } = place.svc("plan", "train.py", "--budget-usd", "2.5", "--rate-usd-per-hour", "0.4", "--json");
+  expect(code).toBe(0);
+  expect(JSON.parse(out)).toMatchObject({ budget_usd: 2.5 });
+  expect(place.svc("plan", "train.py", "--budget-usd", "much").code).toBe(2);
+});
