@@ -62,7 +62,7 @@ async function lose(world: RentedWorld, id: string): Promise<Record<Part, number
   const pod = world.sim.pods.all.get(record.machines.at(-1)?.id ?? "");
   if (pod === undefined) throw new Error("the run has no machine");
   const lostMs = performance.now();
-  world.sim.pods.end(pod, "vanished");
+  await world.sim.pods.end(pod, "vanished");
   await world.until(() => is(step("step.succeeded", "launch", lostMs)), LIMIT_MS, "the script on the next machine");
   const at = (type: string, name: string): number => step(type, name, lostMs);
   const noticed = at("step.failed", "stream");

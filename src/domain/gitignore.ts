@@ -147,11 +147,10 @@ const FOLDERS: Many = { many: "(?:.*/)?" };
 const isMany = (token: Token | undefined): token is Many => typeof token === "object" && "many" in token;
 
 function globOf(rule: Rule, ignoreCase: boolean): GlobRule {
+  const wild = rule.tokens.findIndex((token) => typeof token !== "string");
   const starts = rule.tokens
-    .slice(
-      0,
-      rule.tokens.findIndex((token) => typeof token !== "string"),
-    )
+    .slice(0, wild)
+    .filter((token) => typeof token === "string")
     .join("");
   let glob: { test(text: string): boolean } | undefined;
   const test = (text: string): boolean => (glob ??= matcherOf(rule.tokens, ignoreCase)).test(text);

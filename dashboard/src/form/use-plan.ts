@@ -37,32 +37,27 @@ export function usePlan(body: SubmitBodyLike): PlanState {
   const text = JSON.stringify(body);
   const ready = body.spec["entrypoint"] !== "";
   const remote = !runsHere(String(body.spec["provider"])) || body.spec["candidates"] !== undefined;
-  const [again, setAgain] = useState(0);
   const [told, setTold] = useState<Told>({ of: "", plan: null, problem: null });
   useEffect(() => {
     if (!ready) return;
     const asked = new AbortController();
-    let further: ReturnType<typeof setTimeout> | undefined;
-    const timer = setTimeout(
-      () =>
-        void api.plan(JSON.parse(text), asked.signal).then(
-          (plan) => {
-            setTold({ of: text, plan, problem: null });
-            if (plan.candidates.some(hasUnknownOffers))
-              further = setTimeout(() => setAgain((times) => times + 1), OFFERS_KNOWN_MS);
-          },
-          (error: unknown) => {
-            if (!asked.signal.aborted) setTold({ of: text, plan: null, problem: asProblem(error) });
-          },
-        ),
-      remote ? REST_REMOTE_MS : REST_LOCAL_MS,
-    );
+    const ask = (): void =>
+      void api.plan(JSON.parse(text), asked.signal).then(
+        (plan) => {
+          if (asked.signal.aborted) return;
+          setTold({ of: text, plan, problem: null });
+          if (plan.candidates.some(hasUnknownOffers)) timer = setTimeout(ask, OFFERS_KNOWN_MS);
+        },
+        (error: unknown) => {
+          if (!asked.signal.aborted) setTold({ of: text, plan: null, problem: asProblem(error) });
+        },
+      );
+    let timer = setTimeout(ask, remote ? REST_REMOTE_MS : REST_LOCAL_MS);
     return () => {
       clearTimeout(timer);
-      clearTimeout(further);
       asked.abort();
     };
-  }, [text, ready, remote, again]);
+  }, [text, ready, remote]);
   if (!ready) return { plan: null, problem: null, busy: false };
   // Prices of another provider or of other GPUs do not apply here.
   const isOf = told.plan === null || sameOrder(told.of, text);

@@ -1,6 +1,5 @@
 // The files that svc itself excludes from the code of a run, whatever git's rules are.
 
-import type { FolderContents } from "./folder-contents.ts";
 import { IgnoreRules } from "../../domain/gitignore.ts";
 
 /** Always excluded: version control, and folders of keys. */
@@ -80,8 +79,16 @@ const RECORDS: ReadonlyMap<string, RegExp> = new Map([
   ["mlruns", /^(?:0|\d{18}|\.trash|models)$/],
 ]);
 
+/** The part of a folder's contents that tells what made it. */
+interface Contents {
+  readonly anyProtected: boolean;
+  find(name: string): string | undefined;
+  isFolder(name: string): boolean;
+  others(): Iterable<readonly [string, unknown]>;
+}
+
 /** Why the untracked files of a folder are excluded for the entries that it has, whatever its name; null if they are not. */
-export function madeWhole(name: string, contents: FolderContents): { why: string; missed: boolean } | null {
+export function madeWhole(name: string, contents: Contents): { why: string; missed: boolean } | null {
   if (contents.anyProtected && MARKS_OF_SVC.some((mark) => contents.find(mark) !== undefined))
     return { why: WHY.madeBySvc, missed: false };
   if (
