@@ -13,6 +13,7 @@ import type { Offer, Provider } from "../providers/provider.ts";
 import type { LiveOffer, Offers, OffersQuery } from "../schemas/offers.ts";
 import { RunSpec, type ProviderName } from "../schemas/spec.ts";
 import { withinCap } from "../steps/provision.ts";
+import { checkCapabilities } from "./check-spec.ts";
 
 const AT_ONCE = 2;
 const FRESH_MS = 300_000;
@@ -138,6 +139,7 @@ function questionsFor(name: ProviderName, { gpus, region, spot }: OffersQuery): 
 async function ask(spec: RunSpec, { clock, providers }: OfferParts): Promise<Answer> {
   try {
     const provider = providers.get(spec.provider);
+    if (provider) checkCapabilities(spec, provider);
     provider?.check?.(spec);
     const offers = await provider?.listOffers(spec, AbortSignal.timeout(ASK_MS));
     return { offers: offers ?? [], error: null, answeredAt: clock.monotonic() };

@@ -62,7 +62,10 @@ export interface MachineHandle {
   billedMicro?: number;
   /** Endpoints, best first. */
   ssh?: SshEndpoint[];
-  /** Data for finding or reaching it again: a zone, a home directory. Never a secret. */
+  /**
+   * Data for finding or reaching it again: a zone, a home directory. Never a secret. `machine_id` is the physical
+   * machine, as `host` of an offer: the record of bad hosts reads it.
+   */
   extra?: Record<string, string>;
 }
 
@@ -210,7 +213,10 @@ export interface Provider {
   readonly name: ProviderName;
   readonly info: Omit<ProviderInfo, "connected" | "source" | "missing">;
   readonly certainty: Certainty;
-  /** Throws if the provider can never serve this spec, naming the field. Sends no request. */
+  /**
+   * Throws if the provider can never serve this spec, naming the field. Sends no request. What contradicts its
+   * `capabilities` was refused before.
+   */
   check?(spec: RunSpec): void;
   /** Cheapest first. An empty list is an answer, not an error. */
   listOffers(spec: RunSpec, signal: AbortSignal, use?: OffersUse): Promise<Offer[]>;

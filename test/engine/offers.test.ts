@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { systemClock } from "../../src/domain/clock.ts";
 import { OfferBook } from "../../src/engine/offers.ts";
 import { SvcError } from "../../src/errors/index.ts";
+import { infoOf } from "../../src/providers/descriptors.ts";
 import type { Offer, Provider } from "../../src/providers/provider.ts";
 import type { RunSpec } from "../../src/schemas/spec.ts";
 
@@ -22,8 +23,8 @@ function asked(name: Provider["name"], answer: (spec: RunSpec) => Promise<Offer[
     now -= 1;
     return answer(spec);
   };
-  // The book calls these two alone.
-  const provider = { name, listOffers } as unknown as Provider;
+  // The book reads these alone.
+  const provider = { name, listOffers, info: infoOf(name) } as unknown as Provider;
   return { provider, seen, most: () => most };
 }
 
@@ -51,8 +52,19 @@ test("The same question is asked once in five minutes, and an error is not remem
   expect(seen).toHaveLength(2);
   clock.at += 2;
   await book.list({ gpus: "A40" }, parts);
-  await book.list({ gpus: "A40", spot: "only" }, parts);
-  expect(seen).toHaveLength(4);
+  expect(seen).toHaveLength(3);
+});
+
+test("A question about spot machines is a question of its own, and a provider without them is not asked", async () => {
+  const market = asked("market", () => Promise.resolve([offer(1)]));
+  const podhost = asked("podhost", () => Promise.resolve([offer(1)]));
+  const providers = new Map([market, podhost].map(({ provider }) => [provider.name, provider]));
+  const parts = { clock, providers, connected: ["market" as const, "podhost" as const] };
+  const book = new OfferBook();
+  await book.list({ gpus: "A40" }, parts);
+  const told = await book.list({ gpus: "A40", spot: "only" }, parts);
+  expect([market.seen, podhost.seen]).toEqual([["A40", "A40"], ["A40"]]);
+  expect(told.asked.map(({ error }) => error?.code ?? "answered").toSorted()).toEqual(["answered", "spot_unsupported"]);
 });
 
 test("Two questions at once are one question", async () => {

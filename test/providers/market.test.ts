@@ -199,7 +199,6 @@ describe("searching", () => {
     expect(fieldOf({ gpus: "cpu" })).toBe("gpus_unsupported spec.gpus");
     expect(fieldOf({ region: "Atlantis" })).toBe("invalid_request spec.region");
     expect(fieldOf({ region: "XX" })).toBe("invalid_request spec.region");
-    expect(fieldOf({ nodes: 2 })).toBe("nodes_unsupported spec.nodes");
     expect(fieldOf({ image: "-v /:/host" })).toBe("invalid_request spec.image");
     expect(stub.calls).toEqual([]);
   });

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
-import { refuseSpot } from "../../src/providers/spot.ts";
+import { checkCapabilities } from "../../src/engine/check-spec.ts";
 import { LocalProvider } from "../../src/providers/local/provider.ts";
 import type { Provider } from "../../src/providers/provider.ts";
 import { REMOTE_PROVIDERS } from "../../src/providers/registry.ts";
@@ -18,7 +18,9 @@ const providers: Provider[] = PROVIDER_NAMES.map((name) =>
 const refusal = (provider: Provider, spot: "never" | "prefer" | "only" | undefined): string => {
   const gpus = provider.name === "local" ? "cpu" : "L4";
   try {
-    provider.check?.(RunSpec.parse({ entrypoint: "train.py", provider: provider.name, gpus, spot }));
+    const spec = RunSpec.parse({ entrypoint: "train.py", provider: provider.name, gpus, spot });
+    checkCapabilities(spec, provider);
+    provider.check?.(spec);
     return "taken";
   } catch (e) {
     return e instanceof SvcError ? `${e.code} ${e.errors?.[0]?.field}` : String(e);
@@ -41,7 +43,9 @@ test.each(providers.map((provider) => [provider.name, provider] as const))(
 );
 
 test("the refusal names the provider, the request and where to go", () => {
-  expect(() => refuseSpot("podhost", { spot: "only" })).toThrowError(
+  const podhost = providers.filter(({ name }) => name === "podhost");
+  const spec = RunSpec.parse({ entrypoint: "train.py", provider: "podhost", gpus: "L4", spot: "only" });
+  expect(() => podhost.forEach((provider) => checkCapabilities(spec, provider))).toThrowError(
     /podhost has no spot machines, and the run asks for them \(spot: only\)/,
   );
 });

@@ -92,12 +92,6 @@ export class CloudvmProvider implements Provider {
     const settings = this.#settingsIfAny();
     planFor(spec, settings);
     if (spec.region !== undefined) placeFor(spec, settings);
-    if (spec.nodes > this.info.capabilities.nodes_max)
-      throw new SvcError(
-        "nodes_unsupported",
-        { provider: PROVIDER, nodes: spec.nodes, nodes_max: this.info.capabilities.nodes_max },
-        { errors: [{ field: "spec.nodes", message: `must be at most ${this.info.capabilities.nodes_max}` }] },
-      );
   }
 
   async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {

@@ -3,11 +3,9 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../../errors/index.ts";
-import type { RunSpec } from "../../schemas/spec.ts";
 import { infoOf } from "../descriptors.ts";
 import type { MachineAccess, RunHost } from "../host.ts";
 import type { Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
-import { refuseSpot } from "../spot.ts";
 import { LocalHost } from "./local-host.ts";
 import { listLocalRuns, terminateLocal } from "./local-runs.ts";
 import { homeLayout } from "../../platform/home-layout.ts";
@@ -36,10 +34,6 @@ export class LocalProvider implements Provider {
 
   constructor(options: LocalProviderOptions) {
     this.#o = options;
-  }
-
-  check(spec: RunSpec): void {
-    refuseSpot("local", spec);
   }
 
   listOffers(): Promise<Offer[]> {

@@ -131,12 +131,6 @@ export class MarketProvider implements Provider {
 
   check(spec: RunSpec): void {
     wishOf(spec);
-    if (spec.nodes > 1)
-      throw new SvcError(
-        "nodes_unsupported",
-        { provider: "market", nodes: spec.nodes, nodes_max: 1 },
-        { errors: [{ field: "spec.nodes", message: "must be 1 on market" }] },
-      );
     if (spec.image !== undefined && !IMAGE.test(spec.image)) {
       const message = "must be the name of a container image, such as pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime";
       throw new SvcError(

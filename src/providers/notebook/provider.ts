@@ -8,12 +8,10 @@
 
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
-import type { RunSpec } from "../../schemas/spec.ts";
 import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
 import type { Account, Certainty, MachineHandle, MachineStatus, Offer, Order, Provider } from "../provider.ts";
 import type { ProviderCredential, RemoteOptions } from "../remote.ts";
-import { refuseSpot } from "../spot.ts";
 import { greets } from "./greets.ts";
 import { hostKeyOf, parseEndpoint, type PastedEndpoint } from "./endpoint.ts";
 
@@ -31,13 +29,6 @@ export class NotebookProvider implements Provider {
 
   constructor(options: RemoteOptions) {
     this.#o = options;
-  }
-
-  check(spec: RunSpec): void {
-    refuseSpot("notebook", spec);
-    if (spec.nodes <= 1) return;
-    const message = "notebook has one machine: nodes must be 1";
-    throw new SvcError("invalid_request", { summary: message }, { errors: [{ field: "spec.nodes", message }] });
   }
 
   listOffers(): Promise<Offer[]> {

@@ -5,7 +5,6 @@ import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIds, gpuWishOf, neverSold, refuseMemory } from "../gpu-names.ts";
 import type { Offer } from "../provider.ts";
-import { refuseSpot } from "../spot.ts";
 import { PODHOST } from "./transport.ts";
 import type { Cloud, GpuType, Place } from "./wire.ts";
 
@@ -18,7 +17,6 @@ const IMAGE = /^[A-Za-z0-9][A-Za-z0-9._/:@-]*$/;
 
 /** Throws, naming the field, if no pod can ever match. */
 export function checkSpec(spec: RunSpec): void {
-  refuseSpot(PODHOST, spec);
   const wish = gpuWishOf(PODHOST, spec.gpus);
   if (wish.count > GPUS_MAX)
     throw neverSold(PODHOST, spec.gpus, `no machine has more than ${GPUS_MAX}; use nodes for more`);
