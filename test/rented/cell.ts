@@ -1,7 +1,7 @@
 // One cell of the fault matrix: one provider, one fault, and at most one boundary at which the control plane is killed;
 // and the checks at its end.
 
-import { FACTOR, World, type Ending, type ProviderCase } from "./world.ts";
+import { FACTOR, SPECS, World, type Ending, type ProviderCase } from "./world.ts";
 import type { FaultName, LedgerLine } from "../sim/providers/parts.ts";
 import { endsOfAll, FAULT_CASES, MOVES } from "./faults.ts";
 import { COUNTING, wrongEnd, wrongLog, wrongMachines } from "./placed.ts";
@@ -99,11 +99,6 @@ async function outcomeOf(world: World, cell: Cell, came: string, wrong: string[]
 
 const MOVE_LINES = 120;
 const MOVE_SECONDS = 6;
-const CANDIDATES: Record<"podhost" | "market" | "cloudvm", Record<string, unknown>> = {
-  podhost: { provider: "podhost", gpus: "RTX4090", price_cap: 2 },
-  market: { provider: "market", gpus: "RTX4090", price_cap: 2 },
-  cloudvm: { provider: "cloudvm", gpus: "L4" },
-};
 
 /** The fault ends a placement, and another one follows, with the same provider or the second one. */
 async function runMove(cell: Cell): Promise<Outcome> {
@@ -115,7 +110,7 @@ async function runMove(cell: Cell): Promise<Outcome> {
   const second = first !== "market" ? "market" : isSpot ? "cloudvm" : "podhost";
   const spec = {
     ...move?.spec,
-    candidates: ([first, second] as const).map((name) => ({ ...CANDIDATES[name], ...move?.candidate })),
+    candidates: ([first, second] as const).map((name) => ({ ...SPECS[name], ...move?.candidate })),
     price_cap: undefined,
     wait_for_capacity_minutes: 30,
     args: [String(MOVE_LINES), String(MOVE_SECONDS), ...(move?.holds === true ? ["hold"] : [])],

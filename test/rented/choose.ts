@@ -2,7 +2,7 @@
 
 import { FAULTS, type FaultName } from "../sim/providers/parts.ts";
 import type { Cell } from "./cell.ts";
-import { appliesTo, MOVES } from "./faults.ts";
+import { appliesTo, having, MOVES, OWNED } from "./faults.ts";
 import { KILL_POINTS, MOVE_POINTS, type KillPoint } from "./words.ts";
 import { PROVIDERS, type ProviderCase } from "./world.ts";
 
@@ -39,7 +39,7 @@ export function chooseCells(choice: Choice): Cell[] {
 }
 
 /** Providers at which the cells of `chooseMoves` begin. */
-const MOVING: readonly ProviderCase[] = ["podhost", "market", "cloudvm"];
+const MOVING = OWNED.filter((name) => name !== "podhost-rest");
 
 /** The cells in which a placement ends and another one follows: without a kill, and with one or all kills between the two. */
 export function chooseMoves(choice: Choice): Cell[] {
@@ -63,7 +63,7 @@ export function chooseMoves(choice: Choice): Cell[] {
 }
 
 /** Providers whose runs may have several nodes. */
-const GANGS: readonly ProviderCase[] = ["podhost", "podhost-rest", "cloudvm"];
+const GANGS = having(({ nodes_max }) => nodes_max > 1);
 /** The possible numbers of nodes of each run there; drawn cells take one of these. */
 const NODES = [1, 1, 2, 3] as const;
 export const nodesIn = (provider: ProviderCase, asked: number): number => (GANGS.includes(provider) ? asked : 1);

@@ -1,8 +1,10 @@
 // The allowed results of each fault, its time, and its strength. Times are the provider's, which run FACTOR times
 // faster.
 
+import type { Capabilities } from "../../src/providers/descriptor.ts";
+import { DESCRIPTORS } from "../../src/providers/descriptors.ts";
 import type { FaultName } from "../sim/providers/parts.ts";
-import type { ProviderCase } from "./world.ts";
+import { PROVIDERS, SPECS, type ProviderCase } from "./world.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60_000;
@@ -27,9 +29,12 @@ export interface FaultCase {
 
 const FINE = ["succeeded"] as const;
 const LOST = ["machine_lost", "machine_broken"] as const;
-const PRICED: readonly ProviderCase[] = ["podhost", "podhost-rest", "market"];
-const SPOT: readonly ProviderCase[] = ["market", "cloudvm"];
-const OWNED: readonly ProviderCase[] = [...PRICED, "cloudvm"];
+/** The providers with these capabilities. */
+export const having = (has: (capabilities: Capabilities) => boolean): readonly ProviderCase[] =>
+  PROVIDERS.filter((name) => has(DESCRIPTORS[SPECS[name].provider].capabilities));
+export const OWNED = having(({ owns_machine }) => owns_machine);
+const PRICED = having(({ owns_machine, reports_price }) => owns_machine && reports_price);
+const SPOT = having(({ spot }) => spot);
 
 export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   none: { when: "start", ends: FINE },

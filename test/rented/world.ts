@@ -11,19 +11,24 @@ import { loadSshKey } from "../../src/ssh/keys.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { ssh } from "../sim/harness-parts.ts";
 import { makeFleet } from "../sim/machines/fleet.ts";
-import { CloudvmSim } from "../sim/providers/cloudvm.ts";
 import { makeFaults } from "../sim/providers/faults.ts";
 import { makeLedger, type LedgerListener } from "../sim/providers/ledger.ts";
-import { MarketSim } from "../sim/providers/market.ts";
-import { NotebookSim } from "../sim/providers/notebook.ts";
 import type { Faults, Fleet, ProviderSim, SimLedger, SimParts } from "../sim/providers/parts.ts";
 import { PodhostSim } from "../sim/providers/podhost.ts";
 import { scaledClock } from "../sim/providers/clock.ts";
+import { startSim, type SimName } from "../sim/providers/start.ts";
 import type { KillPoint, Told, WorldOrder } from "./words.ts";
 
-/** `podhost-rest` is the same provider if it serves only its second API. */
-export const PROVIDERS = ["podhost", "podhost-rest", "market", "cloudvm", "notebook"] as const;
-export type ProviderCase = (typeof PROVIDERS)[number];
+/** A run at each provider. `podhost-rest` is the same provider if it serves only its second API. */
+export const SPECS = {
+  podhost: { provider: "podhost", gpus: "RTX4090", price_cap: 2 },
+  "podhost-rest": { provider: "podhost", gpus: "RTX4090", price_cap: 2 },
+  market: { provider: "market", gpus: "RTX4090", price_cap: 2 },
+  cloudvm: { provider: "cloudvm", gpus: "L4" },
+  notebook: { provider: "notebook", gpus: "T4" },
+} as const satisfies Record<SimName | "podhost-rest", Record<string, unknown>>;
+export type ProviderCase = keyof typeof SPECS;
+export const PROVIDERS = Object.keys(SPECS) as ProviderCase[];
 
 /** Seconds of the control plane and the provider in one second of this computer. */
 export const FACTOR = 30;
@@ -45,14 +50,6 @@ for i in range(1, lines + 1):
         os.rename(target + ".tmp", target)
     time.sleep(seconds / lines)
 `;
-
-const SPECS: Record<ProviderCase, Record<string, unknown>> = {
-  podhost: { provider: "podhost", gpus: "RTX4090", price_cap: 2 },
-  "podhost-rest": { provider: "podhost", gpus: "RTX4090", price_cap: 2 },
-  market: { provider: "market", gpus: "RTX4090", price_cap: 2 },
-  cloudvm: { provider: "cloudvm", gpus: "L4" },
-  notebook: { provider: "notebook", gpus: "T4" },
-};
 
 export interface WorldOptions {
   provider: ProviderCase;
@@ -326,18 +323,8 @@ function smallDisks(fleet: Fleet): Fleet {
 }
 
 function simulator(provider: ProviderCase, parts: SimParts, publicKey: string): Promise<ProviderSim> {
-  switch (provider) {
-    case "podhost":
-      return PodhostSim.start(parts);
-    case "podhost-rest":
-      return PodhostSim.start({ ...parts, retired: true });
-    case "market":
-      return MarketSim.start({ ...parts, accountKeys: [publicKey] });
-    case "cloudvm":
-      return CloudvmSim.start({ ...parts, timings: { noticeMs: 30_000 } });
-    case "notebook":
-      return NotebookSim.start({ ...parts, authorizedKeys: [publicKey] });
-  }
+  if (provider === "podhost-rest") return PodhostSim.start({ ...parts, retired: true });
+  return startSim(provider, { ...parts, authorizedKeys: [publicKey], accountKeys: [publicKey], noticeMs: 30_000 });
 }
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms));

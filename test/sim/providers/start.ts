@@ -7,6 +7,8 @@ export interface StartOptions extends SimParts {
   port?: number;
   /** For the notebook, whose runtime exists before any order: the login keys. */
   authorizedKeys?: readonly string[];
+  /** For the market: keys of the account, which each new machine gets. */
+  accountKeys?: readonly string[];
   /**
    * How long a machine of cloudvm lives after the notice that it is taken back; less than the provider's time by default.
    */
