@@ -12,6 +12,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
+import { CREDENTIAL_FIELDS } from "./src/schemas/credential-blocks.ts";
 import { DEADLINE_MS } from "./test/deadline.ts";
 import { TAGS } from "./test/needs.ts";
 
@@ -34,9 +35,10 @@ const LONG = ["test/**/*.long.test.ts"];
 const ASIDE = ["test/packages/**", "test/services/**", "test/training/**"];
 
 // No test may see the user's own home, keys or settings, whatever it forgets to set. Workers inherit this environment.
+const credentials = new Set(Object.values(CREDENTIAL_FIELDS).flatMap((fields) => fields.flatMap((f) => f.variables)));
 for (const name of Object.keys(process.env)) {
   const ours = name.startsWith("SVC_") && !name.startsWith("SVC_TEST_") && !name.startsWith("SVC_SIM_");
-  if (ours || /^(PODHOST|MARKET|TRACKER)_API_KEY$|^HUB_(ACCESS_)?TOKEN$/.test(name)) delete process.env[name];
+  if (ours || credentials.has(name)) delete process.env[name];
 }
 const home = mkdtempSync(join(tmpdir(), "svc-test-home-"));
 process.env.SVC_HOME = home;

@@ -8,6 +8,7 @@ import type { RunParameters } from "../sdk/runs.ts";
 import { COMMANDS } from "../src/cli/commands/index.ts";
 import { GPU_CATALOGUE } from "../src/domain/gpus.ts";
 import { OUTCOMES, STEP_NAMES } from "../src/schemas/names.ts";
+import { CREDENTIAL_FIELDS } from "../src/schemas/credential-blocks.ts";
 import { DESCRIPTORS, PROVIDER_NAMES, REMOTE_NAMES } from "../src/providers/descriptors.ts";
 import { RunSpec, type RunSpecInput } from "../src/schemas/spec.ts";
 import { specDefaults } from "../src/schemas/stored-spec.ts";
@@ -41,6 +42,11 @@ describe("providers, as src/providers/descriptors.ts has them, are also", () => 
     ]);
     expect(files.filter((file) => !existsSync(join(import.meta.dirname, "..", file)))).toEqual([]);
   });
+});
+
+test("No credential of the person who runs the tests reaches one: vitest.config.ts drops every variable that may hold it", () => {
+  const variables = Object.values(CREDENTIAL_FIELDS).flatMap((fields) => fields.flatMap((field) => field.variables));
+  expect(variables.filter((name) => process.env[name] !== undefined)).toEqual([]);
 });
 
 describe("the fields of RunSpec, with which a run is started, are also parameters of", () => {
