@@ -2,11 +2,12 @@
 
 import { dollars, hourly } from "../errors/dollars.ts";
 import type { Timeline, TimelineStep } from "../schemas/job.ts";
+import type { FAILURES } from "../schemas/names.ts";
 import type { Placement } from "../schemas/placement.ts";
 import { longDuration } from "./long-duration.ts";
 
 /** Why a placement ended, by its `failure`. */
-const WHY: Readonly<Record<string, string>> = {
+const WHY: Readonly<Record<Exclude<(typeof FAILURES)[number], "other">, string>> = {
   no_machine: "no machine",
   machine_unfit: "machine unfit",
   boot_failed: "boot failed",
@@ -21,7 +22,7 @@ const WHY: Readonly<Record<string, string>> = {
 export function endWords({ failure, status, exit_code }: Pick<Placement, "failure" | "status" | "exit_code">): string {
   if (failure === null || failure === "other")
     return exit_code !== null && exit_code !== 0 ? `exit code ${exit_code}` : status.replaceAll("_", " ");
-  return WHY[failure] ?? failure.replace(/^exit:/, "exit code ");
+  return (WHY as Readonly<Record<string, string>>)[failure] ?? failure.replace(/^exit:/, "exit code ");
 }
 
 /** `market H100:2, EU, spot`. */

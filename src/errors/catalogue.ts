@@ -17,6 +17,8 @@ export type { Retry } from "./entry.ts";
 
 /** The providers that can run several nodes, for a person. */
 const SEVERAL_NODES = PROVIDER_NAMES.filter((name) => DESCRIPTORS[name].capabilities.nodes_max > 1).join(" and ");
+/** Those with spot machines. */
+const WITH_SPOT = PROVIDER_NAMES.filter((name) => DESCRIPTORS[name].capabilities.spot).join(" or ");
 
 export const CATALOGUE = {
   // Invalid requests
@@ -96,7 +98,7 @@ export const CATALOGUE = {
     exit: 2,
     retry: "never",
     message: (d) => `${d.provider} has no spot machines, and the run asks for them (spot: ${d.spot}).`,
-    hint: "Leave spot out, or choose market or cloudvm. Nothing was rented.",
+    hint: `Leave spot out, or choose ${WITH_SPOT}. Nothing was rented.`,
   }),
   gpus_unsupported: entry<{ provider: string; gpus: string }>({
     status: 400,

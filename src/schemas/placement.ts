@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { Instant, JobError, JobStatus } from "./job.ts";
-import { SPOT_CHOICES } from "./names.ts";
+import { FAILURES, SPOT_CHOICES } from "./names.ts";
 import { ProviderName } from "./spec.ts";
 
 export const Placement = z
@@ -19,10 +19,12 @@ export const Placement = z
     closed_at: Instant.nullable().meta({ description: "When the provider confirmed the end of its last machine." }),
     price_per_hour_usd: z.number().nullable().meta({ description: "The sum over its nodes." }),
     cost_usd: z.number(),
-    failure: z.string().nullable().meta({
-      description:
-        "Why it ended without success: no_machine, machine_unfit, boot_failed, image_failed, machine_lost, preempted, install_failed, oom, exit:<code> or other.",
-    }),
+    failure: z
+      .string()
+      .nullable()
+      .meta({
+        description: `Why it ended without success: ${FAILURES.filter((kind) => kind !== "other").join(", ")}, exit:<code> or other.`,
+      }),
     step: z.string().nullable().meta({ description: "The step in which it failed." }),
     error: JobError.nullable(),
     exit_code: z.int().nullable(),
