@@ -211,4 +211,23 @@ describe("the budget of a run on its page", { tags: "needs/chromium" }, () => {
       },
       { path: "/new?entrypoint=train.py&provider=market&gpus=A100:1" },
     ));
+
+  it("alarms on a receipt only about machines that no run uses", async () => {
+    await withRun(
+      limited(),
+      async ({ page }) => {
+        await page.getByText("The run has not ended: its amounts still grow").waitFor();
+        await page.getByText("none yet: the run uses it").waitFor();
+      },
+      { path: "/costs?run=r-budget", width: 390 },
+    );
+    await withRun(
+      limited({ status: "failed", ended_at: new Date().toISOString() }),
+      async ({ page }) => {
+        await page.getByText("A machine of this run may still cost money").waitFor();
+        await page.getByText("not proven: it may still cost money").waitFor();
+      },
+      { path: "/costs?run=r-budget", width: 390 },
+    );
+  });
 });

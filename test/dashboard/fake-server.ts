@@ -199,7 +199,7 @@ export class FakeServer {
     const answer = await runPart(run, [part, ...rest].join("/"), url);
     if (answer !== undefined) return json(response, 200, answer);
     if (part === "timeline") return json(response, 200, run.timeline);
-    if (part === "receipt") return json(response, 200, fakeReceipt(id));
+    if (part === "receipt") return json(response, 200, { ...fakeReceipt(id), status: run.record.status });
     if (part === "resume-points") return json(response, 200, { checkpoints: pointsOf(run.checkpoints) });
     if (part === "placements") return json(response, 200, run.placements ?? { placements: [], waiting: null });
     if (part === "metrics") return this.#metrics(run, url, response);

@@ -1,8 +1,9 @@
 // The receipt of a run: each machine with its time, its price, its cost, and the proof of its end.
 
-import { useCallback } from "react";
+import { useCallback, useEffect } from "react";
 import { receiptCsv } from "../../../src/domain/cost-csv.ts";
 import { WASTE_KINDS, WASTE_WORDS } from "../../../src/schemas/cost-names.ts";
+import { ACTIVE_STATUSES } from "../../../src/schemas/names.ts";
 import type { Receipt, ReceiptMachine } from "../../../src/schemas/costs.ts";
 import { api } from "../api.ts";
 import { duration, moment, usd, usdPerHour } from "../format.ts";
@@ -13,12 +14,22 @@ import { Link, runPath } from "../router.tsx";
 import { Amount, wastedOf } from "./amount.tsx";
 import { ExportButtons } from "./export-buttons.tsx";
 
+/** While it is being ended, the machine counts as one that nothing needs. */
+const ACTIVE: ReadonlySet<string> = new Set(ACTIVE_STATUSES.filter((status) => status !== "terminating"));
 const HOUR_MS = 3_600_000;
+/** The amounts grow until every end is proven. */
+const READ_EVERY_MS = 10_000;
 
 export function ReceiptView({ id }: { id: string }) {
   useTitle(`Receipt of ${id}`);
   const read = useCallback(() => api.receipt(id), [id]);
-  const { data, problem } = useAnswer(read);
+  const { data, problem, reload } = useAnswer(read);
+  const isOpen = data !== null && !data.is_final;
+  useEffect(() => {
+    if (!isOpen) return;
+    const timer = setInterval(() => document.hidden || reload(), READ_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [isOpen, reload]);
   return (
     <div className="page">
       <div className="page-head">
@@ -36,11 +47,17 @@ export function ReceiptView({ id }: { id: string }) {
 }
 
 function Machines({ receipt }: { receipt: Receipt }) {
-  const { machines, total, is_final } = receipt;
+  const { machines, total, is_final, status } = receipt;
+  const isUsed = ACTIVE.has(status);
   const kinds = WASTE_KINDS.filter((kind) => total.waste[kind] > 0);
   return (
     <>
-      {!is_final && (
+      {!is_final && isUsed && (
+        <Banner tone="info" title="The run has not ended: its amounts still grow">
+          <p>The receipt is final once the provider has confirmed that every machine is gone.</p>
+        </Banner>
+      )}
+      {!is_final && !isUsed && (
         <Banner tone="warn" title="A machine of this run may still cost money">
           <p>The receipt is final once the provider has confirmed that every machine is gone.</p>
         </Banner>
@@ -49,7 +66,7 @@ function Machines({ receipt }: { receipt: Receipt }) {
       <ul className="plain receipt-list">
         {machines.map((machine) => (
           <li key={machine.name} className="panel">
-            <OneMachine machine={machine} />
+            <OneMachine machine={machine} isUsed={isUsed} />
           </li>
         ))}
       </ul>
@@ -71,7 +88,7 @@ function Machines({ receipt }: { receipt: Receipt }) {
   );
 }
 
-function OneMachine({ machine }: { machine: ReceiptMachine }) {
+function OneMachine({ machine, isUsed }: { machine: ReceiptMachine; isUsed: boolean }) {
   return (
     <>
       <h2>
@@ -101,7 +118,7 @@ function OneMachine({ machine }: { machine: ReceiptMachine }) {
           )}
         </dd>
         <dt>End</dt>
-        <dd>{machine.proof ?? "not proven: it may still cost money"}</dd>
+        <dd>{machine.proof ?? (isUsed ? "none yet: the run uses it" : "not proven: it may still cost money")}</dd>
       </dl>
     </>
   );
