@@ -7,13 +7,7 @@ import { isActive } from "../status.ts";
 
 type Spending = Pick<
   JobRecord,
-  | "status"
-  | "budget_usd"
-  | "spent_usd"
-  | "budget_left_usd"
-  | "budget_kept_usd"
-  | "rate_usd_per_hour"
-  | "budget_stops_at"
+  "status" | "budget_usd" | "spent_usd" | "budget_kept_usd" | "rate_usd_per_hour" | "budget_stops_at"
 >;
 
 export interface BudgetSums {
@@ -35,8 +29,9 @@ export function budgetSums(job: Spending, now: number): BudgetSums | null {
   const { budget_usd: budgetUsd, spent_usd: known } = job;
   if (budgetUsd === null || known === null) return null;
   const keptAtMost = job.budget_kept_usd ?? 0;
+  const left = leftAt(job, now);
   // The record may be newer than the clock of the page.
-  const spentUsd = Math.max(known, budgetUsd - keptAtMost - leftAt(job, now, budgetUsd - keptAtMost - known));
+  const spentUsd = left === null ? known : Math.max(known, budgetUsd - keptAtMost - left);
   const keptUsd = Math.min(keptAtMost, Math.max(0, budgetUsd - spentUsd));
   return {
     budgetUsd,
@@ -49,8 +44,9 @@ export function budgetSums(job: Spending, now: number): BudgetSums | null {
   };
 }
 
-function leftAt(job: Spending, now: number, otherwise: number): number {
+/** Null if the present rate does not tell. */
+function leftAt(job: Spending, now: number): number | null {
   const { budget_stops_at: at, rate_usd_per_hour: rate } = job;
-  if (!isActive(job) || at === null || rate === null) return otherwise;
+  if (!isActive(job) || at === null || rate === null) return null;
   return (rate * Math.max(0, Date.parse(at) - now)) / HOUR_MS;
 }
