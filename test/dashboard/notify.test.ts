@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { deliveryWords, ruleWords } from "../../dashboard/src/notify/notice-words.ts";
+import { deliveryWords, failingTargets, ruleWords } from "../../dashboard/src/notify/notice-words.ts";
 import type { Delivery } from "../../src/schemas/notify.ts";
 import { TARGET_KINDS } from "../../src/schemas/notify-names.ts";
 import { DEADLINE_MS } from "../deadline.ts";
@@ -25,11 +25,15 @@ describe("notifications in words", () => {
   };
 
   it("tell what became of a message and what happens next", () => {
-    expect(deliveryWords(waiting, 0).words).toBe("retrying in 1 min 0 s, 2 attempts so far");
-    expect(deliveryWords(waiting, 61_000).words).toBe("retrying now, 2 attempts so far");
-    expect(deliveryWords({ ...waiting, attempts: 0 }, 0).words).toBe("being sent");
-    expect(deliveryWords({ ...waiting, state: "sent" }, 0).words).toBe("delivered after 2 attempts");
-    expect(deliveryWords({ ...waiting, state: "gave_up", attempts: 1 }, 0).words).toBe("failed");
+    const told = (rest: Partial<Delivery> = {}, now = 0, others: Delivery[] = []) =>
+      deliveryWords({ ...waiting, ...rest }, now, failingTargets(others)).words;
+    expect(told()).toBe("retrying in 1 min 0 s, 2 attempts so far");
+    expect(told({}, 61_000)).toBe("retrying now, 2 attempts so far");
+    expect(told({ attempts: 0 })).toBe("being sent");
+    expect(told({ attempts: 0 }, 0, [waiting])).toBe("waits for the message before it");
+    expect(told({ attempts: 0, target: "team" }, 0, [waiting])).toBe("being sent");
+    expect(told({ state: "sent" })).toBe("delivered after 2 attempts");
+    expect(told({ state: "gave_up", attempts: 1 })).toBe("failed");
   });
 
   it("tell what svc understands of a rule", () => {

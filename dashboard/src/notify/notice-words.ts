@@ -24,14 +24,28 @@ export const NOTICE_WORDS: Readonly<Record<NoticeKind, string>> = {
 
 type Tone = "good" | "warn" | "bad" | "quiet";
 
-/** The state of a message and its next attempt. @param now milliseconds since the epoch */
-export function deliveryWords(delivery: Delivery, now: number): { words: string; tone: Tone } {
+/** Targets whose oldest waiting message is retried: their other messages wait for it. */
+export const failingTargets = (deliveries: readonly Delivery[]): ReadonlySet<string> =>
+  new Set(deliveries.flatMap(({ state, attempts, target }) => (state === "waiting" && attempts > 0 ? [target] : [])));
+
+/**
+ * The state of a message and its next attempt.
+ *
+ * @param now milliseconds since the epoch
+ * @param failing targets that do not accept an earlier message now
+ */
+export function deliveryWords(
+  delivery: Delivery,
+  now: number,
+  failing: ReadonlySet<string>,
+): { words: string; tone: Tone } {
   const { state, attempts, next_attempt_at: next } = delivery;
   const tries = attempts > 1 ? ` after ${plural(attempts, "attempt")}` : "";
   if (state === "sent") return { words: `delivered${tries}`, tone: "good" };
   if (state === "merged") return { words: "part of a digest", tone: "quiet" };
   if (state === "gave_up") return { words: `failed${tries}`, tone: "bad" };
-  if (attempts === 0) return { words: "being sent", tone: "quiet" };
+  if (attempts === 0)
+    return { words: failing.has(delivery.target) ? "waits for the message before it" : "being sent", tone: "quiet" };
   const due = next === null ? 0 : Date.parse(next) - now;
   const when = due <= 0 ? "now" : `in ${duration(Math.ceil(due / 1_000) * 1_000)}`;
   return { words: `retrying ${when}, ${plural(attempts, "attempt")} so far`, tone: "warn" };

@@ -5,7 +5,7 @@ import type { Delivery, Notice, Notifications } from "../../../src/schemas/notif
 import { inOrder } from "../../../src/domain/terminal-text.ts";
 import { levelOf } from "../../../src/schemas/notify-names.ts";
 import { allowBrowserNotices, browserNotices } from "../notify/browser-notice.ts";
-import { deliveryWords } from "../notify/notice-words.ts";
+import { deliveryWords, failingTargets } from "../notify/notice-words.ts";
 import { notifyApi } from "../notify/notify-api.ts";
 import { leaveNotices, markRead, useFresh } from "../notify/unread.ts";
 import { plural } from "../format.ts";
@@ -158,11 +158,12 @@ function Notices({ notices, fresh }: { notices: readonly Notice[]; fresh: Readon
 function Deliveries({ deliveries }: { deliveries: readonly Delivery[] }) {
   const isWaiting = deliveries.some(({ state }) => state === "waiting");
   const now = useNow(isWaiting);
+  const failing = failingTargets(deliveries);
   if (deliveries.length === 0) return <p className="quiet">No message was sent yet.</p>;
   return (
     <ul className="plain notice-list">
       {deliveries.map((delivery) => {
-        const { words, tone } = deliveryWords(delivery, now);
+        const { words, tone } = deliveryWords(delivery, now, failing);
         return (
           <li key={delivery.id} className="notice">
             <p className="notice-title">
