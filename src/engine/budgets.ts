@@ -136,7 +136,8 @@ export class Budgets {
     if (isEnding ? now.releaseInMs <= 0 : now.stopInMs <= 0) {
       const error = errorOf(now);
       const sent = engine.apply(tx, jobId, { type: isEnding ? "budget.spent" : "budget.reached", error });
-      if (sent.accepted) tx.feed(jobId, "budget.reached", { ...told(now, tx.at), error });
+      const ends = isEnding ? "downloads" : "script";
+      if (sent.accepted) tx.feed(jobId, "budget.reached", { ...told(now, tx.at), ends, error });
     }
   }
 

@@ -108,6 +108,8 @@ function foundIn({ job_id, type, data }: HeardEvent, job: () => JobRow | undefin
       return about(kind, `has used ${Number(data["percent"])} % of its budget`, cause);
     }
     case "budget.reached":
+      // The run's end was reported when the script was asked to stop.
+      if (data["ends"] === "downloads") return null;
       return about("budget_100", "has reached its budget and ends", messageIn(data["error"]));
     default:
       return null;

@@ -128,6 +128,7 @@ describe("A budget while a control plane lives", () => {
     expect(h.row().state).toBe("terminating");
     await h.clock.advance(86 * SECOND);
     expect(h.attempts.filter(({ step }) => step === "terminate")).toHaveLength(1);
+    expect(told("budget.reached")).toMatchObject([{ ends: "downloads" }]);
     await h.attempt("terminate").done();
     expect(h.reads.job("job1")).toMatchObject({ status: "timed_out", error: { code: "budget_reached" } });
   });

@@ -49,6 +49,15 @@ describe("a notice", () => {
     expect(world.service.notices({ limit: 10 }).notices).toHaveLength(1);
   });
 
+  it("reports the end for a budget once, although the downloads may end for it later", async () => {
+    const world = await NotifyWorld.open();
+    await world.h.create();
+    for (const ends of ["script", "downloads"])
+      await world.h.engine.commit((tx) => tx.feed("job1", "budget.reached", { ends, error: null }));
+    const { notices } = world.service.notices({ limit: 10 });
+    expect(notices.map(({ kind }) => kind)).toEqual(["budget_100"]);
+  });
+
   it("is unread until it is marked, and a mark never moves back", async () => {
     const world = await NotifyWorld.open();
     for (const n of [1, 2, 3]) await world.tell(`reports: ${n}`);

@@ -26,7 +26,10 @@ export function eventWords({ type, data }: FeedEvent): string {
   if (type === "job.changed") return changeWords(data);
   if (type === "budget.warned")
     return `${text(data["percent"])} % of the budget is spent: ${sumsOf(data)}${stopOf(data)}`;
-  if (type === "budget.reached") return `budget reached: ${sumsOf(data)}; svc asks the script to save and stop`;
+  if (type === "budget.reached")
+    return data["ends"] === "downloads"
+      ? `svc ends the downloads, because the release needs the rest of the budget: ${sumsOf(data)}`
+      : `budget reached: ${sumsOf(data)}; svc asks the script to save and stop`;
   if (type === "alert") return `alert: ${text(data["message"])}`;
   if (type === "notice" || type === "price.raised") return text(data["message"]);
   return `${type} ${JSON.stringify(data)}`;
@@ -38,17 +41,20 @@ function reason(said: unknown): string {
   return message ? `: ${text(message)}` : "";
 }
 
-const usdOf = (value: unknown): string => (typeof value === "number" ? dollars(value) : "unknown");
+const usdOf = (value: unknown, beside?: number): string =>
+  typeof value === "number" ? dollars(value, beside) : "unknown";
 
-const sumsOf = (data: FeedEvent["data"]): string =>
-  `${usdOf(data["spent_usd"])} of ${usdOf(data["budget_usd"])}, ${usdOf(data["kept_usd"])} kept for the end`;
+function sumsOf({ spent_usd: spent, budget_usd: budget, kept_usd: kept }: FeedEvent["data"]): string {
+  const beside = typeof budget === "number" ? budget : undefined;
+  return `${usdOf(spent, beside)} of ${usdOf(budget)}, ${usdOf(kept)} kept for the end`;
+}
 
 function stopOf({ stops_at: at }: FeedEvent["data"]): string {
   return typeof at === "string" ? `; it stops about ${minuteOf(at)}` : "";
 }
 
 const CHANGED: Readonly<Record<string, [name: string, value: (value: unknown) => string]>> = {
-  budget_usd: ["budget", usdOf],
+  budget_usd: ["budget", (value) => usdOf(value)],
   max_runtime_minutes: ["time limit", (value) => `${text(value)} minutes`],
   price_cap: ["price cap", (value) => `${usdOf(value)}/h`],
   label: ["label", (value) => `“${text(value)}”`],
