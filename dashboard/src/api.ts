@@ -21,6 +21,7 @@ import type { Placements } from "../../src/schemas/placement.ts";
 import type { CredentialCheck, Credentials, SavedCredential } from "../../src/schemas/credentials.ts";
 import type { DataFile, DataReport, DataSummary } from "../../src/schemas/data.ts";
 import type { HubModel, HubPull } from "../../src/schemas/hub.ts";
+import type { MetricSummaries } from "../../src/schemas/series.ts";
 import type { Plan, Summary } from "../../src/schemas/plan.ts";
 
 export class ApiError extends Error {
@@ -108,18 +109,20 @@ export const query = (values: Record<string, string | number | null | undefined>
   return text ? `?${text}` : "";
 };
 
+/** The query of `GET /jobs`, before it is text. */
+type JobsQuestion = {
+  status?: string | null;
+  provider?: string | null;
+  q?: string | null;
+  created_from?: string | null;
+  created_until?: string | null;
+  ids?: string | null;
+  limit?: number;
+  cursor?: string | null;
+};
+
 export const api = {
-  jobs: (
-    q: {
-      status?: string | null;
-      provider?: string | null;
-      q?: string | null;
-      ids?: string | null;
-      limit?: number;
-      cursor?: string | null;
-    },
-    signal?: AbortSignal,
-  ) => get<JobsPage>(`/jobs${query(q)}`, signal),
+  jobs: (q: JobsQuestion, signal?: AbortSignal) => get<JobsPage>(`/jobs${query(q)}`, signal),
   job: (id: string, signal?: AbortSignal) => get<JobRecord>(job(id), signal),
   kill: (id: string) => post<JobRecord>(`${job(id)}/kill`, {}),
   remove: async (id: string) => void (await call(job(id), { method: "DELETE" })),
@@ -131,7 +134,12 @@ export const api = {
     get<Metrics>(`${job(id)}/metrics${query(q)}`),
   checkpoints: (id: string) => get<Checkpoints>(`${job(id)}/checkpoints`),
   code: (id: string) => get<CodeSnapshot>(`${job(id)}/code`),
-  summary: () => get<Summary>("/v1/summary"),
+  metricSummaries: (ids: readonly string[], names: readonly string[]) =>
+    get<MetricSummaries>(
+      `/v1/metrics${query({ ids: ids.join(","), names: names.length > 0 ? JSON.stringify(names) : null })}`,
+    ),
+  summary: (q: Pick<JobsQuestion, "provider" | "q" | "created_from" | "created_until"> = {}) =>
+    get<Summary>(`/v1/summary${query(q)}`),
   plan: (body: unknown, signal?: AbortSignal) => sendJson<Plan>("POST", "/v1/plan", body, { signal }),
   reconcile: (dryRun: boolean) => post<ReconcileReport>("/v1/reconcile", { dry_run: dryRun }),
   credentials: () => get<Credentials>("/v1/credentials"),

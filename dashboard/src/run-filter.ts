@@ -11,11 +11,33 @@ export interface RunFilter {
   provider: ProviderName | null;
   /** Text that the run must contain; empty for any. */
   text: string;
+  /** Submitted since: a day such as `2026-11-26`, or the last days such as `7d`; null for any. */
+  from: string | null;
+  /** Submitted on this day or before. */
+  until: string | null;
 }
 
-export const EVERYTHING: RunFilter = { status: null, provider: null, text: "" };
-export const isEverything = (filter: RunFilter): boolean =>
-  filter.status === null && filter.provider === null && filter.text === "";
+export const EVERYTHING: RunFilter = { status: null, provider: null, text: "", from: null, until: null };
+export const isEverything = (filter: RunFilter): boolean => filterQuery(filter).size === 0;
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const DAY_MS = 86_400_000;
+const isDay = (text: string): boolean => DAY.test(text) && !Number.isNaN(Date.parse(`${text}T00:00`));
+
+/** The first instant that counts, in milliseconds since the epoch; days are those of this browser. */
+function fromMs({ from }: RunFilter): number | null {
+  const days = /^(\d{1,4})d$/.exec(from ?? "")?.[1];
+  // To the minute: an instant that changes with each question would make each answer another list.
+  if (days !== undefined) return Math.floor((Date.now() - Number(days) * DAY_MS) / 60_000) * 60_000;
+  return from === null ? null : Date.parse(`${from}T00:00`);
+}
+
+function untilMs({ until }: RunFilter): number | null {
+  if (until === null) return null;
+  const day = new Date(`${until}T00:00`);
+  day.setDate(day.getDate() + 1);
+  return day.getTime();
+}
 
 export function filterOf(query: URLSearchParams): RunFilter {
   const status = query.get("status");
@@ -24,24 +46,49 @@ export function filterOf(query: URLSearchParams): RunFilter {
     status: status === "active" ? "active" : (JOB_STATUSES.find((each) => each === status) ?? null),
     provider: PROVIDER_NAMES.find((each) => each === provider) ?? null,
     text: (query.get("q") ?? "").trim().slice(0, 200),
+    from: [query.get("from")].find((each) => each !== null && (isDay(each) || /^\d{1,4}d$/.test(each))) ?? null,
+    until: [query.get("until")].find((each) => each !== null && isDay(each)) ?? null,
   };
 }
 
 /** The address of the list with this filter; also the key that distinguishes two filters. */
 export function listPath(filter: RunFilter): string {
+  const text = filterQuery(filter).toString();
+  return text ? `/?${text}` : "/";
+}
+
+function filterQuery(filter: RunFilter): URLSearchParams {
   const query = new URLSearchParams();
   if (filter.status !== null) query.set("status", filter.status);
   if (filter.provider !== null) query.set("provider", filter.provider);
   if (filter.text !== "") query.set("q", filter.text);
-  const text = query.toString();
+  if (filter.from !== null) query.set("from", filter.from);
+  if (filter.until !== null) query.set("until", filter.until);
+  return query;
+}
+
+/** The present address with another filter: columns and order stay. */
+export function filteredPath(filter: RunFilter): string {
+  const query = new URLSearchParams(location.search);
+  for (const name of ["status", "provider", "q", "from", "until"]) query.delete(name);
+  const text = new URLSearchParams([...filterQuery(filter), ...query]).toString();
   return text ? `/?${text}` : "/";
 }
 
 /** The filter in the form of `GET /jobs`. */
 export const questionOf = (filter: RunFilter) => ({
   status: filter.status === "active" ? ACTIVE_STATUSES.join(",") : filter.status,
+  ...countQuestionOf(filter),
+});
+
+const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+/** The filter without its status, in the form of `GET /v1/summary`, which counts by status. */
+export const countQuestionOf = (filter: RunFilter) => ({
   provider: filter.provider,
   q: filter.text === "" ? null : filter.text,
+  created_from: isoOf(fromMs(filter)),
+  created_until: isoOf(untilMs(filter)),
 });
 
 /** Whether a changed run belongs to the list, by the same rules as the server's. */
@@ -49,6 +96,8 @@ export function belongs(filter: RunFilter, job: JobRecord): boolean {
   if (filter.status === "active" && hasEnded(job.status)) return false;
   if (filter.status !== null && filter.status !== "active" && filter.status !== job.status) return false;
   if (filter.provider !== null && filter.provider !== job.provider) return false;
+  const at = Date.parse(job.created_at);
+  if (at < (fromMs(filter) ?? -Infinity) || at >= (untilMs(filter) ?? Infinity)) return false;
   if (filter.text === "") return true;
   const words = [
     job.id,

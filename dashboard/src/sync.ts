@@ -6,7 +6,7 @@ import type { FeedEvent, FeedHint, LedgerMachine, TimelineStep } from "../../src
 import { api, asProblem } from "./api.ts";
 import { openFeed } from "./feed.ts";
 import { nodeOf, returningSince } from "./machines.ts";
-import { questionOf, type RunFilter } from "./run-filter.ts";
+import { countQuestionOf, questionOf, type RunFilter } from "./run-filter.ts";
 import { store } from "./store.ts";
 
 const EVERY_MS = 250;
@@ -114,7 +114,7 @@ async function loadTogether(ids: string[]): Promise<void> {
 
 const summary = coalesced(1_000, async () => {
   if (!listShown) return;
-  const answer = await api.summary().catch(() => null);
+  const answer = await api.summary(countQuestionOf(store.getSnapshot().context.list.filter)).catch(() => null);
   if (answer) store.trigger.summaryLoaded({ summary: answer });
 });
 const timeline = coalesced(EVERY_MS, async () => {

@@ -132,15 +132,24 @@ const listOf = <T extends z.ZodType<unknown, string>>(schema: T, max: number, wh
       return z.NEVER;
     });
 
+/** Which runs a list or a count is about. */
+const JobsFilter = z.strictObject({
+  /** Text that occurs in the id, label, entrypoint, GPUs, provider or error; upper and lower case are equal. */
+  q: z.string().min(1).max(200).optional(),
+  provider: ProviderName.optional(),
+  label: z.string().max(200).optional(),
+  created_from: Instant.optional().meta({ description: "Submitted at this instant or later." }),
+  created_until: Instant.optional().meta({ description: "Submitted before this instant." }),
+});
+export type JobsFilter = z.infer<typeof JobsFilter>;
+export const SummaryQuery = JobsFilter;
+
 export const JobsQuery = z.strictObject({
   /** One status or several. */
   status: listOf(JobStatus, 20, `one of ${JobStatus.options.join(", ")}`).optional(),
   /** These jobs only, by their full ids. */
   ids: listOf(z.string().regex(/^[a-z0-9]{1,64}$/), 200, "the full id of a job").optional(),
-  /** Text that occurs in the id, label, entrypoint, GPUs, provider or error; upper and lower case are equal. */
-  q: z.string().min(1).max(200).optional(),
-  provider: ProviderName.optional(),
-  label: z.string().max(200).optional(),
+  ...JobsFilter.shape,
   limit: z.coerce.number().int().min(1).max(500).default(50),
   cursor: z
     .string()

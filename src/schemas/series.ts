@@ -36,3 +36,28 @@ export const SeriesColumns = z
 export type SeriesColumns = z.infer<typeof SeriesColumns>;
 export const SeriesPoints = z.object({ series: z.array(SeriesColumns) }).meta({ id: "SeriesPoints" });
 export type SeriesPoints = z.infer<typeof SeriesPoints>;
+
+export const MetricSummary = z
+  .object({
+    last: z.number().nullable().meta({ description: "The newest value; null if it is not finite." }),
+    min: z.number().nullable().meta({ description: "Of the finite values." }),
+    max: z.number().nullable(),
+    points: z.int(),
+    samples: z.array(z.number().nullable()).meta({ description: "Evenly spaced values, for a tiny chart." }),
+  })
+  .meta({ id: "MetricSummary" });
+export type MetricSummary = z.infer<typeof MetricSummary>;
+
+export const MetricSummaries = z
+  .object({
+    /** Metrics of these jobs, those of most jobs first. */
+    names: z.array(z.string()),
+    more_names: z.boolean(),
+    /** By job, then by metric. */
+    jobs: z.record(z.string(), z.record(z.string(), MetricSummary)),
+    open: z
+      .int()
+      .meta({ description: "How many long series are not read to their end: ask again for their extremes." }),
+  })
+  .meta({ id: "MetricSummaries" });
+export type MetricSummaries = z.infer<typeof MetricSummaries>;

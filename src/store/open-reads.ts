@@ -14,6 +14,7 @@ import type {
   CodeSnapshot,
   FeedEvent,
   JobRecord,
+  JobsFilter,
   JobsPage,
   JobStatus,
   JobsQuery,
@@ -33,6 +34,8 @@ import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from 
 import { jobRecordOf, ledgerMachineOf, leftOutNote, timelineStepOf } from "./records.ts";
 import type { Reads } from "./reads.ts";
 import { removedAt, removedLike } from "./removal-reads.ts";
+import { readNamedSeries, readSeriesNames, readSeriesShape } from "./summary-reads.ts";
+import { whereOf } from "./list-reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMAS } from "./schemas.ts";
 import { activeNote } from "./note-reads.ts";
@@ -63,9 +66,6 @@ interface PointRow {
   value: number | null;
   rank: number;
 }
-
-/** The columns in which a text search looks. */
-const HOLDS_TEXT = `(id || ' ' || coalesce(label, '') || ' ' || provider || ' ' || gpus || ' ' || (spec ->> 'entrypoint') || ' ' || coalesce(error, '')) LIKE ? ESCAPE '\\'`;
 
 export interface ShownSecrets {
   /** Masks secrets that became known after the log was written. */
@@ -173,19 +173,8 @@ export class StoreReads implements Reads {
   }
 
   jobs(query: JobsQuery): JobsPage {
-    const conditions: string[] = [];
-    const args: unknown[] = [];
-    const where = (condition: string, value: unknown): void => {
-      conditions.push(condition);
-      args.push(value);
-    };
-    if (query.status !== undefined) where("status IN (SELECT value FROM json_each(?))", JSON.stringify(query.status));
-    if (query.ids !== undefined) where("id IN (SELECT value FROM json_each(?))", JSON.stringify(query.ids));
-    if (query.q !== undefined) where(HOLDS_TEXT, `%${query.q.replace(/[\\%_]/g, "\\$&")}%`);
-    if (query.provider !== undefined) where("provider = ?", query.provider);
-    if (query.label !== undefined) where("label = ?", query.label);
-    if (query.cursor !== undefined) where("id < ?", query.cursor);
-    const sql = `SELECT * FROM job ${conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : ""} ORDER BY id DESC LIMIT ?`;
+    const { sql: where, args } = whereOf(query);
+    const sql = `SELECT * FROM job ${where} ORDER BY id DESC LIMIT ?`;
     const rows = this.#all<JobRow>(sql, ...args, query.limit + 1);
     const page = rows.slice(0, query.limit);
     const now = this.#now();
@@ -198,8 +187,10 @@ export class StoreReads implements Reads {
     };
   }
 
-  countByStatus(): Partial<Record<JobStatus, number>> {
-    const rows = this.#all<{ status: JobStatus; n: number }>("SELECT status, count(*) AS n FROM job GROUP BY status");
+  countByStatus(filter: JobsFilter = {}): Partial<Record<JobStatus, number>> {
+    const { sql: where, args } = whereOf(filter);
+    const counts = `SELECT status, count(*) AS n FROM job ${where} GROUP BY status`;
+    const rows = this.#all<{ status: JobStatus; n: number }>(counts, ...args);
     return Object.fromEntries(rows.map((row) => [row.status, row.n]));
   }
 
@@ -314,6 +305,11 @@ export class StoreReads implements Reads {
   seriesPoints(id: string, places: readonly SeriesPlace[], maxPoints: number): SeriesColumns[] {
     return readSeriesPoints(this.#select, id, places, maxPoints);
   }
+
+  readonly seriesNames: Reads["seriesNames"] = (ids, max) => readSeriesNames(this.#select, ids, max);
+  readonly namedSeries: Reads["namedSeries"] = (ids, names) => readNamedSeries(this.#select, ids, names);
+  readonly seriesShape: Reads["seriesShape"] = (series, from, to, samples) =>
+    readSeriesShape(this.#select, series, { from, to, samples });
 
   logBytes(id: string): number {
     return this.#get<{ n: number }>("SELECT stored_bytes AS n FROM log WHERE job_id = ?", id)?.n ?? 0;

@@ -5,6 +5,7 @@ import type {
   CodeSnapshot,
   FeedEvent,
   JobRecord,
+  JobsFilter,
   JobsPage,
   JobStatus,
   JobsQuery,
@@ -19,6 +20,7 @@ import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { CostReport, CostsQuery, Receipt } from "../schemas/costs.ts";
 import type { HostStats } from "../schemas/hosts.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
+import type { NamedSeries, SeriesNames, SeriesShape } from "./summary-reads.ts";
 import type { SeriesPlace } from "./series-reads.ts";
 
 export interface Reads {
@@ -28,7 +30,7 @@ export interface Reads {
   resolveJobId(prefix: string): string;
   jobs(query: JobsQuery): JobsPage;
   /** How many jobs have each status. */
-  countByStatus(): Partial<Record<JobStatus, number>>;
+  countByStatus(filter?: JobsFilter): Partial<Record<JobStatus, number>>;
   timeline(id: string): Timeline;
   /** The machines or gangs that the job has used, one after the other, and what it waits for now. */
   placements(id: string): Placements;
@@ -41,6 +43,12 @@ export interface Reads {
   seriesList(id: string): SeriesList["series"];
   /** Points of some series from an index on, at most `maxPoints` of each, with extremes kept. */
   seriesPoints(id: string, places: readonly SeriesPlace[], maxPoints: number): SeriesColumns[];
+  /** Names of the metrics of these jobs. */
+  seriesNames(ids: readonly string[], max: number): SeriesNames;
+  /** The series of these jobs with these names. */
+  namedSeries(ids: readonly string[], names: readonly string[]): NamedSeries[];
+  /** Extremes of the points from an index on, and samples of all points before `to`. */
+  seriesShape(series: number, from: number, to: number, samples: number): SeriesShape;
   /** Size in bytes of the log stored for the job (redacted, without metric records). */
   logBytes(id: string): number;
   /** At most `max` bytes of the stored log from `offset`. */

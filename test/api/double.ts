@@ -203,6 +203,9 @@ export class PlaneDouble implements ControlPlane {
           ? [{ id, from, next: 1, thinned: false, step: [1], time: [1], value: ["NaN" as const], rank: [0] }]
           : [],
       ),
+    seriesNames: () => ({ names: ["loss"], more: false }),
+    namedSeries: (ids) => ids.map((jobId) => ({ id: 7, jobId, name: "loss", points: 1 })),
+    seriesShape: () => ({ min: null, max: null, last: null, samples: [null] }),
     hostStats: () => ({
       stats: [{ provider: "podhost", gpu: "A40", good: 41, of: 43, seconds_to_ssh_p50: 74 }],
       avoided: [],

@@ -32,6 +32,7 @@ describe("the OpenAPI document", () => {
         "GET /jobs/{id}/logs/search",
         "GET /jobs/{id}/series",
         "GET /jobs/{id}/series/points",
+        "GET /v1/metrics",
         "GET /jobs/{id}/checkpoints.tar",
         "GET /jobs/{id}/code.tar",
         "GET /jobs/{id}/checkpoint-digest",
@@ -130,6 +131,8 @@ describe("the OpenAPI document", () => {
       "query:q",
       "query:provider",
       "query:label",
+      "query:created_from",
+      "query:created_until",
       "query:limit",
       "query:cursor",
     ]);

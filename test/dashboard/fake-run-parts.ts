@@ -3,7 +3,7 @@
 import { LogIndex, type LogReads } from "../../src/api/log-index.ts";
 import { LogSearch } from "../../src/api/log-search.ts";
 import type { CodeDiff } from "../../src/schemas/code.ts";
-import type { SeriesColumns } from "../../src/schemas/series.ts";
+import type { MetricSummaries, SeriesColumns } from "../../src/schemas/series.ts";
 import type { FakeRun } from "./fake-server.ts";
 
 const indexes = new WeakMap<FakeRun, { index: LogIndex; search: LogSearch }>();
@@ -73,6 +73,35 @@ export async function runPart(run: FakeRun, path: string, url: URL): Promise<unk
   if (path === "code/changes") return codeDiff(id, null);
   if (path === "sinks") return { sinks: [] };
   return undefined;
+}
+
+/** The answer of `GET /v1/metrics`. */
+export function metricSummaries(runs: readonly FakeRun[], { searchParams }: URL): MetricSummaries {
+  const ids = searchParams.get("ids")?.split(",") ?? [];
+  const wanted = JSON.parse(searchParams.get("names") ?? "[]") as string[];
+  const chosen = runs.filter(({ record }) => ids.includes(record.id));
+  const summaryOf = (points: FakeRun["metrics"][string]) => {
+    const values = points.flatMap(({ value }) => (typeof value === "number" ? [value] : []));
+    const last = points.at(-1)?.value;
+    return {
+      last: typeof last === "number" ? last : null,
+      min: values.length > 0 ? Math.min(...values) : null,
+      max: values.length > 0 ? Math.max(...values) : null,
+      points: points.length,
+      samples: values.slice(-24),
+    };
+  };
+  return {
+    names: [...new Set(chosen.flatMap(({ metrics }) => Object.keys(metrics)))],
+    more_names: false,
+    open: 0,
+    jobs: Object.fromEntries(
+      chosen.map(({ record, metrics }) => [
+        record.id,
+        Object.fromEntries(wanted.flatMap((name) => (metrics[name] ? [[name, summaryOf(metrics[name])]] : []))),
+      ]),
+    ),
+  };
 }
 
 export const HOSTILE = `<img src=x onerror="globalThis.hacked=1"><script>globalThis.hacked=1</script>`;

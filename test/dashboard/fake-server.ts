@@ -22,7 +22,7 @@ import type {
 import type { ResumePoint } from "../../src/schemas/job.ts";
 import type { Placements } from "../../src/schemas/placement.ts";
 import type { Summary } from "../../src/schemas/plan.ts";
-import { HOSTILE, runPart } from "./fake-run-parts.ts";
+import { HOSTILE, metricSummaries, runPart } from "./fake-run-parts.ts";
 
 export const CSP =
   "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' ws://127.0.0.1:*; " +
@@ -174,7 +174,7 @@ export class FakeServer {
     const parts = url.pathname.split("/").filter(Boolean).map(decodeURIComponent);
     if (parts[0] === "jobs")
       return this.#jobs(method, parts.slice(1), url, body, typeof key === "string" ? key : null, response);
-    if (parts[0] === "v1") return this.#system(parts.slice(1).join("/"), body, response);
+    if (parts[0] === "v1") return this.#system(parts.slice(1).join("/"), url, body, response);
     this.#file(url.pathname, response);
   }
 
@@ -218,17 +218,10 @@ export class FakeServer {
     const from = Number(url.searchParams.get("cursor") ?? 0);
     const limit = Number(url.searchParams.get("limit") ?? 50);
     const ids = url.searchParams.get("ids")?.split(",");
-    const text = url.searchParams.get("q")?.toLowerCase() ?? "";
-    const provider = url.searchParams.get("provider");
-    const all = this.world.runs
-      .map((run) => run.record)
-      .filter(
-        (job) =>
-          (status === null || status.split(",").includes(job.status)) &&
-          (ids === undefined || ids.includes(job.id)) &&
-          (provider === null || job.provider === provider) &&
-          `${job.id} ${job.label ?? ""} ${job.provider} ${job.gpus} ${job.entrypoint}`.toLowerCase().includes(text),
-      );
+    const all = this.#selected(url).filter(
+      (job) =>
+        (status === null || status.split(",").includes(job.status)) && (ids === undefined || ids.includes(job.id)),
+    );
     all.sort((a, b) => b.created_at.localeCompare(a.created_at));
     json(response, 200, {
       jobs: all.slice(from, from + limit),
@@ -236,10 +229,27 @@ export class FakeServer {
     });
   }
 
-  #summary(): Summary {
+  /** The runs of the filter that lists and counts share. */
+  #selected({ searchParams }: URL): JobRecord[] {
+    const text = searchParams.get("q")?.toLowerCase() ?? "";
+    const provider = searchParams.get("provider");
+    const [from, until] = [searchParams.get("created_from") ?? "", searchParams.get("created_until") ?? "~"];
+    return this.world.runs
+      .map((run) => run.record)
+      .filter(
+        (job) =>
+          (provider === null || job.provider === provider) &&
+          job.created_at >= from &&
+          job.created_at < until &&
+          `${job.id} ${job.label ?? ""} ${job.provider} ${job.gpus} ${job.entrypoint}`.toLowerCase().includes(text),
+      );
+  }
+
+  #summary(url: URL): Summary {
     const runs: Summary["runs"] = {};
-    for (const { record } of this.world.runs) runs[record.status] = (runs[record.status] ?? 0) + 1;
-    return { runs, total: this.world.runs.length, example: { label: "digits", spec: { entrypoint: "train.py" } } };
+    const selected = this.#selected(url);
+    for (const { status } of selected) runs[status] = (runs[status] ?? 0) + 1;
+    return { runs, total: selected.length, example: { label: "digits", spec: { entrypoint: "train.py" } } };
   }
 
   #submit(body: unknown, key: string | null, response: ServerResponse): void {
@@ -316,12 +326,13 @@ export class FakeServer {
     response.end(run.log.subarray(start));
   }
 
-  #system(name: string, body: unknown, response: ServerResponse): void {
+  #system(name: string, url: URL, body: unknown, response: ServerResponse): void {
     const answer = this.world.answers?.[name] ?? fakeNotify()[name];
     const said: unknown = typeof answer === "function" ? answer(body) : answer;
     if (said instanceof Refusal) return json(response, said.status, said.body);
     if (said !== undefined) return json(response, 200, said);
-    if (name === "summary") return json(response, 200, this.#summary());
+    if (name === "summary") return json(response, 200, this.#summary(url));
+    if (name === "metrics") return json(response, 200, metricSummaries(this.world.runs, url));
     if (name === "machines") return json(response, 200, { machines: this.world.machines });
     if (name === "providers") return json(response, 200, { providers: this.world.providers });
     if (name === "costs") return json(response, 200, fakeCosts("project"));

@@ -285,3 +285,27 @@ describe("series by place", () => {
     expect(h.reads.seriesPoints("job1", [{ id, from: 0 }], 2)).toMatchObject([{ thinned: true, next: 3 }]);
   });
 });
+
+describe("a summary of series", () => {
+  it("has the extremes of finite values, the newest value and even samples", async () => {
+    const values = [4, "NaN", 1, "Infinity", 2, 3] as const;
+    await append({
+      records: values.map((value, i) =>
+        metric(i, [
+          ["loss", value],
+          ["lr", 1],
+        ]),
+      ),
+      to: 10,
+    });
+    expect(h.reads.seriesNames(["job1"], 1)).toEqual({ names: ["loss"], more: true });
+    expect(h.reads.seriesNames(["none"], 1)).toEqual({ names: [], more: false });
+    const [loss, ...others] = h.reads.namedSeries(["job1", "none"], ["loss", "acc"]);
+    expect(loss).toMatchObject({ jobId: "job1", name: "loss", points: 6 });
+    expect(others).toEqual([]);
+    const id = loss?.id ?? 0;
+    expect(h.reads.seriesShape(id, 0, 6, 3)).toEqual({ min: 1, max: 4, last: 3, samples: [4, null, 3] });
+    expect(h.reads.seriesShape(id, 2, 5, 24).samples).toEqual([4, null, 1, null, 2]);
+    expect(h.reads.seriesShape(id, 1, 2, 1)).toEqual({ min: null, max: null, last: null, samples: [null] });
+  });
+});

@@ -458,6 +458,21 @@ describe("the list of runs", () => {
     expect(ids({ q: "other.PY" })).toEqual(["job2"]);
     expect(ids({ q: "h100", status: ["provisioning"] })).toEqual([]);
     expect(h.reads.countByStatus()["provisioning"]).toBe(2);
+    expect(h.reads.countByStatus({ q: "other" })).toEqual({ provisioning: 1 });
+    expect(h.reads.countByStatus({ provider: "local" })).toEqual({});
+  });
+
+  it("is narrowed by the time of submission, which includes its beginning and not its end", async () => {
+    await submit();
+    const first = h.reads.job("job1")?.created_at ?? "";
+    await h.clock.jump(60_000);
+    await submit();
+    const second = h.reads.job("job2")?.created_at ?? "";
+    const ids = (query: object) => h.reads.jobs({ limit: 50, ...query }).jobs.map((job) => job.id);
+    expect(ids({ created_from: first })).toEqual(["job2", "job1"]);
+    expect(ids({ created_from: second })).toEqual(["job2"]);
+    expect(ids({ created_until: second })).toEqual(["job1"]);
+    expect(h.reads.countByStatus({ created_from: second })).toEqual({ provisioning: 1 });
   });
 
   it("is planned for without leaving anything", async () => {

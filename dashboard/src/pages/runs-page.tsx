@@ -11,7 +11,12 @@ import { useTitle } from "../parts/title.ts";
 import { Link } from "../router.tsx";
 import { filterOf, isEverything, listPath } from "../run-filter.ts";
 import { FirstRun } from "../runs/first-run.tsx";
-import { RunFilters } from "../runs/run-filters.tsx";
+import { paramsOf } from "../../../src/domain/run-params.ts";
+import { ColumnMenu } from "../runs/column-menu.tsx";
+import { isMetric, sorted, viewOf } from "../runs/columns.ts";
+import { useMetricBook } from "../runs/metric-book.ts";
+import { SavedViews } from "../runs/saved-views.tsx";
+import { countOf, RunFilters } from "../runs/run-filters.tsx";
 import { RunTable } from "../runs/run-table.tsx";
 import { SelectionBar } from "../runs/selection-bar.tsx";
 import { isActive, isKillable, isSelectable } from "../status.ts";
@@ -35,7 +40,19 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const select = (chosen: ReadonlySet<string>) => setSelection({ list: asked, ids: chosen });
   const search = useRef<HTMLInputElement>(null);
   const here = listPath(list.filter) === asked;
-  const ids = here ? list.ids : NONE;
+  const listed = here ? list.ids : NONE;
+  const places = query.toString();
+  const view = useMemo(() => viewOf(new URLSearchParams(places)), [places]);
+  const [choosing, setChoosing] = useState(false);
+  const wanted = useMemo(() => [...new Set(view.columns.filter(isMetric).map(({ name }) => name))], [view]);
+  const book = useMetricBook(listed, jobs, wanted, choosing || wanted.length > 0);
+  const metrics = book.runs;
+  const ids = useMemo(() => sorted(listed, view, jobs, metrics), [listed, view, jobs, metrics]);
+  const params = useMemo(
+    () => (choosing ? [...new Set(listed.flatMap((id) => Object.keys(paramsOf(jobs[id]?.args ?? []))))].sort() : NONE),
+    [choosing, listed, jobs],
+  );
+  const isCut = view.sort !== null && list.nextCursor !== null && listed.length >= SORTED_MAX;
   const loading = list.phase === "loading" || !here;
   const target = killing === null ? undefined : jobs[killing];
   const chosen = [...selected].flatMap((id) => jobs[id] ?? []).filter(isSelectable);
@@ -56,7 +73,11 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
     <div className="page">
       <div className="page-head">
         <h1>Runs</h1>
-        <p className="quiet num">{summary && plural(summary.total, "run")}</p>
+        <p className="quiet num">{summary && plural(countOf(summary, filter.status), "run")}</p>
+        <div className="list-tools">
+          <ColumnMenu view={view} metrics={book.names} params={params} onOpen={setChoosing} />
+          <SavedViews />
+        </div>
       </div>
       <RunFilters filter={filter} summary={summary} search={search} />
       {list.problem && here && <ProblemBanner problem={list.problem} />}
@@ -64,12 +85,20 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
         <RunTable
           ids={ids}
           jobs={jobs}
-          complete={list.nextCursor === null}
+          complete={list.nextCursor === null || isCut}
           selected={selected}
           onToggle={toggle}
           onSelectAll={(all) => select(new Set(all ? ids.filter((id) => jobs[id] && isKillable(jobs[id])) : []))}
           onKill={setKilling}
+          view={view}
+          metrics={metrics}
+          eager={view.sort !== null && listed.length < SORTED_MAX}
         />
+      )}
+      {isCut && (
+        <p className="quiet more">
+          Ordered among the newest {listed.length.toLocaleString("en-US")} runs. Narrow the list to order all of them.
+        </p>
       )}
       {loading && <p className="quiet pad">Reading the runs…</p>}
       {!loading && ids.length === 0 && list.phase === "ready" && (
@@ -92,5 +121,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   );
 }
 
+/** An order by a value needs the runs at hand: at most the newest so many. */
+const SORTED_MAX = 1_000;
 const NONE: readonly string[] = [];
 const NOBODY: ReadonlySet<string> = new Set();

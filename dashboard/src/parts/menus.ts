@@ -4,8 +4,10 @@ const MENUS = "details.pop[open], details.money[open], details.filter-more[open]
 export function closeMenus(): void {
   document.addEventListener("click", (event) => {
     const clicked = event.target instanceof Element ? event.target : null;
+    // The path of the event: a clicked button may be gone by now.
+    const path = event.composedPath();
     for (const menu of document.querySelectorAll(MENUS)) {
-      if (!menu.contains(clicked) || clicked?.closest("a")) menu.removeAttribute("open");
+      if (!path.includes(menu) || clicked?.closest("a")) menu.removeAttribute("open");
     }
   });
   document.addEventListener("focusin", ({ target }) => {

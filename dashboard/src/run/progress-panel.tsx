@@ -3,7 +3,7 @@
 import { useCallback, useEffect, useState } from "react";
 import { progressOf, type MarkedLine, type ScriptProgress } from "../../../src/domain/progress.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
-import { duration, number, timeOfDay } from "../format.ts";
+import { age, duration, number, timeOfDay } from "../format.ts";
 import { useNow } from "../parts/now.ts";
 import { coalesced, onHint } from "../sync.ts";
 import { runApi } from "./run-api.ts";
@@ -74,13 +74,15 @@ export function ProgressPanel({ job }: { job: JobRecord }) {
             ? ""
             : left <= 0
               ? "about to end"
-              : `about ${duration(roughly(left))} left, until ${timeOfDay(now + roughly(left))}`}
+              : `about ${roughWords(roughly(left))} left, until ${timeOfDay(now + roughly(left))}`}
         </span>
       </p>
       <progress max={1} value={share} aria-label={`${Math.floor(share * 100)} percent done`} />
     </section>
   );
 }
+
+const roughWords = (ms: number): string => (ms < 3_600_000 ? age(ms) : duration(ms));
 
 /** An estimate to the second would flicker and promise too much. */
 function roughly(ms: number): number {

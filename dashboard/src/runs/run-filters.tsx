@@ -6,7 +6,7 @@ import type { Summary } from "../../../src/schemas/plan.ts";
 import { PROVIDER_NAMES } from "../../../src/providers/descriptors.ts";
 import { words } from "../format.ts";
 import { Link, navigate } from "../router.tsx";
-import { listPath, type RunFilter } from "../run-filter.ts";
+import { filteredPath, type RunFilter } from "../run-filter.ts";
 import { ACTIVE_STATUSES, JOB_STATUSES } from "../../../src/schemas/names.ts";
 
 type Status = RunFilter["status"];
@@ -24,7 +24,7 @@ interface RunFiltersProps {
 /** The filters of the run list. Every choice is in the address. */
 export function RunFilters({ filter, summary, search }: RunFiltersProps) {
   const shown = FILTERS.includes(filter.status) ? FILTERS : [...FILTERS, filter.status];
-  const to = (status: Status) => listPath({ ...filter, status });
+  const to = (status: Status) => filteredPath({ ...filter, status });
   return (
     <div className="filter-row">
       <nav className="filters" aria-label="Filter by status">
@@ -56,7 +56,7 @@ export function RunFilters({ filter, summary, search }: RunFiltersProps) {
           value={filter.provider ?? ""}
           onChange={(event) => {
             const provider = PROVIDER_NAMES.find((each) => each === event.target.value) ?? null;
-            navigate(listPath({ ...filter, provider }), { keepScroll: true });
+            navigate(filteredPath({ ...filter, provider }), { keepScroll: true });
           }}
         >
           <option value="">All providers</option>
@@ -64,13 +64,73 @@ export function RunFilters({ filter, summary, search }: RunFiltersProps) {
             <option key={provider}>{provider}</option>
           ))}
         </select>
+        <Dates filter={filter} />
         <Search filter={filter} box={search} />
       </div>
     </div>
   );
 }
 
-function countOf({ runs, total }: Summary, status: Status): number {
+const LAST_DAYS = [1, 7, 30];
+
+/** When the runs were submitted: the last days, or from one day to another. */
+function Dates({ filter }: { filter: RunFilter }) {
+  const { from, until } = filter;
+  const show = (change: Partial<RunFilter>) => navigate(filteredPath({ ...filter, ...change }), { keepScroll: true });
+  const days = /^(\d+)d$/.exec(from ?? "")?.[1];
+  const words =
+    days !== undefined
+      ? `Last ${days === "1" ? "day" : `${days} days`}`
+      : from !== null && until !== null
+        ? `${from} to ${until}`
+        : from !== null
+          ? `Since ${from}`
+          : until !== null
+            ? `Until ${until}`
+            : "Any time";
+  const day = (name: "from" | "until", title: string) => (
+    <label>
+      <span className="quiet small-text">{title}</span>
+      <input
+        type="date"
+        value={(days === undefined || name === "until" ? filter[name] : null) ?? ""}
+        onChange={(event) => show({ [name]: event.target.value || null })}
+      />
+    </label>
+  );
+  return (
+    <details className="pop filter-dates">
+      <summary className="button small">{words}</summary>
+      <div className="menu">
+        <div className="filters" role="group" aria-label="Submitted in the">
+          {LAST_DAYS.map((each) => (
+            <button
+              key={each}
+              type="button"
+              className="button small toggle"
+              aria-pressed={from === `${each}d`}
+              onClick={() => show({ from: `${each}d`, until: null })}
+            >
+              {each === 1 ? "Last day" : `${each} days`}
+            </button>
+          ))}
+          <button
+            type="button"
+            className="button small toggle"
+            aria-pressed={from === null && until === null}
+            onClick={() => show({ from: null, until: null })}
+          >
+            Any time
+          </button>
+        </div>
+        {day("from", "From")}
+        {day("until", "Until")}
+      </div>
+    </details>
+  );
+}
+
+export function countOf({ runs, total }: Summary, status: Status): number {
   if (status === null) return total;
   const statuses: readonly JobStatus[] = status === "active" ? ACTIVE_STATUSES : [status];
   return statuses.reduce((sum, each) => sum + (runs[each] ?? 0), 0);
@@ -91,7 +151,7 @@ function Search({ filter, box }: { filter: RunFilter; box: RefObject<HTMLInputEl
     if (text.trim() === filter.text) return;
     const timer = setTimeout(() => {
       typed.current = text.trim();
-      navigate(listPath({ ...filter, text: text.trim() }), { replace: true, keepScroll: true });
+      navigate(filteredPath({ ...filter, text: text.trim() }), { replace: true, keepScroll: true });
     }, TYPED_MS);
     return () => clearTimeout(timer);
   }, [text, filter]);

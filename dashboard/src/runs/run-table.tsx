@@ -5,19 +5,25 @@ import type { JobRecord } from "../../../src/schemas/job.ts";
 import { bytes } from "../../../src/domain/bytes.ts";
 import { asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
-import { plural, usdPerHour } from "../format.ts";
+import { DASH, plural, usdPerHour } from "../format.ts";
+import { Sparkline } from "../parts/sparkline.tsx";
 import { refusalOf } from "../../../src/domain/refusal.ts";
 import { costText } from "../../../src/domain/money.ts";
 import { RunStatus } from "../parts/status-pill.tsx";
-import { Ago, DURATION_COUNTS, Span } from "../parts/time.tsx";
+import { Ago, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
 import { Link, navigate, runPath } from "../router.tsx";
 import { isActive, isAsked, isKillable, isSelectable, shortReason, titleOf } from "../status.ts";
 import { loadMore } from "../sync.ts";
+import { SortHead } from "./column-menu.tsx";
+import { cellText, columnKey, columnTitle, type Column, type View } from "./columns.ts";
+import type { RunMetrics } from "./metric-book.ts";
 
 /** Heights of a row, by the style sheet `runs.css`. */
 const ROW_WIDE = 54;
 const ROW_NARROW = 96;
+/** The further line of a row with chosen columns. */
+const LINE_NARROW = 20;
 /** The next page is requested this many rows before the end of the loaded ones. */
 const AHEAD = 60;
 /** Delay before a failed page is requested again. */
@@ -35,17 +41,28 @@ interface RunTableProps {
   onToggle: (id: string) => void;
   onSelectAll: (all: boolean) => void;
   onKill: (id: string) => void;
+  view: View;
+  metrics: ReadonlyMap<string, RunMetrics>;
+  /** More runs are wanted than the rows in view need. */
+  eager: boolean;
 }
+
+/** Room for the fixed columns, the name of the run and the chosen columns, by the widths of `runs.css`. */
+const widthWith = (columns: readonly Column[]): number =>
+  columns.reduce((sum, { kind }) => sum + (kind === "last" ? 156 : 96), 920);
 
 /** The row that had the focus last, also before a visit to a run's page. */
 let lastRow: string | null = null;
 
-export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll, onKill }: RunTableProps) {
+export function RunTable(props: RunTableProps) {
+  const { ids, jobs, complete, selected, onToggle, onSelectAll, onKill, view, metrics, eager } = props;
+  const { columns } = view;
   const top = useRef<HTMLDivElement>(null);
-  const height = useNarrow() ? ROW_NARROW : ROW_WIDE;
+  const isNarrow = useNarrow();
+  const height = isNarrow ? ROW_NARROW + (columns.length > 0 ? LINE_NARROW : 0) : ROW_WIDE;
   const { first, end } = useWindowRows(top, ids.length, height);
   const above = useSteady(top, ids, height);
-  const failure = useMore(!complete && end + AHEAD >= ids.length);
+  const failure = useMore(!complete && (eager || end + AHEAD >= ids.length));
   const anyActive = ids.some((id) => jobs[id] && isActive(jobs[id]));
 
   const current = useRef<string | null>(null);
@@ -88,69 +105,86 @@ export function RunTable({ ids, jobs, complete, selected, onToggle, onSelectAll,
         </button>
       )}
       <div ref={top} />
-      <table className="runs" aria-rowcount={complete ? ids.length + 1 : -1} onFocus={focused}>
-        <thead>
-          <tr aria-rowindex={1}>
-            <th scope="col" className="cell-select">
-              <span className="hidden">Select</span>
-              {anyActive && (
-                <input
-                  type="checkbox"
-                  aria-label="Select all active runs that are loaded"
-                  checked={selected.size > 0 && selected.size >= selectable}
-                  ref={(box) => {
-                    if (box) box.indeterminate = selected.size > 0 && selected.size < selectable;
-                  }}
-                  onChange={(event) => onSelectAll(event.target.checked)}
-                />
-              )}
-            </th>
-            <th scope="col" className="cell-status">
-              Status
-            </th>
-            <th scope="col" className="cell-run">
-              Run
-            </th>
-            <th scope="col" className="cell-machine">
-              Machine
-            </th>
-            <th scope="col" className="right cell-age">
-              Age
-            </th>
-            <th scope="col" className="right cell-duration" title={DURATION_COUNTS}>
-              Duration
-            </th>
-            <th scope="col" className="right cell-price">
-              Price
-            </th>
-            <th scope="col" className="right cell-cost">
-              Cost
-            </th>
-            <th scope="col" className="cell-actions">
-              <span className="hidden">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <Space height={first * height} />
-        <tbody>
-          {ids.slice(first, end).map((id, i) => {
-            const job = jobs[id];
-            return (
-              job && (
-                <RunRow
-                  key={id}
-                  job={job}
-                  index={first + i + 2}
-                  selected={selected.has(id)}
-                  onToggle={onToggle}
-                  onKill={onKill}
-                />
-              )
-            );
-          })}
-        </tbody>
-        <Space height={(ids.length - end) * height} />
-      </table>
+      <div className={columns.length > 0 ? "runs-wide" : undefined}>
+        <table
+          className="runs"
+          style={columns.length > 0 && !isNarrow ? { minWidth: widthWith(columns) } : undefined}
+          aria-rowcount={complete ? ids.length + 1 : -1}
+          onFocus={focused}
+        >
+          <thead>
+            <tr aria-rowindex={1}>
+              <th scope="col" className="cell-select">
+                <span className="hidden">Select</span>
+                {anyActive && (
+                  <input
+                    type="checkbox"
+                    aria-label="Select all active runs that are loaded"
+                    checked={selected.size > 0 && selected.size >= selectable}
+                    ref={(box) => {
+                      if (box) box.indeterminate = selected.size > 0 && selected.size < selectable;
+                    }}
+                    onChange={(event) => onSelectAll(event.target.checked)}
+                  />
+                )}
+              </th>
+              <th scope="col" className="cell-status">
+                Status
+              </th>
+              <th scope="col" className="cell-run">
+                Run
+              </th>
+              <th scope="col" className="cell-machine">
+                Machine
+              </th>
+              {isNarrow
+                ? columns.length > 0 && <th scope="col">Chosen columns</th>
+                : columns.map((column) => (
+                    <SortHead
+                      key={columnKey(column)}
+                      view={view}
+                      sortKey={columnKey(column)}
+                      title={columnTitle(column)}
+                      className={column.kind === "last" ? "right cell-last" : "right cell-value"}
+                    />
+                  ))}
+              <th scope="col" className="right cell-age">
+                Age
+              </th>
+              <SortHead view={view} sortKey="duration" title="Duration" className="right cell-duration" />
+              <th scope="col" className="right cell-price">
+                Price
+              </th>
+              <SortHead view={view} sortKey="cost" title="Cost" className="right cell-cost" />
+              <th scope="col" className="cell-actions">
+                <span className="hidden">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <Space height={first * height} />
+          <tbody>
+            {ids.slice(first, end).map((id, i) => {
+              const job = jobs[id];
+              return (
+                job && (
+                  <RunRow
+                    key={id}
+                    job={job}
+                    index={first + i + 2}
+                    selected={selected.has(id)}
+                    onToggle={onToggle}
+                    onKill={onKill}
+                    columns={columns}
+                    metrics={metrics.get(id)}
+                    isNarrow={isNarrow}
+                  />
+                )
+              );
+            })}
+          </tbody>
+          <Space height={(ids.length - end) * height} />
+        </table>
+      </div>
       {!complete && <p className="quiet more">{failure || "Reading older runs…"}</p>}
     </>
   );
@@ -200,10 +234,14 @@ interface RunRowProps {
   selected: boolean;
   onToggle: (id: string) => void;
   onKill: (id: string) => void;
+  columns: readonly Column[];
+  metrics: RunMetrics | undefined;
+  isNarrow: boolean;
 }
 
 /** Redrawn only when its run has changed: while scrolling, most rows stay. */
-const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: RunRowProps) {
+const RunRow = memo(function RunRow(props: RunRowProps) {
+  const { job, index, selected, onToggle, onKill, columns, metrics, isNarrow } = props;
   const reason = shortReason(job);
   const killable = isKillable(job);
   const name = `${titleOf(job)} ${job.id}`;
@@ -240,6 +278,19 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
           {job.nodes > 1 && <span className="quiet"> × {job.nodes}</span>}
         </span>
       </td>
+      {isNarrow ? (
+        columns.length > 0 && (
+          <td className="cell-chosen one-line num">
+            {columns.map((column) => (
+              <span key={columnKey(column)}>
+                <bdi className="quiet">{columnTitle(column)}</bdi> <bdi>{cellText(column, job, metrics) ?? DASH}</bdi>
+              </span>
+            ))}
+          </td>
+        )
+      ) : (
+        <ChosenCells job={job} columns={columns} metrics={metrics} />
+      )}
       <td className="right num cell-age">
         <Ago at={job.created_at} />
       </td>
@@ -268,3 +319,18 @@ const RunRow = memo(function RunRow({ job, index, selected, onToggle, onKill }: 
     </tr>
   );
 });
+
+const ChosenCells = ({ job, columns, metrics }: Pick<RunRowProps, "job" | "columns" | "metrics">) =>
+  columns.map((column) => {
+    const text = cellText(column, job, metrics);
+    return (
+      <td key={columnKey(column)} className={column.kind === "last" ? "right num cell-last" : "right num cell-value"}>
+        <span className="one-line" title={text ?? undefined}>
+          {column.kind === "last" && (
+            <Sparkline values={(metrics?.[column.name]?.samples ?? []).map((value) => value ?? Number.NaN)} />
+          )}{" "}
+          {text === null ? <span className="quiet">{DASH}</span> : <bdi>{text}</bdi>}
+        </span>
+      </td>
+    );
+  });

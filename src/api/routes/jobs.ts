@@ -9,6 +9,7 @@ import {
   Metrics,
   MetricsQuery,
   ResumePoints,
+  SummaryQuery,
   Timeline,
 } from "../../schemas/job.ts";
 import { JobChange } from "../../schemas/change.ts";
@@ -86,10 +87,12 @@ export const JOB_ROUTES = [
     path: "/v1/summary",
     id: "summary",
     summary: "Number of runs by status",
+    description: "Of all runs, or of those that the filter selects.",
+    query: SummaryQuery,
     responses: { 200: { description: "The numbers, and an example to start with.", schema: Summary } },
-    errors: [],
+    errors: ["invalid_request"],
     handle(call) {
-      const runs = call.cp.reads.countByStatus();
+      const runs = call.cp.reads.countByStatus(call.query);
       const total = Object.values(runs).reduce((sum, n) => sum + n, 0);
       return ok({ runs, total, example: call.cp.example() });
     },

@@ -1,9 +1,12 @@
 import { z } from "zod";
-import { SeriesList, SeriesPoints } from "../../schemas/series.ts";
+import { MetricSummaries, SeriesList, SeriesPoints } from "../../schemas/series.ts";
 import { turn } from "../log-index.ts";
-import { jobOf, NO_JOB, ok, route } from "../route.ts";
+import { MetricTable } from "../metric-summaries.ts";
+import { jobOf, NO_JOB, ok, route, type Call } from "../route.ts";
 
 const PLACES_MAX = 100;
+const IDS_MAX = 200;
+const NAMES_MAX = 12;
 const SERIES_POINTS_MAX = 200_000;
 /** Maximum of points in one answer, over all its series; beyond it points are thinned and extremes kept. */
 export const ANSWER_POINTS_MAX = 2_000_000;
@@ -55,4 +58,49 @@ export const SERIES_ROUTES = [
       return ok({ series });
     },
   }),
+  route({
+    method: "GET",
+    path: "/v1/metrics",
+    id: "listMetricSummaries",
+    summary: "Last, least and greatest values of some metrics of several jobs",
+    description:
+      `\`ids\` lists up to ${IDS_MAX} jobs, \`names\` is a JSON list of up to ${NAMES_MAX} metrics. Without names, the answer names the ` +
+      "metrics that these jobs have. Long series are read in parts: `open` counts those whose extremes are not known yet.",
+    query: z.strictObject({
+      ids: z
+        .string()
+        .regex(/^[a-z0-9]{1,64}(,[a-z0-9]{1,64})*$/, "must be ids of jobs, separated by commas")
+        .transform((text) => text.split(","))
+        .refine((ids) => ids.length <= IDS_MAX, `must list at most ${IDS_MAX} jobs`),
+      names: z
+        .string()
+        .max(8_192)
+        .transform((text, context) => {
+          const names = z.array(z.string().max(512)).max(NAMES_MAX).safeParse(parsed(text));
+          if (names.success) return names.data;
+          context.addIssue({ code: "custom", message: `must be a JSON list of at most ${NAMES_MAX} names` });
+          return z.NEVER;
+        })
+        .optional(),
+    }),
+    responses: { 200: { description: "The numbers, by job and metric.", schema: MetricSummaries } },
+    errors: ["invalid_request"],
+    handle: async (call) => ok(await tableOf(call.cp).of(call.query.ids, call.query.names ?? [])),
+  }),
 ];
+
+/** One table per control plane. */
+const tables = new WeakMap<object, MetricTable>();
+function tableOf(cp: Call["cp"]): MetricTable {
+  const known = tables.get(cp) ?? new MetricTable(cp.reads);
+  tables.set(cp, known);
+  return known;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,101 @@
+import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
+import { dashboard, expectSound, LOOKS } from "./browser.ts";
+import type { FakeWorld } from "./fake-server.ts";
+import { fakeRun, HOSTILE } from "./fake-world.ts";
+
+const WAIT = { timeout: DEADLINE_MS };
+
+/** A sweep: each run has a learning rate, and a loss whose least value is not its last. */
+function sweep(): FakeWorld {
+  const runs = [0.3, 0.1, 0.03].map((lr, i) => {
+    const run = fakeRun(`lr${i}`, 100 + i, { label: `sweep ${lr}`, args: ["--lr", String(lr)], cost_usd: i });
+    const value = [3, 1 + lr, 2 - lr];
+    run.metrics = { loss: value.map((each, step) => ({ step, time: step, value: each, rank: 0 })) };
+    return run;
+  });
+  const plain = fakeRun("plain", 50, { label: "no metric", args: [HOSTILE, `--name=${HOSTILE}`] });
+  plain.metrics = { [HOSTILE]: [{ step: 0, time: 0, value: "NaN", rank: 0 }] };
+  const old = fakeRun("old", 40 * 86_400, { label: "old run" });
+  return { runs: [...runs, plain, old], machines: [], providers: [] };
+}
+
+const COLUMNS = `col=arg:lr&col=last:loss&col=min:loss&col=${encodeURIComponent(`last:${HOSTILE}`)}&col=arg:name`;
+
+describe("the columns of the list of runs", { tags: "needs/chromium" }, () => {
+  const board = dashboard();
+  it.each(LOOKS)("show chosen metrics and parameters at $width pixels in $colorScheme", async (look) => {
+    const { width, colorScheme } = look;
+    const opened = await board.open(`/?${COLUMNS}`, { viewport: { width, height: 900 }, colorScheme }, sweep());
+    const { page } = opened;
+    try {
+      await page.waitForSelector(".connection-live");
+      const row = page.locator("tr", { hasText: "sweep 0.1" });
+      await expect.poll(() => row.innerText(), WAIT).toMatch(/0\.1\s[^]*1\.9[^]*1\.1/);
+      await expectSound(opened);
+      await page.locator(".column-menu > summary").click();
+      await page.waitForSelector(".column-offer");
+      await expectSound(opened);
+    } finally {
+      await opened.close();
+    }
+  });
+
+  it("are chosen, ordered by and removed, with every choice in the address", async () => {
+    const opened = await board.open("/", { viewport: { width: 1440, height: 900 } }, sweep());
+    const { page } = opened;
+    const labels = () => page.locator(".run-link").allTextContents();
+    try {
+      await page.waitForSelector(".connection-live");
+      await page.locator(".column-menu > summary").click();
+      await page.getByRole("group", { name: "Metrics" }).getByRole("button", { name: "loss" }).click();
+      await page.getByLabel("Value of loss").selectOption("min");
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "loss, lowest" }).click();
+      // Without a value, a run comes last in both directions.
+      await expect.poll(labels, WAIT).toEqual(["sweep 0.3", "sweep 0.1", "sweep 0.03", "no metric", "old run"]);
+      await page.getByRole("button", { name: "loss, lowest" }).click();
+      await expect.poll(labels, WAIT).toEqual(["sweep 0.03", "sweep 0.1", "sweep 0.3", "no metric", "old run"]);
+      expect(new URL(page.url()).searchParams.getAll("col")).toEqual(["min:loss"]);
+      await page.locator(".filters >> text=Succeeded").click();
+      expect(new URL(page.url()).searchParams.get("sort")).toBe("min:loss");
+      await page.locator(".column-menu > summary").click();
+      await page.getByRole("button", { name: "Remove the column loss, lowest" }).click();
+      expect(await page.locator(".column-menu[open]").count()).toBe(1);
+      await expect.poll(() => new URL(page.url()).search, WAIT).toBe("?status=succeeded");
+      expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  });
+
+  it("count the filtered runs, narrow by time, and are kept as named views that all tabs see", async () => {
+    const opened = await board.open("/", { viewport: { width: 1440, height: 900 } }, sweep());
+    const { page } = opened;
+    try {
+      const count = page.locator(".page-head > p");
+      await expect.poll(() => count.textContent(), WAIT).toBe("5 runs");
+      await page.getByLabel("Search runs").fill("sweep");
+      await expect.poll(() => count.textContent(), WAIT).toBe("3 runs");
+      await page.getByLabel("Search runs").fill("");
+      await page.locator(".filter-dates > summary").click();
+      await page.getByRole("button", { name: "7 days" }).click();
+      await expect.poll(() => count.textContent(), WAIT).toBe("4 runs");
+      await expect.poll(() => page.locator(".run-link").count(), WAIT).toBe(4);
+      await page.locator(".saved-views > summary").click();
+      await page.getByLabel("Name of this view").fill(HOSTILE);
+      await page.getByRole("button", { name: "Save" }).click();
+      const other = await page.context().newPage();
+      await other.goto(opened.base);
+      await other.locator(".saved-views > summary").click();
+      await other.locator(".saved-view a").click();
+      await expect.poll(() => new URL(other.url()).search, WAIT).toBe("?from=7d");
+      await other.locator(".saved-views > summary").click();
+      await other.getByRole("button", { name: "Forget the view" }).click();
+      await expect.poll(() => page.locator(".saved-view").count(), WAIT).toBe(0);
+      await expectSound(opened);
+    } finally {
+      await opened.close();
+    }
+  });
+});
