@@ -132,7 +132,7 @@ const listOf = <T extends z.ZodType<unknown, string>>(schema: T, max: number, wh
       return z.NEVER;
     });
 
-/** Which runs a list or a count is about. */
+/** Selects runs for a list or a count. */
 const JobsFilter = z.strictObject({
   /** Text that occurs in the id, label, entrypoint, GPUs, provider or error; upper and lower case are equal. */
   q: z.string().min(1).max(200).optional(),

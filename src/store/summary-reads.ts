@@ -18,7 +18,7 @@ export interface NamedSeries {
 }
 
 export interface SeriesShape {
-  /** Of the finite values; null without any. */
+  /** The extremes of the finite values; null without any. */
   min: number | null;
   max: number | null;
   /** The newest value; null if it is not a number. */

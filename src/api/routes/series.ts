@@ -1,3 +1,6 @@
+// Routes for metrics: columns of points from a cursor, and a few numbers about many jobs. The charts and the list of runs of the
+// dashboard read them.
+
 import { z } from "zod";
 import { MetricSummaries, SeriesList, SeriesPoints } from "../../schemas/series.ts";
 import { turn } from "../log-index.ts";

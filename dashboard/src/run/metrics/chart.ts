@@ -13,6 +13,8 @@ export interface Line {
   colour: number;
   /** Belongs to an earlier attempt: drawn faint and dashed. */
   earlier: boolean;
+  /** Index of the dashes; 0 for none. */
+  dash: number;
   curve: Curve;
 }
 
@@ -25,6 +27,8 @@ export interface ChartLook {
   logY: boolean;
   /** The zoomed range; null for everything. */
   range: readonly [number, number] | null;
+  yRange: readonly [number, number] | null;
+  heightPx: number;
   xWords: string;
   timeAxis: boolean;
 }
@@ -35,7 +39,8 @@ export interface Hover {
   values: { line: number; colour: number; text: string }[];
 }
 
-const HEIGHT_PX = 190;
+/** Of lines that would hide each other where they are equal. */
+const DASHES = [[], [7, 4], [2, 4], [11, 4, 2, 4]];
 /** Seconds between two marks of a time axis. */
 const TIME_STEPS = [0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30].concat(
   [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 7_200, 14_400, 43_200, 144_000, 1_440_000].map(
@@ -140,7 +145,9 @@ export class Chart {
     if (!look || this.#box.clientWidth === 0) return;
     const data = this.#data(look);
     const shape = JSON.stringify([
-      look.lines.map((line) => [line.label, line.colour, line.earlier]),
+      look.lines.map((line) => [line.label, line.colour, line.earlier, line.dash, line.curve.range !== undefined]),
+      look.yRange,
+      look.heightPx,
       look.smooth > 0,
       look.logX,
       look.logY,
@@ -183,7 +190,9 @@ export class Chart {
           ),
         ];
       };
-      return look.smooth > 0 ? [rows(curve.y), rows(smoothed(curve.y, look.smooth))] : [rows(curve.y)];
+      const range = curve.range ? [rows(curve.range.low), rows(curve.range.high)] : [];
+      const mean = look.smooth > 0 ? [rows(curve.y), rows(smoothed(curve.y, look.smooth))] : [rows(curve.y)];
+      return [...mean, ...range];
     });
     const [only] = tables;
     if (!only) return [[], []];
@@ -199,7 +208,9 @@ export class Chart {
       ticks: { show: false },
       font: "11px system-ui, sans-serif",
     };
-    const series = look.lines.flatMap(({ label, colour, earlier }): uPlot.Series[] => {
+    const bands: uPlot.Band[] = [];
+    let made = 0;
+    const series = look.lines.flatMap(({ label, colour, earlier, dash, curve }): uPlot.Series[] => {
       const stroke = css(`--series-${colour % COLOURS}`);
       const base: uPlot.Series = {
         label,
@@ -209,19 +220,33 @@ export class Chart {
         // number: only null is a gap.
         spanGaps: false,
         points: { show: false, size: 6, filter: alone },
+        ...(dash > 0 ? { dash: DASHES[dash % DASHES.length] ?? [] } : {}),
         ...(earlier ? { dash: [5, 4], alpha: 0.55 } : {}),
       };
-      if (look.smooth <= 0) return [base];
-      return [{ ...base, alpha: 0.22, width: 1 }, base];
+      const mean = look.smooth <= 0 ? [base] : [{ ...base, alpha: 0.22, width: 1 }, base];
+      const edge: uPlot.Series = { ...base, width: 0.5, alpha: 0.35, points: { show: false } };
+      made += mean.length;
+      if (!curve.range) return mean;
+      bands.push({ series: [made + 2, made + 1], fill: `${stroke}22` });
+      made += 2;
+      return [...mean, edge, edge];
     });
     return {
       width: Math.max(120, this.#box.clientWidth),
-      height: HEIGHT_PX,
+      height: look.heightPx,
+      bands,
       padding: [8, 18, 0, 0],
       legend: { show: false },
       scales: {
         x: { time: false, distr: look.logX ? 3 : 1, auto: false },
-        y: look.logY ? { distr: 3 } : { range: isShare(look.name) ? [0, 100] : rangeOf },
+        y: {
+          distr: look.logY ? 3 : 1,
+          ...(look.yRange
+            ? { range: [...look.yRange] as [number, number] }
+            : look.logY
+              ? {}
+              : { range: isShare(look.name) ? ([0, 100] as [number, number]) : rangeOf }),
+        },
       },
       cursor: {
         sync: { key: this.#syncKey, scales: ["x", null] },
@@ -291,9 +316,12 @@ export class Chart {
     if (!look || at === null || at === undefined || (plot.cursor.left ?? -1) < 0) return null;
     const x = plot.data[0][at];
     if (x === undefined) return null;
-    const per = look.smooth > 0 ? 2 : 1;
+    // Each line has one column, two if it is smoothed, and two more for a range.
+    let column = 0;
     const values = look.lines.flatMap((line, i) => {
-      const value = plot.data[per * i + per]?.[at];
+      column += look.smooth > 0 ? 2 : 1;
+      const value = plot.data[column]?.[at];
+      if (line.curve.range) column += 2;
       return typeof value === "number" ? [{ line: i, colour: line.colour, text: metricValue(look.name, value) }] : [];
     });
     return { x: look.timeAxis ? duration(x * 1000) : `${look.xWords} ${number(x)}`, values };

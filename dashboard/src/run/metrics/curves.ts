@@ -19,6 +19,8 @@ export interface Curve {
   /** Ascending. */
   x: number[];
   y: number[];
+  /** Of a mean of several ranks: their least and greatest values, as long as `y`. */
+  range?: { low: number[]; high: number[] };
 }
 
 export type XAxis = "step" | "time" | { metric: Columns };

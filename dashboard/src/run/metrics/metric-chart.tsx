@@ -1,22 +1,17 @@
 // One chart of the Metrics tab: reads the points of its runs and hands them to `chart.ts`, which draws.
 
-import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from "react";
 import { DASH, metricValue, number, plural } from "../../format.ts";
 import { save } from "../../parts/save.ts";
 import { onTheme } from "../../prefs.ts";
 import { Chart, type Hover, type Line } from "./chart.ts";
 import { summary, type Summary } from "./columns.ts";
-import { csvOf, curvesOf, type Curve, type XAxis } from "./curves.ts";
+import { csvOf } from "./curves.ts";
+import { linesOf, type RankLook, type ShownRun } from "./lines.ts";
 import type { MetricsSet } from "./reader.ts";
-import { isSystem, type Member, type ShownChart } from "./shown-chart.ts";
+import { isSystem, type ShownChart } from "./shown-chart.ts";
 
 const LINES_MAX = 24;
-
-export interface ShownRun {
-  id: string;
-  label: string;
-  startMs: number;
-}
 
 export interface ChartSettings {
   /** `step`, `time`, or the name of a metric. */
@@ -25,6 +20,9 @@ export interface ChartSettings {
   logX: boolean;
   logY: boolean;
   range: readonly [number, number] | null;
+  /** The range of values; null for that of the points. */
+  yRange: readonly [number, number] | null;
+  ranks: RankLook;
 }
 
 /** True once the element has been near the view. */
@@ -50,6 +48,9 @@ export function MetricChart(props: {
   settings: ChartSettings;
   onZoom: (range: [number, number] | null) => void;
   bare?: boolean;
+  /** Absent where a chart can be neither opened nor pinned. */
+  actions?: ReactNode;
+  heightPx?: number;
 }) {
   const { set, runs, settings, onZoom } = props;
   const { name, title, members } = props.chart;
@@ -95,12 +96,13 @@ export function MetricChart(props: {
       .join("/"),
   );
   const lines = useMemo(
-    () => linesOf(set, runs, members, x, versions),
+    () => linesOf(set, runs, { members, x, ranks: settings.ranks, versions }),
     // The columns grow in place: their versions show changes.
-    [set, runs, members, x, versions],
+    [set, runs, members, x, settings.ranks, versions],
   );
   const shown = useMemo(() => lines.slice(0, LINES_MAX), [lines]);
-  const { smooth, logX, logY, range } = settings;
+  const { smooth, logX, logY, range, yRange } = settings;
+  const { heightPx = 190 } = props;
   useEffect(() => {
     const timeAxis = x === "time";
     chart?.show({
@@ -109,11 +111,13 @@ export function MetricChart(props: {
       smooth,
       logX,
       logY,
+      yRange,
+      heightPx,
       range: x === settings.x ? range : null,
       xWords: timeAxis ? "" : x,
       timeAxis,
     });
-  }, [chart, name, shown, smooth, logX, logY, range, x, settings.x]);
+  }, [chart, name, shown, smooth, logX, logY, range, yRange, heightPx, x, settings.x]);
 
   const columns = useMemo(
     () =>
@@ -154,6 +158,7 @@ export function MetricChart(props: {
         </bdi>
         {!props.bare && (
           <span className="chart-actions">
+            {props.actions}
             <button
               type="button"
               className="chart-save"
@@ -187,8 +192,16 @@ export function MetricChart(props: {
                 : value(sum.last)}
         </span>
       </figcaption>
-      <div ref={box} className={sum === null ? "chart-box chart-unread" : "chart-box"} role="img" aria-label={spoken} />
-      {shown.length > (runs.length > 1 ? 0 : 1) && <Legend lines={shown} hover={hover} />}
+      <div
+        ref={box}
+        className={sum === null ? "chart-box chart-unread" : "chart-box"}
+        style={{ minHeight: heightPx }}
+        role="img"
+        aria-label={spoken}
+      />
+      {(shown.length > (runs.length > 1 ? 0 : 1) || shown[0]?.curve.range !== undefined) && (
+        <Legend lines={shown} hover={hover} />
+      )}
       <Notes {...factsOf(told)} more={lines.length - shown.length} logY={logY} />
     </figure>
   );
@@ -208,7 +221,7 @@ function Legend({ lines, hover }: { lines: readonly Line[]; hover: Hover | null 
       {lines.map((line, i) => (
         <li key={i} className={line.earlier ? "legend-earlier" : ""}>
           <span className={`swatch swatch-${line.colour % 8}`} aria-hidden="true" />
-          <bdi>{line.label}</bdi>
+          <bdi title={line.label}>{line.label}</bdi>
           {hover && (
             <span className="num legend-value">{hover.values.find((value) => value.line === i)?.text ?? DASH}</span>
           )}
@@ -236,56 +249,6 @@ function Notes(props: { thinned: boolean; odd: number; more: number; logY: boole
     props.thinned ? "downsampled: extremes are kept, smoothing uses the points shown" : null,
   ].filter((note) => note !== null);
   return notes.length === 0 ? null : <p className="chart-note">{notes.join("; ")}</p>;
-}
-
-/** `versions` makes React notice that the columns have grown. */
-function linesOf(
-  set: MetricsSet,
-  runs: readonly ShownRun[],
-  members: readonly Member[],
-  x: string,
-  versions: string,
-): readonly Line[] {
-  if (versions === "") return [];
-  const found: { run: number; member: Member; curve: Curve }[] = [];
-  for (const member of members) {
-    for (const [run, reader] of set.readers.entries()) {
-      const columns = reader.columns(member.name);
-      const other = x === "step" || x === "time" ? null : reader.columns(x);
-      if (!columns) continue;
-      const axis: XAxis = x === "step" || x === "time" ? x : { metric: other ?? columns };
-      for (const curve of curvesOf(columns, axis, runs[run]?.startMs ?? 0)) found.push({ run, member, curve });
-    }
-  }
-  const ranks = new Set(found.map(({ curve }) => curve.rank));
-  const groups = [...new Set(found.map(groupOf))];
-  // If each run is one line, its colour is the same in every chart.
-  const areMany = ranks.size > 1 || members.length > 1;
-  return found.map((each) => {
-    const { run, member, curve } = each;
-    const words = [
-      runs.length > 1 ? nameAmong(runs, run) : null,
-      ranks.size > 1 ? `${isSystem(member.name) ? "node" : "rank"} ${curve.rank}` : null,
-      member.label,
-      curve.attempt < curve.attempts ? `attempt ${curve.attempt}, repeated later` : null,
-    ].filter((word) => word !== null);
-    return {
-      label: words.join(" · ") || member.name,
-      colour: areMany ? groups.indexOf(groupOf(each)) : run,
-      earlier: curve.attempt < curve.attempts,
-      curve,
-    };
-  });
-}
-
-/** Lines of one colour: those of one run, rank and metric. */
-const groupOf = ({ run, member, curve }: { run: number; member: Member; curve: Curve }): string =>
-  `${run}/${curve.rank}/${member.name}`;
-
-/** Reruns keep their label: then the id distinguishes them. */
-function nameAmong(runs: readonly ShownRun[], run: number): string {
-  const { id, label } = runs[run] ?? { id: "", label: "" };
-  return runs.filter((each) => each.label === label).length > 1 && label !== id ? `${label} (${id.slice(-4)})` : label;
 }
 
 const fileName = (name: string): string => name.replace(/[^\w.-]+/g, "_").slice(0, 80) || "metric";

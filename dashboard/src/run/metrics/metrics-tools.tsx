@@ -9,7 +9,8 @@ import { COMPARED_MAX } from "../../runs/compare-path.ts";
 import { titleOf } from "../../status.ts";
 import { setParams } from "../place.ts";
 import { csvOf } from "./curves.ts";
-import type { ChartSettings, ShownRun } from "./metric-chart.tsx";
+import type { ShownRun } from "./lines.ts";
+import type { ChartSettings } from "./metric-chart.tsx";
 import type { MetricsSet } from "./reader.ts";
 
 /** The settings of the charts: all of them are in the address. */
@@ -66,6 +67,14 @@ export function MetricsTools(props: {
       <Toggle on={settings.logY} name="logy">
         Log y
       </Toggle>
+      <label className="metrics-choice">
+        <span className="quiet">Ranks</span>
+        <select value={settings.ranks ?? ""} onChange={(event) => setParams({ ranks: event.target.value || null })}>
+          <option value="">by their number</option>
+          <option value="each">a line each</option>
+          <option value="band">mean and range</option>
+        </select>
+      </label>
       {settings.range && (
         <button type="button" className="button small" onClick={() => setParams({ zoom: null })}>
           Reset zoom

@@ -12,14 +12,20 @@ import { COMPARED_MAX } from "../../runs/compare-path.ts";
 import { setParams } from "../place.ts";
 import { summary } from "./columns.ts";
 import { Differences } from "./differences.tsx";
-import { MetricChart, type ChartSettings, type ShownRun } from "./metric-chart.tsx";
+import { ChartActions, FullChart, keyOfChart, pinnedCharts } from "./full-chart.tsx";
+import type { ShownRun } from "./lines.ts";
+import { MetricChart, type ChartSettings } from "./metric-chart.tsx";
 import { MetricsTools } from "./metrics-tools.tsx";
 import type { MetricsSet } from "./reader.ts";
 import { chartsOf, isSystem, titleOfMetric } from "./shown-chart.ts";
 import { useMetrics, type KnownMetrics } from "./use-metrics.ts";
 
 const CHARTS_AT_ONCE = 24;
-const PLAIN: ChartSettings = { x: "step", smooth: 0, logX: false, logY: false, range: null };
+/** More charts of one group are split by the next part of their names. */
+const GROUP_MAX = 12;
+/** Maximum of metrics in one chart. */
+const TOGETHER_MAX = 12;
+const PLAIN: ChartSettings = { x: "step", smooth: 0, logX: false, logY: false, range: null, yRange: null, ranks: null };
 
 /**
  * Groups names by their part before the first slash or dot; a single name makes no group, and the machine's own come
@@ -30,6 +36,19 @@ function groupsOf(names: readonly string[]): [string, string[]][] {
   const sizes = Map.groupBy(names, prefixOf);
   const groups = Map.groupBy(names, (name) => ((sizes.get(prefixOf(name))?.length ?? 0) > 1 ? prefixOf(name) : ""));
   return [...groups].sort(([, a], [, b]) => Number(isSystem(a[0] ?? "")) - Number(isSystem(b[0] ?? "")));
+}
+
+/** The parts of a large group by what follows its prefix; null if that does not part it. */
+function partsOf(names: readonly string[], prefix: string): [string, string[]][] | null {
+  if (prefix === "" || isSystem(`${prefix}/`)) return null;
+  const partOf = (name: string) => /^[\w -]{1,40}/.exec(name.slice(prefix.length + 1))?.[0] ?? "";
+  const parts = Map.groupBy(names, (name) => {
+    const part = partOf(name);
+    return part !== "" && /[/.]/.test(name.charAt(prefix.length + 1 + part.length)) ? `${prefix}/${part}` : prefix;
+  });
+  const own = parts.get(prefix) ?? [];
+  // Names that end here stay charts of a part that is not split further.
+  return parts.size < 2 || own.length > GROUP_MAX ? null : [...parts];
 }
 
 const runOf = (job: JobRecord): ShownRun => ({
@@ -90,15 +109,24 @@ export function MetricsPeek({ job, max, metrics }: { job: JobRecord; max: number
   );
 }
 
+/** `A~B`, ascending; null for anything else. */
+function rangeOf(text: string | null): [number, number] | null {
+  const [from, to] = (text ?? "").split("~").map((each) => (each.trim() === "" ? Number.NaN : Number(each)));
+  return from !== undefined && to !== undefined && Number.isFinite(from) && Number.isFinite(to) && to > from
+    ? [from, to]
+    : null;
+}
+
 function settingsOf(query: URLSearchParams): ChartSettings {
-  const [from, to] = (query.get("zoom") ?? "").split("~").map(Number);
-  const zoomed = from !== undefined && to !== undefined && Number.isFinite(from) && Number.isFinite(to) && to > from;
+  const ranks = query.get("ranks");
   return {
     x: query.get("x") ?? "step",
     smooth: Math.min(0.999, Math.max(0, Number(query.get("smooth")) || 0)),
     logX: query.get("logx") === "1",
     logY: query.get("logy") === "1",
-    range: zoomed ? [from, to] : null,
+    range: rangeOf(query.get("zoom")),
+    yRange: rangeOf(query.get("y")),
+    ranks: ranks === "each" || ranks === "band" ? ranks : null,
   };
 }
 
@@ -138,6 +166,10 @@ export function MetricsView({ job }: { job: JobRecord }) {
     [names, text],
   );
   const groups = useMemo(() => groupsOf(found), [found]);
+  const shownFull = query.get("full");
+  const full = useMemo(() => (shownFull === null ? null : shownFull.split("\n").slice(0, TOGETHER_MAX)), [shownFull]);
+  const pins = query.getAll("pin").join("\r");
+  const pinned = useMemo(() => pinnedCharts(pins.split("\r").filter(Boolean), names), [pins, names]);
   if (problem && loading) return <p className="bad pad">{problem.detail}</p>;
   if (loading) return <p className="quiet pad">Reading the metrics…</p>;
   if (names.length === 0 && others.length === 0) return noMetric(!isActive(job));
@@ -147,9 +179,33 @@ export function MetricsView({ job }: { job: JobRecord }) {
       <Differences jobs={ids.flatMap((id) => (id === job.id ? job : (jobs[id] ?? [])))} />
       {others.length === 0 && !hasOwn(names) && noMetric(!isActive(job))}
       {found.length === 0 && <p className="quiet pad">No metric name contains this text.</p>}
-      {groups.map(([prefix, members]) => (
-        <Group key={prefix} prefix={prefix} names={members} set={set} runs={runs} settings={settings} />
-      ))}
+      {full !== null && (
+        <FullChart names={full} all={names} set={set} runs={runs} settings={settings} onZoom={zoomTo} />
+      )}
+      {full === null && pinned.length > 0 && (
+        <details className="group" open>
+          <summary>
+            Pinned <span className="quiet num">{pinned.length}</span>
+          </summary>
+          <div className="charts">
+            {pinned.map((chart) => (
+              <MetricChart
+                key={keyOfChart(chart)}
+                chart={chart}
+                set={set}
+                runs={runs}
+                settings={settings}
+                onZoom={zoomTo}
+                actions={<ChartActions chart={chart} />}
+              />
+            ))}
+          </div>
+        </details>
+      )}
+      {full === null &&
+        groups.map(([prefix, members]) => (
+          <Group key={prefix} prefix={prefix} names={members} set={set} runs={runs} settings={settings} />
+        ))}
       <ValuesTable set={set} names={found} runs={runs} />
     </div>
   );
@@ -165,7 +221,21 @@ function Group(props: {
   const { prefix, names, set, runs, settings } = props;
   const [limit, setLimit] = useState(CHARTS_AT_ONCE);
   const charts = useMemo(() => chartsOf(names), [names]);
+  const parts = useMemo(() => (charts.length > GROUP_MAX ? partsOf(names, prefix) : null), [charts, names, prefix]);
   const title = prefix || "metrics";
+  if (parts !== null)
+    return (
+      <details className="group" open>
+        <summary>
+          <bdi>{title}</bdi> <span className="quiet num">{charts.length}</span>
+        </summary>
+        <div className="group-parts">
+          {parts.map(([part, members]) => (
+            <Group key={part} prefix={part} names={members} set={set} runs={runs} settings={settings} />
+          ))}
+        </div>
+      </details>
+    );
   return (
     <details className="group" open>
       <summary>
@@ -173,7 +243,15 @@ function Group(props: {
       </summary>
       <div className="charts">
         {charts.slice(0, limit).map((chart) => (
-          <MetricChart key={chart.name} chart={chart} set={set} runs={runs} settings={settings} onZoom={zoomTo} />
+          <MetricChart
+            key={chart.name}
+            chart={chart}
+            set={set}
+            runs={runs}
+            settings={settings}
+            onZoom={zoomTo}
+            actions={<ChartActions chart={chart} />}
+          />
         ))}
       </div>
       <MoreButton
