@@ -1,4 +1,4 @@
-"""Runs each probe in a process, and ends all of them in time (H1, H2)."""
+"""Runs each probe of `PROBES` in main.py in a process, and ends all of them in time (H1, H2)."""
 
 from __future__ import annotations
 

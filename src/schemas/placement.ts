@@ -1,4 +1,5 @@
-// The placements of a job in the form of the API: each machine or gang that the job used or tried to get, in order.
+// The placements of a job in the form of the API: each machine or gang that the job used or tried to get, in order. The status of
+// an open one is its job's.
 
 import { z } from "zod";
 import { Instant, JobError, JobStatus } from "./job.ts";

@@ -1,3 +1,6 @@
+// The schemes of secret references. `src/secrets/resolve.ts` resolves them; `python/svc/_config.py` and `sdk/configure.ts` refuse
+// others before they call.
+
 import { z } from "zod";
 
 /** Names a secret without holding it; `literal://` holds it, and causes a warning. */
