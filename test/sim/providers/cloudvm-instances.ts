@@ -228,6 +228,7 @@ export class CloudInstances {
     if (fails) {
       // Its guest halts itself at once.
       instance.status = "TERMINATED";
+      this.#parts.ledger.priced(instance.id, 0, this.#parts.clock.now());
       this.operation("compute.instances.guestTerminate", this.#target(instance), { user: SYSTEM }).finish();
       return;
     }
@@ -321,6 +322,7 @@ export class CloudInstances {
   /** Stops the machine; its disk still costs money, and its name stays taken. */
   async stop(instance: Instance): Promise<void> {
     instance.status = "STOPPING";
+    this.#parts.ledger.priced(instance.id, 0, this.#parts.clock.now());
     await this.#tearDown(instance);
     if (!instance.gone) instance.status = "TERMINATED";
     instance.natIp = null;

@@ -14,9 +14,14 @@ export function makeLedger(listener?: LedgerListener): SimLedger {
     calls,
     made(line) {
       if (lines.has(line.id)) throw new Error(`the simulator made ${line.id} twice`);
-      const entry: LedgerLine = { ...line, endedAtMs: null, endedBy: null };
+      const entry: LedgerLine = { ...line, prices: [], endedAtMs: null, endedBy: null };
       lines.set(line.id, entry);
       listener?.("made", entry);
+    },
+    priced(id, usdPerHour, sinceMs) {
+      const entry = lines.get(id);
+      if (!entry || entry.endedAtMs !== null) return;
+      entry.prices = [...entry.prices, { sinceMs, usdPerHour }];
     },
     ended(id, by, atMs) {
       const entry = lines.get(id);
@@ -40,7 +45,17 @@ export function makeLedger(listener?: LedgerListener): SimLedger {
   };
 }
 
-/** The cost of a machine in dollars by `nowMs`. */
+/** The cost of a machine in dollars by `nowMs`, without the disk of one that is halted. */
 export function costUsd(line: LedgerLine, nowMs: number): number {
-  return (line.usdPerHour * Math.max(0, (line.endedAtMs ?? nowMs) - line.madeAtMs)) / 3_600_000;
+  const endMs = line.endedAtMs ?? nowMs;
+  const parts = [{ sinceMs: line.madeAtMs, usdPerHour: line.usdPerHour }, ...line.prices];
+  return parts.reduce(
+    (sum, { sinceMs, usdPerHour }, n) =>
+      sum + (usdPerHour * Math.max(0, (parts[n + 1]?.sinceMs ?? endMs) - sinceMs)) / 3_600_000,
+    0,
+  );
 }
+
+/** Whether the provider bills more than a disk for it now. */
+export const isBilled = ({ usdPerHour, prices, endedAtMs }: LedgerLine): boolean =>
+  endedAtMs === null && (prices.at(-1)?.usdPerHour ?? usdPerHour) > 0;

@@ -86,6 +86,9 @@ export class MarketInstances {
         await instance?.proxy?.changePort();
       },
     });
+    parts.faults.on((name) => {
+      if (name === "price_rises") for (const instance of this.all.values()) this.#bill(instance);
+    });
   }
 
   /** Makes the instance and starts its life. `broken`: it will never boot. */
@@ -193,6 +196,7 @@ export class MarketInstances {
     await clock.wait(this.#timings.loadingMs);
     if (this.#gone(instance)) return this.#tearDown(instance);
     instance.actual = "running";
+    this.#bill(instance);
     instance.message = `success, running ${order.image}/ssh\n`;
     instance.portsAtMs = clock.now() + this.#timings.portsLateMs;
     this.#faults.running(machine, order.bid !== null);
@@ -229,6 +233,7 @@ export class MarketInstances {
    * Another user paid more, or the credit ran out: the instance halts without a notice, and its disk still costs money.
    */
   async outbid(instance: Instance): Promise<void> {
+    this.#halt(instance);
     instance.current = "stopped";
     instance.intended = "stopped";
     instance.actual = "exited";
@@ -241,7 +246,22 @@ export class MarketInstances {
     instance.current = "stopped";
     instance.intended = "stopped";
     instance.actual = "stopped";
+    this.#halt(instance);
     await this.#tearDown(instance);
+  }
+
+  #halt(instance: Instance): void {
+    this.#parts.ledger.priced(String(instance.id), 0, this.#parts.clock.now());
+  }
+
+  #bill(instance: Instance): void {
+    if (instance.machine === null) return;
+    const usdPerHour = instance.usdPerHour * this.#rises(instance);
+    this.#parts.ledger.priced(String(instance.id), usdPerHour, this.#parts.clock.now());
+  }
+
+  #rises({ actual }: Instance): number {
+    return actual === "running" ? (this.#parts.faults.get("price_rises") ?? 100) / 100 : 1;
   }
 
   start(instance: Instance): void {
@@ -249,6 +269,7 @@ export class MarketInstances {
     instance.current = "running";
     instance.intended = "running";
     instance.actual = "loading";
+    this.#parts.ledger.priced(String(instance.id), instance.usdPerHour, this.#parts.clock.now());
     void this.#boot(instance, this.hosts.defectOf(String(instance.offer.machineId))).catch((error: unknown) =>
       this.#failed(instance, error),
     );
@@ -300,10 +321,10 @@ export class MarketInstances {
 
   /** The instance in the form of `get` and of the list. Strings have the same white space as the real ones. */
   shown(instance: Instance): Record<string, unknown> {
-    const { clock, faults } = this.#parts;
+    const { clock } = this.#parts;
     const { order, offer, direct, proxy, hostile } = instance;
     const up = instance.actual === "running" && direct !== null && proxy !== null && clock.now() >= instance.portsAtMs;
-    const rises = instance.actual === "running" ? (faults.get("price_rises") ?? 100) / 100 : 1;
+    const rises = this.#rises(instance);
     const port = direct === null ? 0 : this.shut === "direct" ? shutPort : direct.port;
     const jupyter = order.runtype.includes("jupyter");
     return {

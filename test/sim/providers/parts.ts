@@ -68,6 +68,8 @@ export interface LedgerLine {
   /** The name or label that the customer gave. */
   name: string;
   usdPerHour: number;
+  /** Later prices, in order; 0 while it is halted, when the provider bills only its disk. */
+  prices: readonly { sinceMs: number; usdPerHour: number }[];
   madeAtMs: number;
   endedAtMs: number | null;
   /** `terminated` by a call, `self` by the machine's own key, `preempted`, `vanished`, `limit` by its own time limit. */
@@ -77,10 +79,12 @@ export interface LedgerLine {
 }
 
 export interface SimLedger {
-  made(line: Omit<LedgerLine, "endedAtMs" | "endedBy">): void;
+  made(line: Omit<LedgerLine, "endedAtMs" | "endedBy" | "prices">): void;
+  /** Changes what a machine costs from now on. */
+  priced(id: string, usdPerHour: number, atMs: number): void;
   ended(id: string, by: NonNullable<LedgerLine["endedBy"]>, atMs: number): void;
   all(): readonly LedgerLine[];
-  /** Machines that still cost money, without foreign ones. */
+  /** Machines that exist, without foreign ones. */
   alive(): readonly LedgerLine[];
   /** The largest number of machines with one name prefix (up to its last `-`) that were alive at the same time. */
   mostAtOnce(namePrefix: string): number;

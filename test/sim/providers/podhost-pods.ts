@@ -96,6 +96,9 @@ export class PodhostPods {
       preempt: (machine) => this.end(this.#of(machine), "preempted"),
       swapPort: async (machine) => await this.#of(machine)?.tunnel?.changePort(),
     });
+    parts.faults.on((name) => {
+      if (name === "price_rises") for (const pod of this.all.values()) this.#bill(pod);
+    });
   }
 
   #of(machine: SimMachine): Pod | undefined {
@@ -205,6 +208,7 @@ export class PodhostPods {
     }
     if (!alive()) return this.#release(pod);
     pod.up = true;
+    this.#bill(pod);
     pod.startedAtMs = clock.now();
     await clock.wait(portsMs);
     if (!alive()) return;
@@ -266,6 +270,7 @@ export class PodhostPods {
   async stop(pod: Pod): Promise<void> {
     pod.desiredStatus = "EXITED";
     pod.lastStatusChange = `Exited by User: ${this.date()}`;
+    this.#parts.ledger.priced(pod.id, 0, this.#parts.clock.now());
     await this.#release(pod);
   }
 
@@ -276,6 +281,10 @@ export class PodhostPods {
     for (const pod of this.all.values())
       if (pod.exitedAtMs !== null && now - pod.exitedAtMs > this.timings.exitedMs) this.all.delete(pod.id);
     return [...this.all.values()].filter((pod) => now - pod.madeAtMs >= lag);
+  }
+
+  #bill(pod: Pod): void {
+    if (pod.up && pod.machine) this.#parts.ledger.priced(pod.id, this.price(pod), this.#parts.clock.now());
   }
 
   price(pod: Pod): number {
