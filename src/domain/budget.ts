@@ -7,8 +7,8 @@ import { microOf } from "./money.ts";
 
 /** From the order to terminate until the provider confirms the end. */
 const RELEASE_MS = 15_000;
-/** The guard ends its machine this long before the budget is spent: it looks every 2 s, and its call takes a moment. */
-const SELF_END_SECONDS = 4;
+/** The guard ends its machine this long before the budget is spent: it looks every 2 s, and its first call may be refused. */
+const SELF_END_SECONDS = 6;
 /** Time for the runner to record the end of the script. */
 const STOP_SPARE_SECONDS = 5;
 /** From the order until the script starts, where no earlier run of this home says how long it takes. */

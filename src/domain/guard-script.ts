@@ -13,6 +13,9 @@ const FIRST_CONTACT_SECONDS = 300;
 const STRANGE_LOOKS = 150;
 /** Timeout of one attempt to end the machine; the next attempt follows after a pause. */
 const TRY_SECONDS = 180;
+/** Pause after each of the first attempts, before the next look. With both, no provider is called more often than it allows. */
+const SOON_SECONDS = 2;
+const SOON_TRIES = 5;
 const AGAIN_SECONDS = 15;
 /** Time for the runner to record the end of the run. */
 const STOP_SPARE_SECONDS = 5;
@@ -61,8 +64,9 @@ echo "$stop $end" >"$dir/limit"`;
  * POSIX shell text, run as root when the machine starts and whenever its container restarts. Returns at once: the
  * watchdog continues in the background, in its own session.
  *
- * @param selfEnd see `Provider.selfEnd`; it may use `svc_env NAME` (a variable of the machine) and
- *   `svc_call METHOD URL BODY` (JSON over HTTPS with the bearer key in `$SVC_KEY`; prints the answer, fails unless 2xx).
+ * @param selfEnd see `Provider.selfEnd`; it may use `svc_env NAME` (a variable of the machine),
+ *   `svc_call METHOD URL BODY` (JSON over HTTPS with the bearer key in `$SVC_KEY`; prints the answer, fails unless 2xx)
+ *   and `$tries` (the number of this attempt, from 1).
  */
 export function guardScript(guard: GuardedMachine): string {
   const grace = Math.max(GUARD_GRACE_SECONDS_MIN, Math.ceil(guard.graceSeconds));
@@ -108,6 +112,7 @@ runners() {
   done 2>/dev/null
 }
 try_to_end() {
+  tries=$((tries + 1))
   # Neither a disk that takes nothing nor a call that never returns keeps it from being tried again.
   log=$dir/log
   (true >>"$log") 2>/dev/null || log=/dev/null
@@ -115,10 +120,12 @@ try_to_end() {
   tried=$! waited=0
   while [ "$waited" -lt ${TRY_SECONDS} ] && kill -0 "$tried" 2>/dev/null; do sleep 1; waited=$((waited + 1)); done
   kill -9 "$tried" 2>/dev/null
+  [ "$tries" -gt ${SOON_TRIES} ] || { sleep ${SOON_SECONDS}; return; }
+  sleep ${AGAIN_SECONDS}
 }
 echo $$ >"$dir/pid"
 (echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
-strange=0 asked= told=
+strange=0 asked= told= tries=0
 spent() { end=$(limit 2); [ -n "$end" ] && [ "$(uptime_s)" -ge "$end" ]; }
 # The second of uptime in field $1 of the budget's limit; empty for none.
 limit() {
@@ -138,7 +145,6 @@ while :; do
   if spent; then
     say "the budget is spent, ending this machine"
     try_to_end
-    sleep ${AGAIN_SECONDS}
     continue
   fi
   stop=$(limit 1)
@@ -149,7 +155,7 @@ while :; do
   fi
   case $keep in
     '' | *[!0-9]* | ??????????*) strange=$((strange + 1)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;
-    *) strange=0; [ "$now" -ge "$keep" ] || { asked=; continue; } ;;
+    *) strange=0; [ "$now" -ge "$keep" ] || { asked= tries=0; continue; } ;;
   esac
   found=$(runners)
   if [ -z "$asked" ] && [ -n "$found" ]; then
@@ -161,7 +167,6 @@ while :; do
   fi
   say "nobody came, ending this machine"
   try_to_end
-  sleep ${AGAIN_SECONDS}
 done
 SVC_GUARD
 then mv -f "$dir/guard.sh.new" "$dir/guard.sh"; fi

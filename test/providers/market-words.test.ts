@@ -1,8 +1,9 @@
 // The marketplace's messages reach the user, and rows that cannot be offers are reported and not taken.
 
+import { spawnSync } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
-import { startScript, START_SCRIPT_MAX } from "../../src/providers/market/start-script.ts";
+import { selfEndText, startScript, START_SCRIPT_MAX } from "../../src/providers/market/start-script.ts";
 import { whyNotOthers, type MachineHandle } from "../../src/providers/provider.ts";
 import { affordable } from "../../src/steps/provision.ts";
 import { NAME, offerRow, order, PUBLIC_KEY, refusal, spec, Stub } from "./market-stub.ts";
@@ -78,6 +79,15 @@ describe("The start script", () => {
       expect(script.length).toBeLessThan(START_SCRIPT_MAX - 100);
     }
     expect(START_SCRIPT_MAX).toBe(4_048);
+  });
+
+  test("lets a machine that may not destroy itself stop itself, from the third attempt on", () => {
+    const shell = `svc_env() { eval "printf %s \\"\\\${$1-}\\""; }\nsvc_call() { echo "$1 $3"; [ "$1" = PUT ]; }\n${selfEndText("http://x")}`;
+    const said = (tries: number): string => {
+      const env = { PATH: process.env.PATH ?? "", CONTAINER_ID: "9001", CONTAINER_API_KEY: "own", tries: `${tries}` };
+      return spawnSync("sh", ["-c", shell], { env, encoding: "utf8" }).stdout;
+    };
+    expect([1, 2, 3].map(said)).toEqual(["DELETE {}\n", "DELETE {}\n", 'DELETE {}\nPUT {"state":"stopped"}\n']);
   });
 });
 

@@ -92,6 +92,7 @@ async function boot(
   for (const [from, to] of [
     ["  sleep 2\n", "  sleep 0.05\n"],
     ["  sleep 15\n", "  sleep 0.05\n"],
+    ["{ sleep 2; ", "{ sleep 0.05; "],
     ["-gt 150 ]", "-gt 10 ]"],
     ["-lt 180 ]", "-lt 1 ]"],
   ] as const) {

@@ -71,9 +71,9 @@ export const market = {
     absenceBasis: "a margin of svc, not measured at the vendor (November 2026)",
     ends: {
       shortly: "its guard, with a key for this instance alone",
-      byItself: "the instance's own key destroys it",
+      byItself: "the instance's own key destroys it, else stops it",
       byProvider: "end of credit; end of the rental period",
-      leftOver: "nothing",
+      leftOver: "a stopped instance's disk, where destroying was refused",
     },
   },
 } as const satisfies ProviderDescriptor;

@@ -13,15 +13,20 @@ export const START_SCRIPT_MAX = 4_048;
 /** Reserve below the limit: whether the provider counts characters or their JSON escapes is not documented. */
 const MARGIN = 148;
 
+/** Attempts to destroy the machine before it is stopped. */
+const DESTROY_TRIES = 2;
+
 /**
  * Ends the machine through the provider's API with the key that the provider put into it, which opens only this
- * machine. See `Provider.selfEnd`.
+ * machine. See `Provider.selfEnd`. Where destroying is refused again and again, stopping at least ends the price of the
+ * GPUs; it comes later, because a stopped machine cannot destroy itself any more.
  */
 export function selfEndText(baseUrl: string): string {
   return `id=$(svc_env CONTAINER_ID)
 SVC_KEY=$(svc_env CONTAINER_API_KEY)
 case $id in '' | *[!0-9]*) echo 'no CONTAINER_ID' >&2; exit 1 ;; esac
-svc_call DELETE ${quoted(`${baseUrl}/api/v0/instances/`)}"$id/" '{}'`;
+url=${quoted(`${baseUrl}/api/v0/instances/`)}$id/
+svc_call DELETE "$url" '{}' || { [ "\${tries:-1}" -gt ${DESTROY_TRIES} ] && svc_call PUT "$url" '{"state":"stopped"}'; }`;
 }
 
 /**
