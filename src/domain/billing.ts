@@ -7,14 +7,18 @@
 // B4. A provider's minimum is owed for every machine that existed.
 
 import { descriptorOf, isBilled } from "../providers/descriptors.ts";
-import { costUsd, type PricedTime } from "./money.ts";
+import { costUsd, microOf, type PricedTime } from "./money.ts";
 
 const HOUR_MS = 3_600_000;
 const MICRO = 1e6;
 
-/** A row of the ledger, as far as money is concerned. */
-export interface BilledMachine extends PricedTime {
+/** A row of the ledger, as far as its price is concerned. */
+export interface PricedMachine extends PricedTime {
   provider: string;
+}
+
+/** And its state. */
+export interface BilledMachine extends PricedMachine {
   state: string;
 }
 
@@ -58,7 +62,7 @@ export function owedMicro(machine: BilledMachine, now: number, rates: Rates): nu
   if (!existed && !mayCost(machine)) return 0;
   const rate = rateOf(machine, rates);
   if (rate === null) return null;
-  const least = (rate * minimumMs(machine.provider)) / HOUR_MS;
+  const least = minimumMicro(machine.provider, rate);
   // A price of the ledger has its own history; a given or assumed rate applies to the whole time.
   const owed =
     existed && machine.price_micro !== null
@@ -66,6 +70,20 @@ export function owedMicro(machine: BilledMachine, now: number, rates: Rates): nu
       : (rate * Math.max(0, (machine.released_at ?? now) - machine.created_at)) / HOUR_MS;
   return Math.max(least, owed);
 }
+
+/** Micro-dollars of a provider's minimum at this rate per hour (B4). */
+const minimumMicro = (provider: string, rateMicro: number): number => (rateMicro * minimumMs(provider)) / HOUR_MS;
+
+/** Whole micro-dollars of one machine at the prices that its provider reported; a machine without one adds nothing. */
+export function costMicro(machine: PricedMachine, now: number): number {
+  const { provider, price_micro, held_at } = machine;
+  const least = price_micro === null || held_at === null ? 0 : minimumMicro(provider, price_micro);
+  return Math.max(Math.round(least), microOf(costUsd(machine, now)));
+}
+
+/** The same for `ms` of a machine without a reported price, at a rate that the user gave. */
+export const estimateMicro = (provider: string, rateMicro: number, ms: number): number =>
+  Math.round(Math.max(minimumMicro(provider, rateMicro), (rateMicro * Math.max(0, ms)) / HOUR_MS));
 
 export function spendingOf(machines: readonly BilledMachine[], now: number, rates: Rates = NO_RATES): Spending {
   let spent = 0;

@@ -1,7 +1,8 @@
 // Splits the cost of a machine by day and by what the machine did. Pure; the reads and the sums of the store call it (ADR 0031).
 
 import type { Calendar } from "./calendar.ts";
-import { costUsd, microOf, type PricedTime } from "./money.ts";
+import { costMicro, estimateMicro, type PricedMachine } from "./billing.ts";
+import { costUsd, microOf } from "./money.ts";
 import type { WasteKind } from "../schemas/cost-names.ts";
 
 /** What a machine did in a part of its time. */
@@ -42,7 +43,7 @@ export interface CostCell extends CostAmounts {
   kind: CostKind;
 }
 
-export interface CostedMachine extends PricedTime {
+export interface CostedMachine extends PricedMachine {
   /** Whether the provider bills at all. */
   bills: boolean;
   state: string;
@@ -50,9 +51,9 @@ export interface CostedMachine extends PricedTime {
 
 const HOUR_MS = 3_600_000;
 
-/** Micro-dollars owed for the machine up to `at`: at the end of its time, exactly the ledger's sum. */
-export function owedAt(machine: PricedTime, at: number, end: number): number {
-  if (at >= end) return microOf(costUsd({ ...machine, released_at: end }, end));
+/** Micro-dollars owed for the machine up to `at`: at the end of its time, exactly the ledger's sum, with the provider's minimum. */
+export function owedAt(machine: PricedMachine, at: number, end: number): number {
+  if (at >= end) return costMicro({ ...machine, released_at: end }, end);
   const { created_at, spent_micro = 0, priced_at } = machine;
   const since = priced_at ?? created_at;
   if (at < since) return Math.round((spent_micro * Math.max(0, at - created_at)) / Math.max(1, since - created_at));
@@ -100,7 +101,10 @@ export function cellsOf(
       cell.unratedMs += ms;
       return;
     }
-    const estimatedNow = Math.round((rateMicro * (to - created_at)) / HOUR_MS);
+    const estimatedNow =
+      to >= end
+        ? estimateMicro(machine.provider, rateMicro, to - created_at)
+        : Math.round((rateMicro * (to - created_at)) / HOUR_MS);
     cell.estimateMicro += estimatedNow - estimated;
     estimated = estimatedNow;
   };

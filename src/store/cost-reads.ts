@@ -4,7 +4,8 @@
 import { isBilled } from "../providers/descriptors.ts";
 import { monthOf, type Calendar } from "../domain/calendar.ts";
 import { cellsOf, idleOf, NO_COSTS, spansOf, type CostCell, type CostKind } from "../domain/costs.ts";
-import { costUsd, microOf, priceMicroOf, usdOf, usdOrNull } from "../domain/money.ts";
+import { costMicro } from "../domain/billing.ts";
+import { priceMicroOf, usdOf, usdOrNull } from "../domain/money.ts";
 import type { CostGroup, CostReport, CostsQuery, CostTotal, Receipt, ReceiptMachine } from "../schemas/costs.ts";
 import { iso, isoOrNull } from "./records.ts";
 import { placementUses } from "./placement-reads.ts";
@@ -322,4 +323,4 @@ export function readReceipt(all: All, jobId: string, now: number, calendar: Cale
 
 /** The ledger's own sum over these machines, in micro-dollars. */
 export const ledgerMicro = (machines: readonly MachineRow[], now: number): number =>
-  machines.reduce((sum, row) => sum + (isBilled(row.provider) ? microOf(costUsd(row, now)) : 0), 0);
+  machines.reduce((sum, row) => sum + (isBilled(row.provider) ? costMicro(row, now) : 0), 0);

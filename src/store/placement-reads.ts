@@ -3,6 +3,7 @@
 import type { Note } from "../schemas/job.ts";
 import type { Placement, Placements, TriedCandidate, Waiting } from "../schemas/placement.ts";
 import type { StartTimes } from "../schemas/plan.ts";
+import { costMicro } from "../domain/billing.ts";
 import { costOver, costUsd, microOf, usdOf } from "../domain/money.ts";
 import { errorOf, iso, isoOrNull } from "./records.ts";
 import type { All, EffectRow, JobRow, JournalRow, MachineRow, PlacementRow } from "./tables.ts";
@@ -121,7 +122,7 @@ export function readPlacements(all: All, job: JobRow, machines: readonly Machine
       started_at: isoOrNull(done.startedAt),
       closed_at: isoOrNull(row.closed_at),
       price_per_hour_usd: price === null ? null : usdOf(price),
-      cost_usd: usdOf(microOf(own.reduce((sum, machine) => sum + costUsd(machine, now), 0))),
+      cost_usd: usdOf(own.reduce((sum, machine) => sum + costMicro(machine, now), 0)),
       failure: row.failure,
       step: row.step,
       error,

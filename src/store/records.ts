@@ -14,9 +14,9 @@ import type {
 } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
-import { spendingOf } from "../domain/billing.ts";
+import { costMicro, spendingOf } from "../domain/billing.ts";
 import { budgetNow, ratesOf } from "../domain/budget.ts";
-import { costUsd, microOf, usdOf, usdOrNull } from "../domain/money.ts";
+import { microOf, usdOf, usdOrNull } from "../domain/money.ts";
 import { stopGraceSeconds } from "../domain/stop-grace.ts";
 import { noteOfMachine } from "./stored-note.ts";
 import { specOf } from "../schemas/stored-spec.ts";
@@ -188,7 +188,7 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, pl
     id: row.id,
     status: row.status as JobRecord["status"],
     exit_code: row.exit_code,
-    cost_usd: usdOf(microOf(machines.reduce((sum, m) => sum + costUsd(m, now), 0))),
+    cost_usd: usdOf(machines.reduce((sum, m) => sum + costMicro(m, now), 0)),
     ...moneyOf(row, spec, machines, now),
     label: row.label,
     // The machines of the open placement, else of the last one.

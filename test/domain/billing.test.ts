@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import {
+  costMicro,
   endMs,
+  estimateMicro,
   lastsMs,
   microOver,
   mostMicro,
@@ -56,6 +58,22 @@ describe("The money of a job's machines", () => {
     expect(spendingOf([machine], HOUR, rates)).toEqual({ spentMicro: 3_600_000, rateMicro: 3_600_000, isKnown: true });
     // One minute at least, also where the machine was gone after 10 s.
     expect(spendingOf([{ ...machine, released_at: 10_000 }], HOUR, rates).spentMicro).toBe(60_000);
+  });
+
+  it("counts the provider's minimum in costs as in budgets, for a reported price and for one that the user gave", () => {
+    const short = { ...HELD, provider: "cloudvm", price_micro: 3_600_000, state: "released", released_at: 10_000 };
+    expect([costMicro(short, HOUR), owedMicro(short, HOUR, NO_RATES)]).toEqual([60_000, 60_000]);
+    expect(costMicro({ ...short, released_at: HOUR }, HOUR)).toBe(3_600_000);
+    expect(costMicro({ ...short, price_micro: null }, HOUR)).toBe(0);
+    expect(costMicro({ ...short, held_at: null }, HOUR)).toBe(0);
+    expect([estimateMicro("cloudvm", 3_600_000, 10_000), estimateMicro("podhost", 3_600_000, 10_000)]).toEqual([
+      60_000, 10_000,
+    ]);
+  });
+
+  it("goes on for a machine whose end the provider refuses", () => {
+    const releasing = { ...HELD, state: "releasing" };
+    expect(costMicro(releasing, 3 * HOUR)).toBe(1_200_000);
   });
 
   it("costs nothing on this computer", () => {
