@@ -1,9 +1,10 @@
 // The campaign: all tests that draw from a seed, at any scale, and one table at the end.
 //
-//   npm run campaign                            100,000 simulated worlds, 500 kills, each system call, 10,000 runs of the matrix, 1,000 preemptions: three hours
+//   npm run campaign                            100,000 simulated worlds, 500 kills, each system call, 10,000 runs of the matrix, 1,000 preemptions, 1,000 budgets: half a day
 //   npm run campaign -- --scale 0.01            a hundredth of each
-//   npm run campaign -- --only kills,calls      some of: simulation, kills, calls, matrix, preemptions
+//   npm run campaign -- --only kills,calls      some of: simulation, kills, calls, matrix, preemptions, budgets
 //   npm run campaign -- --seed S --lanes N      another seed; so many at once
+//   npm run campaign -- --runs N                 so many budgets, whatever the scale
 //   npm run campaign -- --from N                system calls after the first N
 //   npm run campaign -- --call JSON             one trial of a system call again, as a failure printed it
 //   npm run campaign -- --keep FILE             adds the results to FILE, and writes docs/quality/campaign.md from all results in it;
@@ -14,11 +15,13 @@
 import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { flagsOf } from "./lib/flags.ts";
 import { campaignPage, campaignTable, keptIn, PARTS, type Kept } from "./lib/campaign-page.ts";
 import { killLoop } from "../test/process/kill-loop.ts";
+import { drawBudgetCell, runBudgetCell } from "../test/rented/budget-cell.ts";
+import { budgetLine, budgetPage, budgetsIn, budgetTable } from "../test/rented/budget-page.ts";
 import { preemptions as preempt } from "../test/rented/preemptions.ts";
 import { canInject, trialsOf, tryCall, type Trial } from "../test/process/syscalls.ts";
 import { inLanes, runSeeds } from "../test/sim/fleet.ts";
@@ -31,6 +34,7 @@ const flags = flagsOf(import.meta.filename, {
   seed: { type: "string", default: String(Date.now() % 1_000_000) },
   lanes: { type: "string", default: String(availableParallelism()) },
   from: { type: "string", default: "0" },
+  runs: { type: "string" },
   call: { type: "string" },
   keep: { type: "string" },
 });
@@ -154,6 +158,27 @@ async function preemptions(): Promise<Found> {
   return { counts: { preemptions: taken, jobs: jobs.length }, seeds: [seed, seed + jobs.length - 1], wrong };
 }
 
+/** Each run takes a minute or two of real time, mostly without work. Results are kept one by one: the whole takes hours. */
+async function budgets(): Promise<Found> {
+  const count = flags.runs === undefined ? scaled(1_000) : Number(flags.runs);
+  const file = flags.keep === undefined ? null : join(dirname(flags.keep), "budgets.jsonl");
+  const cells = Array.from({ length: count }, (_, k) => drawBudgetCell(seed + k));
+  const outcomes = file === null ? [] : budgetsIn(file);
+  const before = outcomes.length;
+  await inLanes(cells, lanes, async (cell) => {
+    const outcome = await runBudgetCell(cell);
+    outcomes.push(outcome);
+    say(budgetLine(outcome));
+    if (file !== null) appendFileSync(file, `${JSON.stringify(outcome)}\n`);
+  });
+  say(budgetTable(outcomes));
+  if (file !== null) writeFileSync(join(dirname(file), "budgets.md"), budgetPage(budgetsIn(file)));
+  const mine = outcomes.slice(before);
+  const machines = mine.reduce((sum, outcome) => sum + outcome.machines, 0);
+  const wrong = mine.filter((outcome) => outcome.wrong.length > 0).length;
+  return { counts: { runs: count, machines }, seeds: [seed, seed + count - 1], wrong };
+}
+
 /** The commit of the checkout, if there is a repository. */
 function commitHere(): string {
   const { stdout } = spawnSync("git", ["-C", import.meta.dirname, "rev-parse", "--short=7", "HEAD"], {
@@ -167,7 +192,7 @@ const found: Kept[] = [];
 for (const part of PARTS.filter((name) => chosen.includes(name))) {
   say(`== ${part}`);
   const began = performance.now();
-  const one = await { simulation, kills, calls, matrix, preemptions }[part]();
+  const one = await { simulation, kills, calls, matrix, preemptions, budgets }[part]();
   const minutes = Math.round((performance.now() - began) / 6_000) / 10;
   const kept = { day: new Date().toISOString().slice(0, 10), part, ...one, minutes, commit };
   found.push(kept);

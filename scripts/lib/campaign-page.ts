@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 
-export const PARTS = ["simulation", "kills", "calls", "matrix", "preemptions"] as const;
+export const PARTS = ["simulation", "kills", "calls", "matrix", "preemptions", "budgets"] as const;
 
 /** One part of one campaign, stored as one line of a file. */
 export interface Kept {
@@ -38,6 +38,8 @@ const ABOUT: Record<Kept["part"], string> = {
   matrix: "Simulated providers with real machines, faults and kills at boundaries: [fault-matrix.md](fault-matrix.md)",
   preemptions:
     "The machines of one job are taken one after the other, at moments that are drawn: every checkpoint has the bytes of an undisturbed run",
+  budgets:
+    "The provider's bill of runs with a budget, while a control plane lives, is killed for ever or sleeps: [budgets.md](budgets.md)",
 };
 
 const number = (count: number): string => count.toLocaleString("en-US");

@@ -234,6 +234,16 @@ export class World {
     });
   }
 
+  /** The results, once every job has ended. */
+  get ending(): Ending | null {
+    return this.#ending;
+  }
+
+  /** Why the job was not accepted. */
+  get refused(): string | null {
+    return this.#refused;
+  }
+
   /** Stops the control plane as the sleep of a laptop does. */
   freeze(): void {
     this.#child?.kill("SIGSTOP");
