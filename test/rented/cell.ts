@@ -129,9 +129,13 @@ async function runMove(cell: Cell): Promise<Outcome> {
     addForeign(world);
     if (fault === "none" || move === undefined) throw new Error(`${fault} ends no placement`);
     const { measure } = FAULT_CASES[fault];
-    if (move.when === "start") world.faults.set(fault, measure);
-    else world.once(move.when, () => world.faults.set(fault, measure));
-    if (move.until !== undefined) world.once(move.until, () => world.faults.clear(fault));
+    // A candidate that answers late is passed over, and the machine to be taken may be the second one's.
+    const all = move.holds === true ? [world.faults, world.faultsOf(second)] : [world.faults];
+    const commit = (): void => all.forEach((faults) => faults.set(fault, measure));
+    if (move.when === "start") commit();
+    else world.once(move.when, commit);
+    if (move.until !== undefined || move.holds === true)
+      world.once("placement.closed", () => all.forEach((faults) => faults.clear(fault)));
     const ending = await world.live(kill);
     came = ending.records[0]?.error?.code ?? ending.records[0]?.status ?? "?";
     const log = ending.logs[0] ?? "";
