@@ -1,7 +1,7 @@
 // Prints the placements of a run for `svc timeline`: a lane for each, with its evidence, and what the run waits for now.
 
 import { costText } from "../domain/money.ts";
-import { accountWords, endWords, placeWords, rateWords } from "../domain/placement-words.ts";
+import { accountWords, endWords, placeWords, rateWords, rentedNothing } from "../domain/placement-words.ts";
 import type { Placement, Placements, Waiting } from "../schemas/placement.ts";
 import type { Io } from "./io.ts";
 import { duration, instant, statusPaint, table } from "./text.ts";
@@ -38,8 +38,10 @@ export function placementTable(io: Io, placements: readonly Placement[]): string
 }
 
 /** A machine without a reported price costs an unknown amount, and not nothing. */
-const cost = ({ cost_usd, price_per_hour_usd, machines }: Placement): string =>
-  machines.length === 0 ? "-" : costText({ cost_usd, machines: [{ price_per_hour_usd }] });
+const cost = (placement: Placement): string => {
+  const { cost_usd, price_per_hour_usd } = placement;
+  return rentedNothing(placement) ? "-" : costText({ cost_usd, machines: [{ price_per_hour_usd }] });
+};
 
 function took(io: Io, { opened_at, closed_at }: Placement): string {
   const ms = (closed_at === null ? Date.now() : Date.parse(closed_at)) - Date.parse(opened_at);

@@ -52,6 +52,10 @@ export function accountWords(placement: Placement): string[] {
   ];
 }
 
+/** An order that was refused, so that no machine was paid for, whatever its price would have been. */
+export const rentedNothing = ({ failure, cost_usd, machines }: Placement): boolean =>
+  machines.length === 0 || (failure === "no_machine" && cost_usd === 0);
+
 export const rateWords = ({ price_per_hour_usd: price }: Pick<Placement, "price_per_hour_usd">): string | null =>
   price === null ? null : hourly(price);
 

@@ -46,8 +46,8 @@ it("Sums are grouped as asked, and a machine without a price is counted and not 
 
 it("A receipt names each machine and the proof of its end", () => {
   const { out } = at.svcIn(home, "costs", "job1");
-  expect(out).toMatch(/^m1\tmarket\t.*\$1\.50\t\$3\.00\tended: the provider says that it does not exist$/m);
-  expect(out).toMatch(/^m2\tcloudvm\t.*unknown\tunknown\t/m);
+  expect(out).toMatch(/^1\tm1\tmarket\t.*\$1\.50\t\$3\.00\tended: the provider says that it does not exist$/m);
+  expect(out).toMatch(/^1\tm2\tcloudvm\t.*unknown\tunknown\t/m);
   expect(JSON.parse(at.svcIn(home, "costs", "job1", "--json").out)).toMatchObject({ is_final: true, label: "sweep" });
 });
 

@@ -1,7 +1,7 @@
 // The placements of a run on its overview.
 
 import { costText } from "../../../src/domain/money.ts";
-import { accountWords, endWords, placeWords } from "../../../src/domain/placement-words.ts";
+import { accountWords, endWords, placeWords, rentedNothing } from "../../../src/domain/placement-words.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import type { Placement, Waiting } from "../../../src/schemas/placement.ts";
 import { usdPerHour } from "../format.ts";
@@ -35,8 +35,10 @@ export function PlacementsPanel({ job }: { job: JobRecord }) {
 }
 
 /** A machine whose price nobody reports costs an unknown amount. */
-const cost = ({ cost_usd, price_per_hour_usd, machines }: Placement): string =>
-  machines.length === 0 ? "no cost" : costText({ cost_usd, machines: [{ price_per_hour_usd }] });
+const cost = (placement: Placement): string => {
+  const { cost_usd, price_per_hour_usd } = placement;
+  return rentedNothing(placement) ? "no cost" : costText({ cost_usd, machines: [{ price_per_hour_usd }] });
+};
 
 function Row({ placement }: { placement: Placement }) {
   const { n, error, goes_on, status, price_per_hour_usd: price } = placement;
@@ -55,7 +57,11 @@ function Row({ placement }: { placement: Placement }) {
       </span>
       {(error !== null || parts.length > 0) && (
         <span className="placement-words quiet">
-          {error !== null && <bdi>{withCode(error.message)} </bdi>}
+          {error !== null && (
+            <bdi className="placement-why" title={error.message}>
+              {withCode(error.message)}
+            </bdi>
+          )}
           {parts.length > 0 && <strong>{parts.join(" · ")}</strong>}
         </span>
       )}

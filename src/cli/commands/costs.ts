@@ -112,7 +112,8 @@ async function showReceipt(input: Input, io: Io, receipt: Receipt | null): Promi
       table(
         io,
         [
-          { title: "MACHINE", shrinks: true },
+          { title: "PLACEMENT", right: true },
+          { title: "MACHINE", shrinks: true, leaves: 3 },
           { title: "PROVIDER" },
           { title: "GPUS" },
           { title: "FROM", leaves: 1 },
@@ -122,6 +123,7 @@ async function showReceipt(input: Input, io: Io, receipt: Receipt | null): Promi
           { title: "COST", right: true },
         ],
         receipt.machines.map((machine) => [
+          String(machine.placement),
           machine.name,
           machine.provider,
           machine.gpus ?? "-",
