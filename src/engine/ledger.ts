@@ -136,8 +136,10 @@ export class DurableLedger implements Ledger {
       this.#rows.handle(name, text, handle.address);
       const price = priceOf(handle);
       if (price === null || price === row.price_micro) return;
-      if (row.price_micro !== null && price > row.price_micro) {
-        const [from, to] = [row.price_micro, price].map((micro) => `$${usdOf(micro).toFixed(2)}`);
+      const last = row.handle === null ? null : (JSON.parse(row.handle) as MachineHandle).priceMicro;
+      // While a machine boots, some providers bill its disk alone: its whole price is not a raise.
+      if (last !== null && handle.priceMicro !== null && handle.priceMicro > last) {
+        const [from, to] = [last, handle.priceMicro].map((micro) => `$${usdOf(micro).toFixed(2)}`);
         const message = `The machine ${name} costs ${to} an hour instead of ${from}.`;
         tx.feed(row.job_id, "price.raised", { name, message });
       }

@@ -135,6 +135,18 @@ describe("a machine", () => {
     expect(cost()).toBe(24);
   });
 
+  it("calls only a higher whole price a raise, not the end of the time in which the disk alone is billed", async () => {
+    await h.create();
+    await ledger.intend(order);
+    await ledger.held(NAME, handle({ priceMicro: 2_000_000, billedMicro: 10_000 }));
+    const raised = () =>
+      h.store.db.prepare<[], string>("SELECT data FROM feed WHERE type = 'price.raised'").pluck().all();
+    await ledger.known(NAME, handle({ priceMicro: 2_000_000 }));
+    expect([ledger.row(NAME)?.price_micro, raised()]).toEqual([2_000_000, []]);
+    await ledger.known(NAME, handle({ priceMicro: 3_000_000 }));
+    expect(raised()).toEqual([expect.stringContaining("costs $3.00 an hour instead of $2.00")]);
+  });
+
   it("keeps its cost when a sweep adopts it again", async () => {
     await h.create();
     await ledger.intend(order);
