@@ -5,6 +5,7 @@
 //   npm run sim -- --exhaustive                              every one and every two crashes
 //   npm run sim -- --workload happy --crashes 12,5 --trace   one of those, again
 //   npm run sim -- --mutants [--seeds N] [--from N]          which defects the simulation detects
+//   npm run sim -- --mutants --named WORDS                   only those with these words in their name
 
 import { availableParallelism } from "node:os";
 import { flagsOf } from "./lib/flags.ts";
@@ -23,6 +24,7 @@ const flags = flagsOf(import.meta.filename, {
   workload: { type: "string" },
   crashes: { type: "string", default: "" },
   mutants: { type: "boolean", default: false },
+  named: { type: "string", default: "" },
 });
 const lanes = Number(flags.lanes);
 const from = Number(flags.from);
@@ -97,7 +99,10 @@ async function everyCrash(): Promise<boolean> {
 }
 
 async function mutants(count: number): Promise<boolean> {
-  const scores = await score(MUTANTS, { from, count }, lanes);
+  const named = MUTANTS.filter(({ name }) => name.includes(flags.named));
+  const scores = await score(named, { from, count }, lanes, ({ name, seed, runs }) => {
+    process.stderr.write(`${name}: ${seed === null ? `not in ${runs} seeds` : `seed ${seed}`}\n`);
+  });
   table([
     ["defect", "noticed at seed", "as"],
     ...scores.map((s) => [s.name, s.seed ?? `not in ${s.runs} seeds`, s.what]),
