@@ -7,6 +7,8 @@ import { number } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { useTitle } from "../parts/title.ts";
 import { Link, runPath } from "../router.tsx";
+import { AroundView } from "../run/around-view.tsx";
+import { StartBar } from "../run/start-bar.tsx";
 import { CheckpointsView } from "../run/checkpoints-view.tsx";
 import { CodeView } from "../run/code-view.tsx";
 import { EventsView } from "../run/events-view.tsx";
@@ -59,7 +61,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
       </div>
     );
   }
-  const shown = TABS.find(([name]) => name === tab)?.[0] ?? "overview";
+  const shown = tab === "around" ? "around" : (TABS.find(([name]) => name === tab)?.[0] ?? "overview");
   return (
     <div className="page">
       <RunHead job={job} brief={shown !== "overview"} />
@@ -68,6 +70,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
       {shown === "logs" && <LogView jobId={id} ended={!isActive(job)} nodes={job.nodes} />}
       {shown === "metrics" && <MetricsView job={job} />}
       {shown === "checkpoints" && <CheckpointsView job={job} />}
+      {shown === "around" && <AroundView job={job} />}
       {shown === "events" && <EventsView job={job} />}
       {shown === "code" && <CodeView job={job} />}
       {shown === "spec" && <SpecView job={job} />}
@@ -124,6 +127,7 @@ function Overview({ job }: { job: JobRecord }) {
         <section className="panel" aria-labelledby="steps-title">
           <h2 id="steps-title">Steps</h2>
           <TimelineView job={job} />
+          <StartBar job={job} />
           <MoneyEvents job={job} />
         </section>
         <section className="panel" aria-labelledby="log-title">

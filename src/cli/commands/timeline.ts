@@ -1,6 +1,8 @@
 // `svc timeline`: the steps of a run with attempts and durations, its machines, and its copies in object stores.
 
 import { spentText } from "../../domain/money.ts";
+import { startParts } from "../../domain/start-times.ts";
+import { runsHere } from "../../providers/descriptors.ts";
 import { lanesOf } from "../../domain/placement-words.ts";
 import { dollars, hourly } from "../../errors/dollars.ts";
 import type { JobRecord } from "../../schemas/job.ts";
@@ -9,7 +11,7 @@ import { haveLanes, placementTable, waitingTable, waitingWords } from "../placem
 import { withJob } from "../store.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { duration, hintFor, printJson } from "../text.ts";
-import { sinkTable, stepTable } from "./timeline/tables.ts";
+import { sinkTable, startWords, stepTable } from "./timeline/tables.ts";
 
 export const timeline: Command = {
   name: "timeline",
@@ -24,8 +26,9 @@ export const timeline: Command = {
       const job = reads.job(id);
       const sinks = reads.sinks(id);
       const placed = reads.placements(id);
+      const start = job && !runsHere(job.provider) ? startParts(told, job) : null;
       if (input.json) {
-        await printJson(io, { job_id: id, status: job?.status ?? null, ...told, ...placed, sinks });
+        await printJson(io, { job_id: id, status: job?.status ?? null, ...told, ...placed, start, sinks });
         return 0;
       }
       const lanes = haveLanes(placed);
@@ -42,6 +45,7 @@ export const timeline: Command = {
         if (lanes) await io.out(placementTable(io, placed.placements));
         if (placed.waiting !== null) await io.out(waitingTable(io, placed.waiting));
       }
+      if (io.tty && start !== null) io.err(startWords(start));
       if (sinks.length > 0) await io.out(sinkTable(io, sinks));
       if (io.tty && job) {
         io.err(

@@ -48,6 +48,7 @@ const TIME_STEPS = [0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30].concat(
   ),
 );
 const COLOURS = 8;
+const CLICK_PX = 4;
 const FRAME_BUDGET_MS = 5;
 
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -78,6 +79,7 @@ export class Chart {
   readonly #syncKey: string;
   readonly #hover: (hover: Hover | null) => void;
   readonly #zoom: (range: [number, number] | null) => void;
+  readonly #pick: (x: number) => void;
   readonly #resized: ResizeObserver;
   #look: ChartLook | null = null;
   #plot: uPlot | null = null;
@@ -91,12 +93,14 @@ export class Chart {
       syncKey: string;
       hover: (hover: Hover | null) => void;
       zoom: (range: [number, number] | null) => void;
+      pick: (x: number) => void;
     },
   ) {
     this.#box = box;
     this.#syncKey = options.syncKey;
     this.#hover = options.hover;
     this.#zoom = options.zoom;
+    this.#pick = options.pick;
     this.#resized = new ResizeObserver(() => {
       // Also for a chart that had no width at its first drawing: nothing was drawn.
       if (box.clientWidth > 0 && this.#plot?.width !== box.clientWidth) this.recolour();
@@ -284,9 +288,20 @@ export class Chart {
             this.#zoom([from, to]);
           },
         ],
+        ready: [(plot) => this.#clicks(plot.over, () => plot.data[0][plot.cursor.idx ?? -1])],
         draw: [(plot) => this.#drawOdd(plot)],
       },
     };
+  }
+
+  /** A click that did not drag picks the point under it. */
+  #clicks(over: HTMLElement, under: () => number | undefined): void {
+    let from = { x: 0, y: 0 };
+    over.addEventListener("mousedown", ({ clientX, clientY }) => (from = { x: clientX, y: clientY }));
+    over.addEventListener("click", ({ clientX, clientY, detail }) => {
+      const x = under();
+      if (x !== undefined && detail === 1 && Math.hypot(clientX - from.x, clientY - from.y) < CLICK_PX) this.#pick(x);
+    });
   }
 
   /** Values that are not finite have no height: a mark at the lower edge shows their position. */

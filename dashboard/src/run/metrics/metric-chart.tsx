@@ -5,7 +5,9 @@ import { DASH, metricValue, number, plural } from "../../format.ts";
 import { save } from "../../parts/save.ts";
 import { onTheme } from "../../prefs.ts";
 import { Chart, type Hover, type Line } from "./chart.ts";
-import { summary, type Summary } from "./columns.ts";
+import { navigate } from "../../router.tsx";
+import { aroundPath } from "../moment.ts";
+import { summary, type Columns, type Summary } from "./columns.ts";
 import { csvOf } from "./curves.ts";
 import { linesOf, type RankLook, type ShownRun } from "./lines.ts";
 import type { MetricsSet } from "./reader.ts";
@@ -63,6 +65,14 @@ export function MetricChart(props: {
   const x = settings.x === "step" && isSystem(name) ? "time" : settings.x;
   const zoom = useRef(onZoom);
   useEffect(() => void (zoom.current = onZoom), [onZoom]);
+  const picked = useRef<(place: number) => void>(() => undefined);
+  useEffect(() => {
+    picked.current = (place) => {
+      const [reader] = set.readers;
+      const at = reader ? momentOf(reader.columns(name), x, place, runs[0]?.startMs ?? 0) : null;
+      if (reader && at !== null) navigate(aroundPath(reader.jobId, at));
+    };
+  });
 
   useEffect(() => {
     if (!seen) return;
@@ -75,7 +85,12 @@ export function MetricChart(props: {
   }, [seen, set, members, x]);
   useEffect(() => {
     if (!box.current || !seen) return;
-    const made = new Chart(box.current, { syncKey: x, hover: setHover, zoom: (range) => zoom.current(range) });
+    const made = new Chart(box.current, {
+      syncKey: x,
+      hover: setHover,
+      zoom: (range) => zoom.current(range),
+      pick: (place) => picked.current(place),
+    });
     setChart(made);
     const stop = onTheme(() => made.recolour());
     const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -205,6 +220,14 @@ export function MetricChart(props: {
       <Notes {...factsOf(told)} more={lines.length - shown.length} logY={logY} />
     </figure>
   );
+}
+
+/** When the point at a place of the x axis was logged; null if its time is unknown. */
+function momentOf(columns: Columns | null, x: string, place: number, startMs: number): number | null {
+  if (x === "time") return startMs + place * 1_000;
+  // Another metric as the axis has no time of its own.
+  const i = x === "step" ? (columns?.step.findLastIndex((step) => step === place) ?? -1) : -1;
+  return i < 0 ? null : (columns?.time[i] ?? 0) * 1_000;
 }
 
 /** The least and the greatest of several lines' last values. */

@@ -1,5 +1,8 @@
 // The tables of `svc timeline`: steps with their attempts, and copies in object stores.
 
+import { longDuration } from "../../../domain/long-duration.ts";
+import { OWNER_WORDS, type StartPart } from "../../../domain/start-times.ts";
+import { dollars } from "../../../errors/dollars.ts";
 import { bytes } from "../../../domain/bytes.ts";
 import { gateWords } from "../../../domain/gate-words.ts";
 import { isRepeated } from "../../../domain/placement-words.ts";
@@ -30,6 +33,15 @@ export const stepTable = (io: Io, steps: readonly TimelineStep[]): string =>
       isRepeated(s, steps) ? "not possible any more, for the reason above" : what(s),
     ]),
   );
+
+/** Who took the time until the script began, in one line. */
+export function startWords(parts: readonly StartPart[]): string {
+  const told = parts.map(({ owner, ms, usd }) => {
+    const price = usd === null ? ", cost unknown" : usd > 0 ? `, ${dollars(usd)}` : "";
+    return `${OWNER_WORDS[owner]} ${longDuration(Math.round(ms / 1_000))}${price}`;
+  });
+  return `Until the script began: ${told.join("; ")}.`;
+}
 
 export function sinkTable(io: Io, sinks: readonly SinkStatus[]): string {
   const rows = sinks.map((s) => [
