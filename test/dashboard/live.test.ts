@@ -255,10 +255,10 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await page.waitForSelector(".log-row >> text=written while away");
       await page.waitForSelector(".run-head .pill >> text=succeeded");
       expect(await page.evaluate(() => "sameDocument" in globalThis)).toBe(true);
-      await expect.poll(() => page.title(), WAIT).toMatch(/^✓ digits/);
+      await expect.poll(() => page.title(), WAIT).toMatch(/^\(3\) ✓ digits/);
       server.run("r1-digits").record.status = "failed";
       server.emit("job.transition", "r1-digits");
-      await expect.poll(() => page.title(), WAIT).toMatch(/^✗ digits/);
+      await expect.poll(() => page.title(), WAIT).toMatch(/^\(3\) ✗ digits/);
     }));
 
   it("says what to do while the control plane is away, and stops its clocks", () =>

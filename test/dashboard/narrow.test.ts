@@ -67,7 +67,7 @@ describe("the dashboard on a small screen", { tags: "needs/chromium" }, () => {
     );
   });
 
-  for (const width of [721, 760, 821, 844, 961, 1100, 1141, 1221, 1281])
+  for (const width of [721, 760, 821, 844, 961, 1100, 1141, 1221, 1271])
     it(`keeps names, prices and its buttons in sight at ${width} pixels`, async () => {
       const opened = await board.open("/", { viewport: { width, height: HEIGHT } });
       try {
@@ -155,6 +155,16 @@ describe("the dashboard on a small screen", { tags: "needs/chromium" }, () => {
       },
       { runs: [], machines, providers: [] },
     );
+  });
+
+  it("shows the red line about machines that no run needs on every page, before anything else of it", async () => {
+    for (const path of ["/", "/runs/r1-digits", "/costs", "/notifications", "/connect"])
+      await withPhone(path, async (opened) => {
+        const line = opened.page.getByRole("alert").filter({ hasText: "may cost money and no run needs" });
+        await line.getByText("svc-r5-ending-0").waitFor();
+        const { x, right, bottom } = await box(opened, ".money-alarm");
+        expect([path, x, right, bottom < HEIGHT / 3]).toEqual([path, 0, WIDTH, true]);
+      });
   });
 
   it("keeps a credential's text within its card", () =>
