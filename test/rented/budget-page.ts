@@ -61,9 +61,9 @@ dies or sleeps and never comes back; a seed draws all of them. Lists have one ma
 
 ${budgetTable(all)}
 
-A negative number is money that was left: with a control plane a run ends early, because it keeps 15 s for the release and the script's grace.
+A negative number is money that was left, in seconds of the rate: with a control plane a run ends early, because it keeps 15 s for the release and the script's grace.
 ${all.length} runs, seeds ${seeds[0] ?? "none"} to ${seeds.at(-1) ?? "none"}, of which ${all.length - shown.length} got no machine, and ${moved} had more than one. A run whose drawn
-moment never came counts as one with a control plane.
+moment never came counts as one with a control plane. The computer had two cores and much other work at the time, so that starts took up to minutes.
 
 One again: \`npm run campaign -- --only budgets --seed S --runs 1\`.
 
@@ -79,7 +79,7 @@ ${faults.join("\n")}
 | --- | --- |
 | the machine never boots, and the control plane is gone | nothing runs on it that could end it. At \`cloudvm\` the provider's own time limit ends it; elsewhere \`svc reconcile\` or the provider's page. Not drawn without a control plane |
 | a price rises, or is higher than the offer said, and the control plane is gone | the machine does not know its price: its deadline is that of the last contact, or of the offer. The bill passes the budget by the same factor. Not drawn without a control plane |
-| the provider refuses every call of the machine to end itself | it tries every 4 s, after five tries every 15 s. At \`podhost\` and \`market\` it stops itself where it may not delete itself: its GPUs cost nothing then, its disk does until svc or you remove it. \`delete_errors\` refuses for a minute here |
+| the provider refuses every call of the machine to end itself | it tries every 5 s, after five tries every 17 s. At \`podhost\` and \`market\` it stops itself where it may not delete itself: its GPUs cost nothing then, its disk does until svc or you remove it. \`delete_errors\` refuses for a minute here |
 | the disk of a halted machine | cents a day, at \`cloudvm\`, and where a machine could only stop itself; not in the bill of this page |
 | a machine without network at its deadline | it ends when its call arrives; at \`cloudvm\` it needs none |
 | traffic, tax, the provider's rounding | not in any price that svc can read |
