@@ -22,6 +22,7 @@ import type { CredentialCheck, Credentials, SavedCredential } from "../../src/sc
 import type { DataFile, DataReport, DataSummary } from "../../src/schemas/data.ts";
 import type { HubModel, HubPull } from "../../src/schemas/hub.ts";
 import type { MetricSummaries } from "../../src/schemas/series.ts";
+import type { Offers } from "../../src/schemas/offers.ts";
 import type { Plan, Summary } from "../../src/schemas/plan.ts";
 
 export class ApiError extends Error {
@@ -171,6 +172,7 @@ export const api = {
   costs: (by: CostDimension, from: string | null) => get<CostReport>(`/v1/costs${query({ by, from })}`),
   receipt: (id: string) => get<Receipt>(`${job(id)}/receipt`),
   gpus: () => get<{ gpus: Gpu[] }>("/v1/gpus"),
+  offers: () => get<Offers>("/v1/offers"),
   logUrl: (id: string) => `${job(id)}/logs`,
   checkpointUrl: (id: string, path: string) =>
     `${job(id)}/checkpoints/${path.split("/").map(encodeURIComponent).join("/")}`,

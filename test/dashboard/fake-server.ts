@@ -20,6 +20,7 @@ import type {
   Timeline,
 } from "../../src/schemas/job.ts";
 import type { ResumePoint } from "../../src/schemas/job.ts";
+import type { LiveOffer } from "../../src/schemas/offers.ts";
 import type { Placements } from "../../src/schemas/placement.ts";
 import type { Summary } from "../../src/schemas/plan.ts";
 import { HOSTILE, metricSummaries, runPart } from "./fake-run-parts.ts";
@@ -336,6 +337,7 @@ export class FakeServer {
     if (name === "machines") return json(response, 200, { machines: this.world.machines });
     if (name === "providers") return json(response, 200, { providers: this.world.providers });
     if (name === "costs") return json(response, 200, fakeCosts("project"));
+    if (name === "offers") return json(response, 200, { offers: liveOffers(), asked: [], open: 0 });
     if (name === "gpus")
       return json(response, 200, { gpus: [{ model: "A100", vram_gb: 80, providers: ["market", "podhost"] }] });
     json(response, 404, problem(404, "not_found", "There is nothing here.", ""));
@@ -356,6 +358,20 @@ export class FakeServer {
     response.end(content);
   }
 }
+
+/** Two offers of one provider, and a cheaper one that may be taken back at any time. */
+const liveOffers = (): LiveOffer[] =>
+  [1.2, 0.9, 0.1].map((price, i) => ({
+    id: `o${i}`,
+    provider: "podhost",
+    gpus: "A100:1",
+    spot: price < 0.5,
+    price_per_hour_usd: price,
+    facts: {},
+    within_cap: true,
+    avoided: null,
+    age_seconds: 1,
+  }));
 
 /** Every file of the fake world is a complete checkpoint. */
 const pointsOf = (files: CheckpointFile[]): ResumePoint[] =>

@@ -132,7 +132,7 @@ export function apart(runs: readonly ShownRun[]): string[] {
   const [first = ""] = labels;
   let same = 0;
   while (labels.length > 1 && same < first.length && labels.every((label) => label[same] === first[same])) same++;
-  const cut = Math.max(...[..." /,_-"].map((mark) => first.lastIndexOf(mark, same - 1))) + 1;
+  const cut = Math.max(...[" ", "/", ",", "_", "-"].map((mark) => first.lastIndexOf(mark, same - 1))) + 1;
   return runs.map(({ id, label }) => {
     const isTwin = labels.filter((each) => each === label).length > 1 && label !== id;
     const short = cut >= SAME_MIN && !isTwin && label.length > cut ? `…${label.slice(cut)}` : label;
