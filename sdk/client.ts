@@ -22,6 +22,7 @@ import type { Plan } from "../src/schemas/plan.ts";
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../src/schemas/credentials.ts";
 import type { JobChange } from "../src/schemas/change.ts";
 import type { Deliveries, Notifications, NotifyTargetBody, ShownTarget, Tested } from "../src/schemas/notify.ts";
+import type { HomeLimits, LimitsChange } from "../src/schemas/limits.ts";
 import type { Removed } from "../src/schemas/removal.ts";
 import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody } from "../src/schemas/hub.ts";
@@ -142,6 +143,12 @@ export class Client {
   }
   checkCredential(name: string): Promise<CredentialCheck> {
     return this.#json(`/v1/credentials/${encodeURIComponent(name)}/check`, { method: "POST", deadlineMs: 90_000 });
+  }
+  limits(): Promise<HomeLimits> {
+    return this.#json("/v1/limits", {});
+  }
+  setLimits(change: LimitsChange): Promise<HomeLimits> {
+    return this.#json("/v1/limits", { method: "PUT", body: change });
   }
   notifications(): Promise<Notifications> {
     return this.#json("/v1/notifications", {});

@@ -7,6 +7,7 @@ import { setGlobalProxyFromEnv } from "node:http";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { customAlphabet } from "nanoid";
+import { localCalendar } from "../domain/calendar.ts";
 import type { Clock } from "../domain/clock.ts";
 import { JobIds } from "../domain/ids.ts";
 import { installationPrefix } from "../domain/machine-names.ts";
@@ -20,6 +21,7 @@ import { isReference } from "../domain/secret-names.ts";
 import { steadyClock } from "../platform/steady-clock.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { Budgets } from "../engine/budgets.ts";
+import { LimitKeeper } from "../engine/home-limits.ts";
 import { Engine } from "../engine/engine.ts";
 import { DurableHosts } from "../engine/hosts.ts";
 import { DurableLedger } from "../engine/ledger.ts";
@@ -186,7 +188,9 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       publish: (events) => {
         service?.publish(events);
         budgets.heard(events);
+        limits.heard(events);
       },
+      holds: (tx, job) => limits.holds(tx, job),
       noticed: (tx, event) => notifications.outbox.heard(tx, event),
       report: log,
       onDiskFull: () => reserve.spend(),
@@ -194,6 +198,8 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const ledger = new DurableLedger(engine);
     const startTimes = (provider: string, gpus: string) => reads.startTimes(provider, gpus);
     const budgets: Budgets = new Budgets({ engine, startTimes, report: log });
+    const startSeconds = (provider: string, gpus: string) => startTimes(provider, gpus)?.seconds ?? null;
+    const limits: LimitKeeper = new LimitKeeper({ engine, calendar: localCalendar, startSeconds, report: log });
     const sink = new DurableStorySink({
       engine,
       home,
@@ -261,6 +267,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     service = new Service({
       hub,
       notifications: notifications.service,
+      limits,
       home,
       startedAt,
       engine,
@@ -381,6 +388,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       service.begin();
       hub.begin();
       notifications.begin();
+      limits.begin();
     }
     if (purpose === "serve" || purpose === "reconcile") budgets.begin();
     const opened: Service = service;
@@ -392,6 +400,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       close: async () => {
         await hub.stop();
         budgets.stop();
+        limits.stop();
         await notifications.stop();
         await opened.stop();
         await services.stop();

@@ -2,6 +2,10 @@
 
 import type { RunSpec } from "../schemas/spec.ts";
 
+/** Further placements after failures and after preemptions, where the spec does not say. */
+export const RETRIES_BY_DEFAULT = 2;
+export const PREEMPTIONS_BY_DEFAULT = 10;
+
 /** The number of candidates; a spec without `candidates` is itself the only candidate. */
 export const candidateCount = (spec: RunSpec): number => spec.candidates?.length ?? 1;
 

@@ -25,6 +25,8 @@ import type { Transaction } from "./transaction.ts";
 export interface ChangeParts {
   engine: Engine;
   providers: ReadonlyMap<string, Provider>;
+  /** Why limits of the home forbid the new spec; null if they do not. */
+  exceeds: (tx: Transaction, jobId: string, before: RunSpec, next: RunSpec) => string | null;
   /** Called after the commit: what was read from the old spec is out of date. */
   respec: (jobId: string) => void;
 }
@@ -37,7 +39,12 @@ export function changeRun(parts: ChangeParts, id: string, change: JobChange): Pr
   return parts.engine.commit((tx) => apply(parts, tx, id, change));
 }
 
-function apply({ engine, providers, respec }: ChangeParts, tx: Transaction, id: string, change: JobChange): boolean {
+function apply(
+  { engine, providers, exceeds, respec }: ChangeParts,
+  tx: Transaction,
+  id: string,
+  change: JobChange,
+): boolean {
   const row = tx.store.job(id);
   if (row === undefined) throw new SvcError("job_not_found", { id });
   const spec = specOf(row);
@@ -64,6 +71,8 @@ function apply({ engine, providers, respec }: ChangeParts, tx: Transaction, id: 
       if (why !== null) throw refused(id, field, why);
     }
   if (limits.includes("budget_usd")) checkRates(providers, next);
+  const over = first === undefined || context === undefined ? null : exceeds(tx, id, spec, next);
+  if (over !== null) throw refused(id, first ?? "", over);
   const label = change.label === undefined ? row.label : change.label;
   if (context !== undefined) engine.apply(tx, id, eventOf(change, changed));
   tx.store.changeJob({ id, spec: storedSpec(next), label });

@@ -8,6 +8,7 @@ import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, Res
 import type { Offers, OffersQuery } from "../schemas/offers.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { JobChange } from "../schemas/change.ts";
+import type { HomeLimits, LimitsChange } from "../schemas/limits.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { Deliveries, Notices, Notifications, NotifyTargetBody, ShownTarget, Tested } from "../schemas/notify.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
@@ -87,6 +88,8 @@ export interface ControlPlane {
   kill(jobId: string): Promise<{ record: JobRecord; alreadyTerminal: boolean }>;
   /** Durable before it resolves. Throws `job_not_found`, `change_refused`, `budget_rate_unknown`; then nothing was changed. */
   change(jobId: string, change: JobChange): Promise<JobRecord>;
+  /** Sets and removes limits of the home; durable before it resolves. Runs that are under way continue. */
+  setLimits(change: LimitsChange): Promise<HomeLimits>;
   /** Resolves when the run and all its files are gone. Throws `job_not_found`, `job_not_removable`. */
   remove(jobId: string): Promise<Removed>;
   /** The complete checkpoints of a job on this computer, the newest first, 200 at most. */

@@ -7,7 +7,7 @@ import type { FeedEvent } from "../schemas/job.ts";
 import type { StepRegistry } from "../steps/step.ts";
 import type { EngineStore } from "../store/engine-store.ts";
 import type { JobRow } from "../store/tables.ts";
-import type { Noticed } from "./transaction.ts";
+import type { Noticed, Transaction } from "./transaction.ts";
 
 export interface EngineOptions {
   store: EngineStore;
@@ -20,6 +20,11 @@ export interface EngineOptions {
   publish?: (events: FeedEvent[]) => void;
   /** Called within the transaction of each event. */
   noticed?: Noticed;
+  /**
+   * Whether the limits of the home hold a new job back. Called within the transaction that stores it; throws the refusal of a job that
+   * can never start.
+   */
+  holds?: (tx: Transaction, job: NewJob) => boolean;
   /** The disk is full: an owner of a reserve should release it now. */
   onDiskFull?: () => void;
   /** Reports an internal problem, as text for the control plane's own log. */

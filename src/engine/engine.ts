@@ -103,7 +103,8 @@ export class Engine {
   /** First transaction of a job: its row, the first journal entry, the first effects. */
   create(job: NewJob): Promise<void> {
     return this.commit((tx) => {
-      const input: JobInput = { ...job.input, job_id: job.id, at: tx.at };
+      const held = this.#o.holds?.(tx, job) === true ? { held: true } : {};
+      const input: JobInput = { ...job.input, ...held, job_id: job.id, at: tx.at };
       const { snapshot, actions } = firstFold(input);
       const { text, hash } = fingerprint(snapshot);
       const state = snapshot.value as string;

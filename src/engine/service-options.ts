@@ -10,6 +10,7 @@ import type { DiskReserve } from "../store/disk-reserve.ts";
 import type { CredentialsOf, ModelsOfHub, NotificationsOf } from "./control-plane.ts";
 import type { ProjectMeasure } from "./cost-preview.ts";
 import type { Engine } from "./engine.ts";
+import type { LimitKeeper } from "./home-limits.ts";
 import type { DurableLedger } from "./ledger.ts";
 
 /** Code that was kept for a job without a row yet. */
@@ -84,6 +85,7 @@ export interface ServiceOptions {
   report: (message: string) => void;
   hub: ModelsOfHub;
   notifications: NotificationsOf;
+  limits: LimitKeeper;
   sinks: SinkKeeper;
   /** The home's defaults for runs whose spec does not set them. */
   defaults: () => Pick<RunSpec, "keep_checkpoints">;

@@ -10,6 +10,7 @@ import type { HubPullHint } from "../schemas/hub.ts";
 import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, ResumePoint } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { JobChange } from "../schemas/change.ts";
+import type { HomeLimits, LimitsChange } from "../schemas/limits.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import { runsHere } from "../providers/descriptors.ts";
@@ -19,6 +20,7 @@ import { planRun } from "./cost-preview.ts";
 import { OfferBook } from "./offers.ts";
 import type { Offers, OffersQuery } from "../schemas/offers.ts";
 import { historyOf } from "../domain/host-history.ts";
+import type { LimitKeeper } from "./home-limits.ts";
 import { refuseMasked } from "./refuse-masked.ts";
 import { extraGraceMs } from "../domain/stop-grace.ts";
 import { untilOver, untilSettled } from "./graceful-shutdown.ts";
@@ -177,6 +179,7 @@ export class Service implements ControlPlane {
     if (!reserve.restore()) throw new SvcError("disk_full", { path: this.home });
     refuseMasked(body);
     checkCandidates(this.#o, spec);
+    this.#o.limits.check(spec);
     await checkBudget({ providers: this.#o.providers, startTimes: this.#startTimes }, spec);
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
     await named(this.#o.checkProject(projectDir, spec));
@@ -252,6 +255,7 @@ export class Service implements ControlPlane {
         () => refuseMasked(body),
         () => checkFurtherMachines(this.#o.providers, spec),
         () => checkRates(this.#o.providers, spec),
+        () => this.#o.limits.check(spec),
         () => named(this.#o.checkProject(projectDir, spec)),
         () => this.#o.checkSecrets(spec),
         () => named(this.#o.checkResume(spec)),
@@ -269,7 +273,8 @@ export class Service implements ControlPlane {
       measure: () => this.#o.measureProject(projectDir, runsHere(spec.provider)),
       preview: (files) => named(this.#o.preview(projectDir, spec, files)),
     });
-    return secrets.redactValue(plan);
+    const wait = plan.refusals.length > 0 ? null : this.#o.limits.wouldWait(spec);
+    return secrets.redactValue(wait === null ? plan : { ...plan, warnings: [wait, ...plan.warnings] });
   }
 
   readonly #startTimes = (provider: string, gpus: string) => this.reads.startTimes(provider, gpus);
@@ -330,11 +335,17 @@ export class Service implements ControlPlane {
 
   async change(jobId: string, change: JobChange): Promise<JobRecord> {
     const label = change.label ? { label: this.#o.secrets().redactText(change.label) } : {};
-    const { engine, providers, respec } = this.#o;
-    const isNew = await changeRun({ engine, providers, respec }, jobId, { ...change, ...label });
+    const { engine, providers, limits, respec } = this.#o;
+    const exceeds: LimitKeeper["refuses"] = (...args) => limits.refuses(...args);
+    const isNew = await changeRun({ engine, providers, exceeds, respec }, jobId, { ...change, ...label });
     // The commit counts; a machine that cannot be reached now gets the deadlines with its next contact.
     if (isNew) await this.#o.renewGuards(jobId);
     return this.#record(jobId);
+  }
+
+  async setLimits(change: LimitsChange): Promise<HomeLimits> {
+    await this.#o.limits.set(change);
+    return this.reads.limits();
   }
 
   remove(jobId: string): Promise<Removed> {

@@ -7,6 +7,7 @@ import { entry } from "./entry.ts";
 import { FILES } from "./files.ts";
 import { HOME } from "./home.ts";
 import { HUB } from "./hub.ts";
+import { HOME_LIMITS } from "./limits.ts";
 import { NOTIFY } from "./notify.ts";
 import { RENTED } from "./rented.ts";
 import { RUNS } from "./runs.ts";
@@ -296,6 +297,7 @@ export const CATALOGUE = {
   ...FILES,
   ...SINKS,
   ...BUDGET,
+  ...HOME_LIMITS,
   ...NOTIFY,
 } as const;
 

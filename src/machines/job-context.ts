@@ -49,6 +49,8 @@ export interface JobInput {
   budget_micro?: number | null;
   /** Absent in journals of machine versions before 3. */
   rules?: PlacementRules;
+  /** True if the limits of the home hold the job back. Absent otherwise, and in journals of machine versions before 6. */
+  held?: boolean;
   /** Instant of the event that created the job, milliseconds since the epoch. */
   at: number;
 }
@@ -81,7 +83,9 @@ export interface JobContext {
   candidate: number | null;
   /** Whether the job uses only machines on demand from now on. */
   on_demand: boolean;
-  /** Start of the current search for a machine; null while the job holds one. */
+  /** Whether the limits of the home hold the job back. Once it is let in it stays so. */
+  held: boolean;
+  /** Start of the current search for a machine; null while the job holds one or is held back. */
   searching_since: number | null;
   /** The candidates that had no machine in this search, each with its last error. */
   refusals: Refusal[];
@@ -120,6 +124,8 @@ interface NodeDone extends Base {
 }
 
 export type JobEvent =
+  /** The limits of the home have room for the job. */
+  | ({ type: "job.admitted" } & Base)
   /** A candidate with an offer was found. */
   | ({ type: "place.done"; candidate: number } & NodeDone)
   | ({ type: "provision.done" } & NodeDone)

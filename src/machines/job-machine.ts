@@ -9,6 +9,7 @@
 //     decides the outcome of a failed placement: no other follows.
 // M7. A budget decides the way into `terminating`, the end of its downloads, and whether another placement follows. The sums come
 //     with the events: the machine does not count.
+// M8. A run that the limits of the home hold neither searches nor orders until `job.admitted`. It is let in once, for all of its placements.
 
 import { and, assign, setup } from "xstate";
 import type { JobError, Outcome, StepName } from "../schemas/job.ts";
@@ -24,6 +25,7 @@ import { closing, type ClosePlacement, type OpenPlacement, type SetTimer, type S
 import { forNext, isLossBehind, mayGoOn } from "./next-placement.ts";
 import {
   allNodes,
+  changed,
   checkpointOf,
   collectTimer,
   decided,
@@ -36,13 +38,14 @@ import {
   othersAt,
   PHASE_LIMIT_MS,
   runtimeTimer,
+  searches,
   SOON,
   uncollected,
 } from "./job-rules.ts";
 import { describeError } from "../errors/index.ts";
 
 /** Raise this with every change of states, events, context or effects, and add a migration (src/machines/versions.ts). */
-export const JOB_MACHINE_VERSION = 5;
+export const JOB_MACHINE_VERSION = 6;
 
 export const jobMachine = setup({
   types: { context: {} as JobContext, input: {} as JobInput, events: {} as JobEvent },
@@ -56,7 +59,8 @@ export const jobMachine = setup({
     isReleasedAndGoesOn: ({ context, event }) =>
       isNode(event) && othersAt(context, event.node, "released") && goesOn(context, event) !== null,
     mayGoOn: ({ context }) => mayGoOn(context),
-    isPlaced: ({ context }) => context.candidate !== null,
+    isPlaced: ({ context }) => context.candidate !== null && !context.held,
+    isHeld: ({ context }) => context.held,
     hasMaxRuntime: ({ context }) => context.max_runtime_ms !== null,
     isNews: ({ context, event }) => event.type === "budget.warned" && event.percent > context.warned,
   },
@@ -70,8 +74,9 @@ export const jobMachine = setup({
 
     /** Records the start of the search, from which its time is counted. */
     beginSearch: assign({
-      searching_since: ({ context, event }) => context.searching_since ?? event.at,
+      searching_since: ({ context, event }) => (context.held ? null : (context.searching_since ?? event.at)),
     }),
+    admit: assign({ held: false }),
     endSearch: assign({ searching_since: null, refusals: [] }),
     markCandidate: assign({
       candidate: ({ context, event }) => (event.type === "place.done" ? event.candidate : context.candidate),
@@ -157,12 +162,7 @@ export const jobMachine = setup({
     markWarned: assign({
       warned: ({ context, event }) => (event.type === "budget.warned" ? event.percent : context.warned),
     }),
-    change: assign(({ context, event }) => {
-      if (event.type !== "job.changed") return context;
-      const { budget_micro = context.budget_micro, max_runtime_ms = context.max_runtime_ms } = event;
-      const warned = budget_micro === context.budget_micro ? context.warned : 0;
-      return { ...context, budget_micro, max_runtime_ms, warned };
-    }),
+    change: assign(({ context, event }) => changed(context, event)),
     /** The budget ends the downloads of a run that had succeeded. */
     cutSuccess: assign(({ context, event }) =>
       event.type === "budget.spent" && context.outcome === "succeeded"
@@ -183,7 +183,8 @@ export const jobMachine = setup({
     placement: 0,
     candidate: input.rules?.searches === true ? null : 0,
     on_demand: false,
-    searching_since: input.at,
+    held: input.held ?? false,
+    searching_since: input.held === true ? null : input.at,
     refusals: [],
     bad_images: [],
     failure: null,
@@ -213,17 +214,19 @@ export const jobMachine = setup({
   },
   states: {
     waiting: {
-      description: "No machine exists and nothing is billed; looking for a candidate that has one.",
+      description:
+        "No machine exists and nothing is billed; waits for a limit of the home, or looks for a candidate with a machine.",
       entry: [
         "beginSearch",
         {
           type: "startSteps",
-          params: ({ context }) => ({ step: "place", nodes: context.candidate === null ? [0] : [] }),
+          params: ({ context }) => ({ step: "place", nodes: searches(context) ? [0] : [] }),
         },
       ],
       // A job that keeps its candidate needs no search.
       always: { guard: "isPlaced", target: "provisioning" },
       on: {
+        "job.admitted": { guard: "isHeld", target: "waiting", reenter: true, actions: "admit" },
         "place.done": { target: "provisioning", actions: "markCandidate" },
         "step.failed": {
           target: "terminal",

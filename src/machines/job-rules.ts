@@ -27,6 +27,17 @@ export const allNodes = (context: JobContext): number[] => context.nodes.map((n)
 export const othersAt = (context: JobContext, node: number, phase: NodePhase): boolean =>
   context.nodes.every((n) => n.node === node || n.phase === phase);
 
+/** Whether candidates are asked for a machine now. */
+export const searches = ({ held, candidate }: JobContext): boolean => !held && candidate === null;
+
+/** The context after a user changed the run's limits. */
+export function changed(context: JobContext, event: JobEvent): JobContext {
+  if (event.type !== "job.changed") return context;
+  const { budget_micro = context.budget_micro, max_runtime_ms = context.max_runtime_ms } = event;
+  const warned = budget_micro === context.budget_micro ? context.warned : 0;
+  return { ...context, budget_micro, max_runtime_ms, warned };
+}
+
 export const isCollecting = (context: JobContext): boolean => uncollected(context).length > 0;
 
 /** Whether a user or a shutdown waits for the end. */

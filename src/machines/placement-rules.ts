@@ -1,11 +1,14 @@
 // The rules for further placements that a spec asks for, in the form that the job machine keeps.
 
-import { candidateCount, candidateImages, candidateSpec } from "../domain/candidates.ts";
+import {
+  candidateCount,
+  candidateImages,
+  candidateSpec,
+  PREEMPTIONS_BY_DEFAULT,
+  RETRIES_BY_DEFAULT,
+} from "../domain/candidates.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { NO_FURTHER_PLACEMENTS, type PlacementRules } from "./job-context.ts";
-
-const RETRIES_BY_DEFAULT = 2;
-const PREEMPTIONS_BY_DEFAULT = 10;
 
 /** @param rents whether the provider rents machines. This computer and a notebook cannot be replaced by another machine. */
 export function placementRules(spec: RunSpec, rents: boolean): PlacementRules {

@@ -49,6 +49,8 @@ const migrations: Readonly<Record<number, Migration>> = {
   3: (old) => ({ ...old, context: old?.context && { ...old.context, budget_micro: null, warned: 0 } }),
   // Since version 5, a candidate whose image cannot start is left out. An older job ends at the first one.
   4: (old) => ({ ...old, context: old?.context && { ...old.context, bad_images: [] } }),
+  // Since version 6, limits of the home may hold a job back. An older job was never held.
+  5: (old) => ({ ...old, context: old?.context && { ...old.context, held: false } }),
 };
 
 const STATES = new Set(Object.keys(jobMachine.states));

@@ -83,6 +83,8 @@ export const NOTE_KINDS = [
   "step_waiting",
   /** No candidate has a machine: svc asks them again. Nothing is billed. */
   "waiting_for_capacity",
+  /** The limits of the home have no room for the run yet. Nothing is billed. */
+  "waiting_for_limits",
   /** The run uses another machine than its first. */
   "continuing",
   /** The run lacked files of the project, which may be why it failed. */

@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { Instant, JobError, JobStatus } from "./job.ts";
+import { LimitWait } from "./limits.ts";
 import { FAILURES, SPOT_CHOICES } from "./names.ts";
 import { ProviderName } from "./spec.ts";
 
@@ -67,8 +68,11 @@ export const Waiting = z
     until: Instant.nullable().meta({ description: "When the run gives up; null before the first answers." }),
     next_at: Instant.nullable().meta({ description: "When svc asks again; null while it asks." }),
     tried: z.array(TriedCandidate),
+    limit: LimitWait.nullable().meta({
+      description: "Set while limits of the home hold the run back: it searches once they have room.",
+    }),
   })
-  .meta({ id: "Waiting", description: "The search of a run in status `waiting`. No machine exists meanwhile." });
+  .meta({ id: "Waiting", description: "The wait of a run in status `waiting`. No machine exists meanwhile." });
 export type Waiting = z.infer<typeof Waiting>;
 
 export const Placements = z

@@ -1,6 +1,7 @@
 // Reads the reason of an active run's present state, for its one-line note. Loads neither a query builder nor zod, as `open-reads.ts`.
 
 import type { Note } from "../schemas/job.ts";
+import { limitNote } from "./limit-waits.ts";
 import { placementNote, waitingNote } from "./placement-reads.ts";
 import type { All, AttemptRow, EffectRow, JobRow } from "./tables.ts";
 import { storedError } from "./stored-json.ts";
@@ -10,7 +11,7 @@ const WAITS_LONG_MS = 60_000;
 
 /** The most important reason; null if the run makes normal progress. */
 export function activeNote(all: All, row: Pick<JobRow, "id" | "state">, placements: number, now: number): Note | null {
-  const search = row.state === "waiting" ? waitingNote(all, row.id) : null;
+  const search = row.state === "waiting" ? (limitNote(all, row.id) ?? waitingNote(all, row.id)) : null;
   return search ?? triedAgain(all, row.id) ?? waitsFor(all, row.id, now) ?? placementNote(all, row, placements);
 }
 

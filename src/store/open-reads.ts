@@ -29,6 +29,7 @@ import type { StartTimes } from "../schemas/plan.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { CostReport, CostsQuery, Receipt } from "../schemas/costs.ts";
 import type { HostStats } from "../schemas/hosts.ts";
+import type { HomeLimits } from "../schemas/limits.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
 import { jobRecordOf, ledgerMachineOf, leftOutNote, timelineStepOf } from "./records.ts";
@@ -49,6 +50,7 @@ import {
 } from "./placement-reads.ts";
 import { localCalendar } from "../domain/calendar.ts";
 import { readCosts, readReceipt } from "./cost-reads.ts";
+import { readHomeLimits } from "./limit-reads.ts";
 import { readHostStats } from "./host-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
@@ -426,6 +428,10 @@ export class StoreReads implements Reads {
 
   costs(query: CostsQuery): CostReport {
     return readCosts(this.#select, query, this.#now(), localCalendar);
+  }
+
+  limits(): HomeLimits {
+    return readHomeLimits(this.#select, this.#now());
   }
 
   receipt(id: string): Receipt | null {

@@ -5,6 +5,7 @@ import type { Placement, Placements, TriedCandidate, Waiting } from "../schemas/
 import type { StartTimes } from "../schemas/plan.ts";
 import { costMicro } from "../domain/billing.ts";
 import { costOver, costUsd, microOf, usdOf } from "../domain/money.ts";
+import { readLimitWait } from "./limit-waits.ts";
 import { errorOf, iso, isoOrNull } from "./records.ts";
 import type { All, EffectRow, JobRow, JournalRow, MachineRow, PlacementRow } from "./tables.ts";
 import { storedError } from "./stored-json.ts";
@@ -214,6 +215,8 @@ function lastLook(all: All, jobId: string): Look | undefined {
 }
 
 function readWaiting(all: All, job: JobRow): Waiting | null {
+  const limit = readLimitWait(all, job.id);
+  if (limit !== null) return { since: iso(job.created_at), until: null, next_at: null, tried: [], limit };
   const look = lastLook(all, job.id);
   if (look === undefined) return null;
   const since = sinceOf(job) ?? look.first_at;
@@ -222,6 +225,7 @@ function readWaiting(all: All, job: JobRow): Waiting | null {
     until: look.until,
     next_at: isoOrNull(look.next_at),
     tried: look.tried === null ? [] : (JSON.parse(look.tried) as TriedCandidate[]),
+    limit: null,
   };
 }
 

@@ -19,6 +19,7 @@ import type { StartTimes } from "../schemas/plan.ts";
 import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { CostReport, CostsQuery, Receipt } from "../schemas/costs.ts";
 import type { HostStats } from "../schemas/hosts.ts";
+import type { HomeLimits } from "../schemas/limits.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { NamedSeries, SeriesNames, SeriesShape } from "./summary-reads.ts";
 import type { SeriesPlace } from "./series-reads.ts";
@@ -77,6 +78,8 @@ export interface Reads {
   machines(): LedgerMachine[];
   /** What machines have cost, and what of it was waste. */
   costs(query: CostsQuery): CostReport;
+  /** The limits of the home, what counts under them, and the runs that wait for them. */
+  limits(): HomeLimits;
   /** What each machine of a job has cost; null if the job does not exist. */
   receipt(id: string): Receipt | null;
   /** The handle (JSON) of the machine that a node of a job holds now; null if it holds none. */

@@ -11,6 +11,7 @@ import { SCHEMA_0007 } from "./schema-0007.ts";
 import { SCHEMA_0008 } from "./schema-0008.ts";
 import { SCHEMA_0009 } from "./schema-0009.ts";
 import { SCHEMA_0010 } from "./schema-0010.ts";
+import { SCHEMA_0011 } from "./schema-0011.ts";
 
 export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0001-first-tables": SCHEMA_0001,
@@ -23,4 +24,5 @@ export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0008-hosts": SCHEMA_0008,
   "0009-costs": SCHEMA_0009,
   "0010-notifications": SCHEMA_0010,
+  "0011-limits": SCHEMA_0011,
 };

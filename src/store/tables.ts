@@ -199,6 +199,15 @@ export interface Tables {
     ended_at: number | null;
   };
   notify_setting: { one: number; rules: string; read_up_to: number };
+  home_limit: { name: string; value: number };
+  limit_wait: {
+    id: Generated<number>;
+    job_id: string;
+    /** How many younger runs were let in before it. */
+    passes: number;
+    /** JSON of `LimitReason`. */
+    reason: string;
+  };
   removal: { job_id: string; begun_at: number; ended_at: number | null };
   sink: {
     job_id: string;

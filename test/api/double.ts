@@ -23,6 +23,8 @@ import type {
   Timeline,
   ResumePoint,
 } from "../../src/schemas/job.ts";
+import { LIMIT_NAMES } from "../../src/schemas/limit-names.ts";
+import type { HomeLimits, LimitsChange, LimitUse } from "../../src/schemas/limits.ts";
 import type { SubmitBody } from "../../src/schemas/spec.ts";
 import type { Reads } from "../../src/store/reads.ts";
 
@@ -46,6 +48,8 @@ const NOTHING = {
   machines: 0,
   machines_without_price: 0,
 };
+
+const UNLIMITED: LimitUse = { limit: null, used: 0, reserved: 0, left: null };
 
 export class PlaneDouble implements ControlPlane {
   readonly home = newHome();
@@ -210,6 +214,7 @@ export class PlaneDouble implements ControlPlane {
       stats: [{ provider: "podhost", gpu: "A40", good: 41, of: 43, seconds_to_ssh_p50: 74 }],
       avoided: [],
     }),
+    limits: () => this.limits,
     costs: ({ by, from = null, to = null }) => ({ by, from, to, time_zone: "UTC", groups: [], total: NOTHING }),
     receipt: (id) => ({
       job_id: id,
@@ -286,6 +291,22 @@ export class PlaneDouble implements ControlPlane {
 
   retrySinks(id: string): Promise<void> {
     return Promise.reject(new SvcError("sinks_none", { job: id }));
+  }
+
+  limits: HomeLimits = {
+    usd_per_day: UNLIMITED,
+    usd_per_month: UNLIMITED,
+    usd_per_hour: UNLIMITED,
+    max_machines: UNLIMITED,
+    max_gpus: UNLIMITED,
+    waiting: [],
+  };
+  async setLimits(change: LimitsChange): Promise<HomeLimits> {
+    for (const name of LIMIT_NAMES) {
+      const limit = change[name];
+      if (limit !== undefined) this.limits = { ...this.limits, [name]: { ...this.limits[name], limit, left: limit } };
+    }
+    return this.limits;
   }
 
   readonly changes: { id: string; change: JobChange }[] = [];

@@ -60,6 +60,8 @@ describe("the OpenAPI document", () => {
         "GET /v1/machines",
         "GET /v1/costs",
         "GET /jobs/{id}/receipt",
+        "GET /v1/limits",
+        "PUT /v1/limits",
         "GET /v1/providers",
         "GET /v1/gpus",
         "GET /v1/offers",

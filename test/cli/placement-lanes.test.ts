@@ -104,6 +104,7 @@ it("A wait names each candidate with its reason, and when svc asks again and giv
     until: "2030-01-01T02:00:00.000Z",
     next_at: "2030-01-01T00:05:00.000Z",
     tried: [{ candidate: 1, provider: "market", gpus: "H100", why: "sold out" }],
+    limit: null,
   };
   expect(haveLanes({ placements: [], waiting })).toBe(true);
   expect(waitingTable(io(false), waiting)).toBe("tried\t1\tmarket\tH100\tsold out\n");

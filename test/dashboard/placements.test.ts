@@ -132,6 +132,7 @@ function moved(): FakeWorld {
       since: ago(900),
       until: new Date(Date.now() + 3_600_000).toISOString(),
       next_at: new Date(Date.now() + 40_000).toISOString(),
+      limit: null,
       tried: [
         { candidate: 0, provider: "podhost", gpus: "H200:8", why: `sold out ${HOSTILE}` },
         {

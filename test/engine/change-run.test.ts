@@ -16,7 +16,7 @@ beforeEach(async () => {
   const providers = new Map([
     ["cloudvm", { info: { capabilities: { bills: true, reports_price: false } } } as Provider],
   ]);
-  parts = { engine: h.engine, providers, respec: (id) => respecced.push(id) };
+  parts = { engine: h.engine, providers, exceeds: () => null, respec: (id) => respecced.push(id) };
 });
 afterEach(() => h.end());
 afterAll(removeHomes);

@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ModelsOfHub, NotificationsOf } from "../../src/engine/control-plane.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
+import { localCalendar } from "../../src/domain/calendar.ts";
+import { LimitKeeper } from "../../src/engine/home-limits.ts";
 import { Service } from "../../src/engine/service.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
@@ -92,6 +94,12 @@ async function newService(harness: Harness): Promise<void> {
     // This test pulls no models.
     hub: {} as ModelsOfHub,
     notifications: {} as NotificationsOf,
+    limits: new LimitKeeper({
+      engine: h.engine,
+      calendar: localCalendar,
+      startSeconds: () => null,
+      report: (message) => void reported.push(message),
+    }),
     sinks: {
       check: () => Promise.resolve(),
       enter: () => undefined,

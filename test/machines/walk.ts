@@ -48,6 +48,7 @@ export function after(from: Snapshot, ...bodies: Body[]): Snapshot {
 
 /** Each kind of event; a missing kind does not compile. */
 const KINDS: Record<JobEventType, (node: number) => Body[]> = {
+  "job.admitted": () => [{ type: "job.admitted" }],
   "place.done": (node) => (node === 0 ? [{ type: "place.done", node, candidate: 1 }] : []),
   "provision.done": (node) => [{ type: "provision.done", node }],
   "await_ssh.done": (node) => [{ type: "await_ssh.done", node }],

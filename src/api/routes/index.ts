@@ -6,6 +6,7 @@ import { DATA_ROUTES } from "./data.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
 import { HOLD_ROUTES } from "./holds.ts";
 import { HUB_ROUTES } from "./hub.ts";
+import { LIMIT_ROUTES } from "./limits.ts";
 import { JOB_ROUTES } from "./jobs.ts";
 import { ARCHIVE_ROUTES } from "./archives.ts";
 import { LOG_LINE_ROUTES } from "./log-lines.ts";
@@ -27,6 +28,7 @@ export const ROUTES: readonly Route[] = [
   ...DATA_ROUTES,
   ...SYSTEM_ROUTES,
   ...COST_ROUTES,
+  ...LIMIT_ROUTES,
   ...HOLD_ROUTES,
   ...CREDENTIAL_ROUTES,
   ...HUB_ROUTES,

@@ -13,6 +13,7 @@ import { doctor } from "./doctor.ts";
 import { gpus } from "./gpus.ts";
 import { jobs } from "./jobs.ts";
 import { kill } from "./kill.ts";
+import { limits } from "./limits.ts";
 import { logs } from "./logs.ts";
 import { notify } from "./notify.ts";
 import { offers } from "./offers.ts";
@@ -38,6 +39,7 @@ export const COMMANDS: Command[] = [
   logs,
   timeline,
   costs,
+  limits,
   wait,
   kill,
   set,

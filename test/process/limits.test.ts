@@ -1,0 +1,122 @@
+// Fifty submissions at once under a day's limit, with real orders at a simulated provider, and the control plane killed in the middle of it.
+// @module-tag needs/sshd
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
+import type { HomeLimits } from "../../src/schemas/limits.ts";
+import { loadSshKey } from "../../src/ssh/keys.ts";
+import { makeFleet } from "../sim/machines/fleet.ts";
+import { realClock } from "../sim/providers/clock.ts";
+import { makeFaults } from "../sim/providers/faults.ts";
+import { makeLedger } from "../sim/providers/ledger.ts";
+import type { Fleet, ProviderSim } from "../sim/providers/parts.ts";
+import { gpusOnOffer, startSim } from "../sim/providers/start.ts";
+import { Place, until, type Served } from "./harness.ts";
+
+const LIMIT_USD = 2;
+const BUDGET_USD = 0.25;
+const AT_ONCE = LIMIT_USD / BUDGET_USD;
+
+const place = new Place();
+let fleet: Fleet;
+let sim: ProviderSim;
+let most = 0;
+let onMade: () => void = () => undefined;
+const ledger = makeLedger((event) => {
+  most = Math.max(most, ledger.alive().length);
+  if (event === "made") onMade();
+});
+
+beforeAll(async () => {
+  for (const folder of [place.home, join(place.root, "fleet")]) mkdirSync(folder, { mode: 0o700 });
+  fleet = await makeFleet({ dir: join(place.root, "fleet") });
+  const faults = makeFaults();
+  // Machines are made, billed and ended; what would run on them is not the point here.
+  faults.set("boot_never", 1_000_000);
+  const { publicKeyLine } = await loadSshKey({ path: null, home: place.home });
+  const parts = { fleet, ledger, faults, clock: realClock(), apiKey: "sim-0123456789abcdef" };
+  sim = await startSim("podhost", { ...parts, authorizedKeys: [publicKeyLine] });
+  const { env, credentials } = sim.settings();
+  Object.assign(place.env, env, { SVC_GATE_INDEX: "off" });
+  writeFileSync(join(place.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
+});
+afterAll(async () => {
+  await place.close();
+  await sim.close();
+  await fleet.close();
+});
+
+const submit = (served: Served, budget: number) =>
+  served.post("/jobs", {
+    spec: {
+      entrypoint: "train.py",
+      provider: "podhost",
+      gpus: gpusOnOffer("podhost"),
+      install: "none",
+      budget_usd: budget,
+      price_cap: 20,
+      terminate_on_exit: false,
+    },
+  });
+
+it(
+  "Never pass the limit, wherever the kill strikes, and every run ends or is clearly refused",
+  { timeout: 10 * DEADLINE_MS },
+  async () => {
+    place.file("train.py", "print('never runs')\n");
+    let served = await place.serve();
+    const put = await fetch(`${served.url}/v1/limits`, {
+      method: "PUT",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ usd_per_day: LIMIT_USD }),
+    });
+    expect(put.status).toBe(200);
+    const made = new Promise<void>((resolve) => (onMade = resolve));
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => submit(served, n % 10 === 9 ? LIMIT_USD + 1 : BUDGET_USD)),
+    );
+    const refused = answers.filter(({ status }) => status !== 201);
+    expect(refused.map(({ status, body }) => [status, body["code"]])).toEqual(
+      Array.from({ length: 5 }, () => [400, "limit_never_fits"]),
+    );
+    const ids = answers.flatMap(({ status, body }) => (status === 201 ? [body["id"] as string] : []));
+    await made;
+    await served.kill();
+    served = await place.serve();
+    const isWithin = async (): Promise<void> => {
+      const { usd_per_day: day } = await served.get<HomeLimits>("/v1/limits");
+      expect(day.used + (day.reserved ?? Infinity)).toBeLessThanOrEqual(LIMIT_USD + 1e-6);
+    };
+    let kills = 0;
+    const isOver = async (): Promise<boolean> => {
+      await isWithin();
+      const { jobs } = await served.get<{ jobs: { id: string; status: string; note: { kind: string } | null }[] }>(
+        "/jobs?limit=100&status=waiting,provisioning,awaiting_ssh,terminating",
+      );
+      for (const { status, note } of jobs) if (status === "waiting") expect(note?.kind).toBe("waiting_for_limits");
+      const open = jobs.filter(({ status }) => status === "awaiting_ssh");
+      await Promise.all(open.map(({ id }) => served.post(`/jobs/${id}/kill`, {})));
+      // Once more, while some are let in and others end.
+      if (open.length > 0 && ++kills === 2) {
+        await served.kill();
+        served = await place.serve();
+      }
+      return jobs.length === 0;
+    };
+    await until(isOver, () => `all runs have ended: ${place.lastWords()}`, 8 * DEADLINE_MS);
+    for (const id of ids) {
+      const job = await served.job(id);
+      expect([job.status, job.machines.map(({ state }) => state)]).toEqual(["cancelled", ["released"]]);
+    }
+    expect(ids).toHaveLength(45);
+    expect(most).toBeLessThanOrEqual(AT_ONCE);
+    expect(most).toBeGreaterThan(1);
+    expect(ledger.alive()).toEqual([]);
+    // One order for each run: nothing was bought twice.
+    expect(ledger.all().filter(({ foreign }) => !foreign)).toHaveLength(45);
+    expect(place.refolds()).toBe(45);
+    expect((await served.get<HomeLimits>("/v1/limits")).waiting).toEqual([]);
+  },
+);
