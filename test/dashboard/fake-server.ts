@@ -3,6 +3,7 @@
 
 import { fakeCosts, fakeReceipt } from "./fake-costs.ts";
 import { fakeNotify, Refusal } from "./fake-notify.ts";
+import { fakeLimits } from "./fake-limits.ts";
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -336,6 +337,7 @@ export class FakeServer {
     if (name === "metrics") return json(response, 200, metricSummaries(this.world.runs, url));
     if (name === "machines") return json(response, 200, { machines: this.world.machines });
     if (name === "providers") return json(response, 200, { providers: this.world.providers });
+    if (name === "limits") return json(response, 200, fakeLimits());
     if (name === "costs") return json(response, 200, fakeCosts("project"));
     if (name === "offers") return json(response, 200, { offers: liveOffers(), asked: [], open: 0 });
     if (name === "gpus")

@@ -7,6 +7,7 @@ import type { CostGroup, CostReport, CostTotal } from "../../../src/schemas/cost
 import { api } from "../api.ts";
 import { Amount, wastedOf } from "../costs/amount.tsx";
 import { ExportButtons } from "../costs/export-buttons.tsx";
+import { LimitsSection } from "../costs/limits-section.tsx";
 import { ReceiptView } from "../costs/receipt-view.tsx";
 import { duration, plural, usd } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
@@ -85,6 +86,7 @@ function Report({ query }: { query: URLSearchParams }) {
         <p className="quiet pad">No machine was rented in this time. Runs on this computer cost nothing.</p>
       )}
       {data !== null && data.groups.length > 0 && <Sums report={data} />}
+      <LimitsSection />
     </div>
   );
 }

@@ -9,6 +9,7 @@ import { At, Span } from "../parts/time.tsx";
 import { withCode } from "../parts/with-code.tsx";
 import { hasEnded } from "../../../src/schemas/names.ts";
 import { useData } from "../store.ts";
+import { LimitWaitPanel } from "./limit-wait.tsx";
 
 /** The machines that a run has used, one after the other; nothing for a run that has used one and saved nothing by it. */
 export function PlacementsPanel({ job }: { job: JobRecord }) {
@@ -19,7 +20,12 @@ export function PlacementsPanel({ job }: { job: JobRecord }) {
   if (!tells && waiting === null) return null;
   return (
     <>
-      {waiting !== null && <WaitingPanel waiting={waiting} />}
+      {waiting !== null &&
+        (waiting.limit === null ? (
+          <WaitingPanel waiting={waiting} />
+        ) : (
+          <LimitWaitPanel wait={waiting.limit} since={waiting.since} />
+        ))}
       {tells && (
         <section className="panel" aria-labelledby="placements-title">
           <h2 id="placements-title">Placements</h2>

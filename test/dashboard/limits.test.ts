@@ -1,0 +1,86 @@
+// The limits of a home on the page of costs, and a run that waits for one.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
+import { dashboard, expectAccessible, type Opened } from "./browser.ts";
+import { fakeLimits } from "./fake-limits.ts";
+import type { FakeWorld } from "./fake-server.ts";
+import { fakeRun, fakeWorld } from "./fake-world.ts";
+
+const WAIT = { timeout: DEADLINE_MS };
+/** Where to leave pictures for a person; none by default. */
+const PICTURES = process.env["SVC_TEST_PICTURES"];
+
+function held(asked: unknown[] = []): FakeWorld {
+  const world = fakeWorld();
+  const run = fakeRun("r5-waits", 900, { status: "waiting", exit_code: null, started_at: null, ended_at: null });
+  const [wait] = fakeLimits().waiting;
+  const since = new Date(Date.now() - 900_000).toISOString();
+  run.placements = { placements: [], waiting: { since, until: null, next_at: null, tried: [], limit: wait ?? null } };
+  world.runs.push(run);
+  const limits = fakeLimits();
+  world.answers = {
+    limits: (body: unknown) => {
+      if (typeof body !== "object" || body === null) return limits;
+      asked.push(body);
+      limits.usd_per_day = { ...limits.usd_per_day, limit: 20, left: 11.4 };
+      return limits;
+    },
+  };
+  return world;
+}
+
+describe("limits", { tags: "needs/chromium" }, () => {
+  const board = dashboard();
+  const looks = [
+    { width: 1440, height: 1_000, colorScheme: "light" as const },
+    { width: 390, height: 840, colorScheme: "dark" as const },
+  ];
+  const onEach = async (name: string, path: string, use: (opened: Opened, asked: unknown[]) => Promise<void>) => {
+    for (const { colorScheme, ...viewport } of looks) {
+      const asked: unknown[] = [];
+      const opened = await board.open(path, { viewport, colorScheme }, held(asked));
+      try {
+        await opened.page.waitForSelector(".connection-live");
+        await use(opened, asked);
+        if (PICTURES !== undefined) {
+          mkdirSync(PICTURES, { recursive: true });
+          const file = join(PICTURES, `${name}-${viewport.width}-${colorScheme}.png`);
+          await opened.page.screenshot({ path: file, fullPage: true });
+        }
+        await expectAccessible(opened.page);
+        const wide = await opened.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        expect(wide).toBeLessThanOrEqual(0);
+        expect(await opened.complaints()).toEqual([]);
+      } finally {
+        await opened.close();
+      }
+    }
+  };
+
+  it("are shown with what is used, reserved and left, and changed where they are shown", () =>
+    onEach("limits", "/costs", async ({ page }, asked) => {
+      const day = page.getByRole("row", { name: /Dollars per day/ });
+      await day.getByText("$1.40").waitFor(WAIT);
+      await page.getByText("today's limit leaves $1.40 of $10.00").waitFor(WAIT);
+      await page.getByLabel("Dollars per day").fill("many");
+      await page.getByRole("button", { name: "Save limits" }).click();
+      await page.getByText("This must be a number.").waitFor(WAIT);
+      expect(asked).toEqual([]);
+      await page.getByLabel("Dollars per day").fill("20");
+      await page.getByLabel("Machines").fill("");
+      await page.getByRole("button", { name: "Save limits" }).click();
+      await day.getByText("$11.40").waitFor(WAIT);
+      expect(asked).toEqual([{ usd_per_day: 20, max_machines: null }]);
+    }));
+
+  it("name the position and the reason on the page of a run that waits", () =>
+    onEach("limit-wait", "/runs/r5-waits", async ({ page }) => {
+      await page.getByRole("heading", { name: "Waiting for a limit" }).waitFor(WAIT);
+      await page.getByText("today's limit leaves $1.40 of $10.00, and the run may need $5.00").first().waitFor(WAIT);
+      await page.getByText(/Number 1 of 1 since .* passed by 2 younger/).waitFor(WAIT);
+      await page.getByRole("link", { name: "Show the limits" }).waitFor(WAIT);
+    }));
+});
