@@ -185,7 +185,7 @@ def quoted(word: str) -> str:
 
 
 class Ends:
-    """In which order the ranks ended: torchrun polls once a second, and by then the others have failed, too."""
+    """The order in which the ranks ended: torchrun polls once a second, and by then the others have failed, too."""
 
     def __init__(self) -> None:
         self.order: dict[int, int] = {}

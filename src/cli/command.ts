@@ -27,7 +27,7 @@ export interface Command {
   examples: string[];
   /** The fields that `--json FIELDS` may name, for a command that lists objects. */
   fields?: readonly string[];
-  /** The words for the argument after these; by default its name in `args` decides. */
+  /** The completions for the argument after these; by default its name in `args` decides. */
   completes?(before: readonly string[]): Completes;
   /** Returns the exit code. Expected failures are thrown as errors of the catalogue. */
   run(input: Input, io: Io): Promise<number>;

@@ -117,7 +117,7 @@ export interface End {
   releaseMs: number;
 }
 
-/** Without a measurement: what a home connection brings at least. */
+/** Without a measurement: the least download speed of a home connection. */
 const BYTES_PER_SECOND = 2_000_000;
 
 export const endMs = ({ graceMs, bytes, bytesPerSecond, releaseMs }: End): number =>

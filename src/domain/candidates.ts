@@ -53,7 +53,7 @@ export function candidatesLeft(images: readonly CandidateImage[], failed: readon
   });
 }
 
-/** Tells the candidates to ask from those whose image cannot start. */
+/** Separates the candidates to ask from those whose image cannot start. */
 export function withoutBadImages<T extends { index: number }>(
   candidates: readonly T[],
   ruledOut: readonly { candidate: number; message: string }[],

@@ -72,7 +72,7 @@ export function cellsOf(
   calendar: Calendar,
 ): CostCell[] {
   const { created_at, held_at, released_at, price_micro, state } = machine;
-  // A refused order was never a machine; a request that was sent a moment ago is none yet.
+  // A refused order was never a machine; a request that was sent a moment ago is not one yet.
   if (held_at === null && (released_at !== null || state === "intended")) return [];
   const end = Math.max(created_at, released_at ?? now);
   const isUnpriced = machine.bills && (held_at === null || price_micro === null);

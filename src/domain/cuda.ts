@@ -1,4 +1,4 @@
-// Reads from its name which CUDA version a container image needs, and tells which driver runs that version.
+// Reads the CUDA version that a container image needs from its name, and knows which driver runs that version.
 
 export interface CudaVersion {
   major: number;

@@ -30,7 +30,7 @@ export type LoggedValue = number | "NaN" | "Infinity" | "-Infinity";
 /** One call of `svc.log`. */
 export interface MetricRecord {
   kind: "metrics";
-  /** Grows per process: (attempt, rank, n) tells duplicates and gaps. */
+  /** Grows per process: (attempt, rank, n) reveals duplicates and gaps. */
   n: number;
   step: number;
   /** Seconds since the epoch, by the script's clock. */

@@ -1,4 +1,4 @@
-// Tells a run that svc refused before it rented anything from one that failed. Its status is `failed` in both cases; the
+// Distinguishes a run that svc refused before it rented anything from one that failed. Its status is `failed` in both cases; the
 // dashboard names the difference. Loads no zod.
 
 import type { JobRecord } from "../schemas/job.ts";

@@ -143,7 +143,7 @@ function missedWords({ provider }: RunSpec, { missed, leftOut }: ProjectMeasure)
 /** With one of these refusals, asking the provider is pointless. */
 const ABOUT_MACHINE = new Set<string | null>(["spec.provider", "spec.gpus", "spec.nodes", "spec.region", "spec.image"]);
 
-/** The measurement may repeat a check's refusal without its field. */
+/** The count of project files may repeat the refusal of a check, but without its field. */
 const isSame = (one: Plan["refusals"][number], other: Plan["refusals"][number]): boolean =>
   one.code === other.code && (one.field === other.field || one.message === other.message);
 

@@ -25,7 +25,7 @@ export interface CandidateParts {
   /** Undefined if it cannot be used here. */
   providerOf: (name: RunSpec["provider"]) => Provider | undefined;
   isConnected: (name: RunSpec["provider"]) => boolean;
-  /** Throws why the candidate can never serve the run. */
+  /** Throws the reason why the candidate can never serve the run. */
   checkCandidate: (index: number) => void;
   startTimes: (provider: string, gpus: string) => StartTimes | null;
   history: (provider: RunSpec["provider"], gpus: string) => PlanCandidate["history"];

@@ -68,8 +68,8 @@ async function foreignMachines({ engine, providers, connected }: ReconcileParts)
 /** Finds and releases machines of ours that no live job owns. */
 export async function sweep(parts: ReconcileParts, options: { dryRun: boolean }): Promise<Swept> {
   const report: Swept = { terminated: [], failed: [], unreachable_providers: [] };
-  // Providers without a credential are asked only if the ledger owes them something: then their refusal must be
-  // reported.
+  // Asks providers without a credential only if the ledger has open rows of theirs: then their refusal must
+  // be reported.
   const owing = new Set(parts.ledger.owed().map((row) => row.provider));
   for (const provider of parts.providers.values()) {
     if (!parts.connected(provider.name) && !owing.has(provider.name)) continue;

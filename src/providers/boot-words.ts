@@ -12,7 +12,7 @@ export interface BootVerdict {
   elsewhere: boolean;
 }
 
-/** The verdict as a machine's status tells it. With a handle: a machine that was ever reached is not replaced. */
+/** The verdict in the form of a machine's status. With a handle: a machine that was ever reached is not replaced. */
 export const faultOf = ({ elsewhere }: BootVerdict, handle?: MachineHandle): { elsewhere?: true } | { image: true } =>
   !elsewhere ? { image: true } : handle ? neverReached(handle) : { elsewhere: true };
 

@@ -63,7 +63,7 @@ export async function readList<Row>(request: ListRequest<Row>): Promise<List<Row
     try {
       await pages.read();
     } catch (e) {
-      // Rows of an earlier reading exist, whatever fails now.
+      // Rows of an earlier reading prove their machines, even if this reading fails.
       if (shown.size === 0 && pages.rows.size === 0) throw e;
       if (!(e instanceof SvcError)) throw e;
       pages.missing ??= e;

@@ -45,7 +45,7 @@ export class Sightings {
   }
 
   /**
-   * Terminates it by `ask`, which tells whether the provider accepted. A request without an answer may well have been
+   * Terminates it by `ask`, which returns whether the provider accepted. A request without an answer may well have been
    * accepted.
    */
   async endingBy(key: string, ask: () => Promise<boolean>): Promise<void> {

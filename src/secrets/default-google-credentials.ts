@@ -30,5 +30,5 @@ const ofUser = (env: NodeJS.ProcessEnv): string | null => {
   return home === null ? null : join(home, ".config", "gcloud");
 };
 
-/** What stands for the machine's own service account, as a credential file would. */
+/** Represents the machine's own service account, as a credential file would. */
 export const OF_THIS_MACHINE = JSON.stringify({ type: "compute_metadata" });

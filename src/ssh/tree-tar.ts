@@ -1,4 +1,4 @@
-// Sends a tree as tar over the connection that stands, where rsync is unfit or slower. `tree.ts` calls it.
+// Sends a tree as tar over the open connection, if rsync is unusable or slower. `tree.ts` calls it.
 
 import { SvcError } from "../errors/index.ts";
 import { inAnyShell, quote } from "../domain/shell-words.ts";

@@ -56,7 +56,7 @@ interface Look {
   never: boolean;
 }
 
-/** One candidate's part of a look, for the timeline and the record. */
+/** One candidate's result of a search, for the timeline and the record. */
 interface Tried {
   candidate: number;
   provider: string;

@@ -36,7 +36,7 @@ import type { OffersSeen } from "../domain/refusal.ts";
 
 /** An intent older than this is renewed before its request leaves: the process may have slept in between. */
 const INTENT_FRESH_MS = 5_000;
-/** Delay before a provider is asked again that cannot be called with the present settings. */
+/** Delay before svc calls a provider again that cannot be called with the current settings. */
 const ASK_AGAIN_MS = 5_000;
 /** Maximum of offers in one attempt, tried one after the other while each turns out to be taken. */
 const OFFERS_TRIED_MAX = 8;

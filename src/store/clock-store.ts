@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import type { Sqlite } from "./database.ts";
 import { lit, p, prepare, q } from "./statements.ts";
 
-/** A search writes the time of its next look, which is this far away at most. A wait of another step tells less: it may be longer. */
+/** A search stores the time of its next attempt, at most this far away. Another step may wait longer, so its wait proves less. */
 const LOOK_MS_MAX = 60_000;
 
 export class ClockStore {

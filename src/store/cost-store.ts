@@ -67,7 +67,7 @@ export class CostStore {
     if (this.#s.zone.get({})?.zone === zone) return;
     this.#s.noSums.run({});
     this.#s.noMachines.run();
-    // The days of removed runs stay as they are: nothing tells any more what their machines did.
+    // The days of removed runs stay unchanged: the records of their machines are gone.
     const sums = new Changes();
     for (const { cells } of this.#all<{ cells: string }>("SELECT cells FROM cost_machine"))
       sums.add(storedCost(cells), 1);
@@ -83,7 +83,7 @@ export class CostStore {
     return rows.length;
   }
 
-  /** For a run that is about to be removed: later, nothing tells what its machines did. */
+  /** For a run that is about to be removed: afterwards the records of its machines are gone. */
   addJob(jobId: string, now: number, calendar: Calendar): void {
     this.useZone(calendar.zone);
     this.#put(this.#s.ofJob.all({ job_id: jobId }), now, calendar);

@@ -202,7 +202,7 @@ describe("the peer of a loopback connection", () => {
     }
   });
 
-  it("assigns an address that is in no table to no user", () => {
+  it("assigns no user to an address that is in no table", () => {
     expect(peerUid({ address: "127.0.0.1", port: 1 }, { address: "127.0.0.1", port: 2 })).toBeNull();
     expect(peerUid({ address: "nonsense", port: 1 }, { address: "127.0.0.1", port: 2 })).toBeNull();
   });

@@ -123,7 +123,7 @@ describe("the other reads", () => {
   it.each([
     ["series/points?of=", Array.from({ length: 100 }, (_, i) => `${i}:0`).join(","), 20_000],
     ["metrics", "", 20_000],
-  ])("reads many series at %s one after the other, gives way between two, and bounds the whole", async (at, of) => {
+  ])("reads many series at %s one after the other, yields between two, and bounds the total", async (at, of) => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();
     const asked: { series: unknown; max: number | undefined; turn: number }[] = [];

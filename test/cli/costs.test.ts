@@ -51,7 +51,7 @@ it("A receipt names each machine and the proof of its end", () => {
   expect(JSON.parse(at.svcIn(home, "costs", "job1", "--json").out)).toMatchObject({ is_final: true, label: "sweep" });
 });
 
-it("Days that are none, and a period that ends before it begins, are wrong usage", () => {
+it("An invalid day, and a period that ends before it begins, are wrong usage", () => {
   expect(at.svcIn(home, "costs", "--from", "yesterday").code).toBe(2);
   expect(at.svcIn(home, "costs", "--from", "2026-11-04", "--to", "2026-11-03").code).toBe(2);
   expect(at.svcIn(home, "costs", "nothing").code).toBe(3);

@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(() => at.close());
 
-test("The archive tells the whole run, is private, and contains no secret", () => {
+test("The archive explains the whole run, is private, and contains no secret", () => {
   expect(readFileSync(homeLayout.log(at.home, id), "utf8")).toContain(CANARY);
   const r = at.svc("debug-dump", "last");
   const file = join(at.project, `svc-debug-${id}.tar.gz`);
@@ -48,7 +48,7 @@ test("The archive tells the whole run, is private, and contains no secret", () =
   expect(text("control-plane-log-tail.txt")).toContain("key ");
 });
 
-test("A file that exists is left alone", () => {
+test("An existing file is not overwritten", () => {
   const file = join(at.root, "mine");
   writeFileSync(file, "mine");
   const r = at.svc("debug-dump", id, "-o", file);
@@ -56,6 +56,6 @@ test("A file that exists is left alone", () => {
   expect(r.err).toContain("exists already");
 });
 
-test("An unknown run is 3", () => {
+test("An unknown run ends with exit code 3", () => {
   expect(at.svc("debug-dump", "zzzz").code).toBe(3);
 });

@@ -53,7 +53,7 @@ test("Only the named fields are printed, as an array of objects", () => {
   expect([r.code, JSON.parse(r.out)]).toEqual([0, [{ id, status: "failed", region: null }]]);
 });
 
-test("An unknown field is 2, and the error lists the fields", () => {
+test("An unknown field ends with exit code 2, and the error lists the fields", () => {
   const r = at.svc("jobs", "--json", "id,stauts");
   expect(r.code).toBe(2);
   const { error } = JSON.parse(r.err);

@@ -43,7 +43,7 @@ describe.each(["without a control plane", "with one"])("%s", (how) => {
     expect(new Set(rows(r.out).map((row) => row[1]))).toEqual(new Set(["podhost", "market"]));
   });
 
-  test("a cap leaves out dearer offers and says how many", () => {
+  test("a cap leaves out more expensive offers and says how many", () => {
     const all = rows(at.svc("offers", "RTX4090", "A40").out).map((row) => Number(row[2]));
     const cheapest = Math.min(...all);
     const r = at.svc("offers", "RTX4090", "A40", "--price-cap", String(cheapest));
@@ -70,7 +70,7 @@ describe.each(["without a control plane", "with one"])("%s", (how) => {
     expect(Object.keys(first)).toEqual(["provider", "price_per_hour_usd"]);
   });
 
-  test("`svc gpus` shows the cheapest price of each model where a control plane runs", () => {
+  test("`svc gpus` shows the cheapest price of each model while a control plane runs", () => {
     const r = at.svc("gpus", "--json", "model,cheapest");
     const a40 = JSON.parse(r.out).find(({ model }: { model: string }) => model === "A40");
     // The tests before have asked for it, so its price is known at once.
@@ -78,7 +78,7 @@ describe.each(["without a control plane", "with one"])("%s", (how) => {
     else expect(a40.cheapest).toBeNull();
   });
 
-  test("`svc open` prints the address of a page where no browser is, and opens it where one is", async () => {
+  test("`svc open` opens a page in the browser, or prints its address without one", async () => {
     const folder = join(at.root, "browser");
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, "xdg-open"), `#!/bin/sh\necho "$1" >'${folder}/opened'\n`);
@@ -106,7 +106,7 @@ function read(path: string): string {
   }
 }
 
-test("Without a connected provider it is 4 and says how to connect one", () => {
+test("Without a connected provider it ends with exit code 4 and says how to connect one", () => {
   const bare = new Workplace();
   const r = bare.svc("offers", "A40");
   expect([r.code, r.out]).toEqual([4, ""]);

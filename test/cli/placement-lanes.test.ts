@@ -114,7 +114,7 @@ it("A wait names each candidate with its reason, and when svc asks again and giv
   expect(waitingWords(io(false), { ...waiting, next_at: null })).toContain("asking now");
 });
 
-it("A step that fails with the words of an earlier one of the same machine is recognized", () => {
+it("A step that fails with the message of an earlier one of the same machine is recognized", () => {
   const step = (name: TimelineStep["step"], n: number, second: number, message: string | null): TimelineStep => ({
     step: name,
     node: 0,

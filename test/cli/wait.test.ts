@@ -86,6 +86,6 @@ test.each([
   expect([r.code, r.err.includes(words)], r.err).toEqual([2, true]);
 });
 
-test("An unknown run is 3", () => {
+test("An unknown run ends with exit code 3", () => {
   expect(at.svc("wait", "abc").code).toBe(3);
 });

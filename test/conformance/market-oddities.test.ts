@@ -61,7 +61,7 @@ test.each([
   "dph_total",
   "cuda_max_good",
   "geolocation",
-])("takes no trap if the provider ignores the filter %s", async (filter) => {
+])("rents no trap offer if the provider ignores the filter %s", async (filter) => {
   world.sim.ignoredFilters.add(filter);
   const offers = await provider.listOffers(world.spec, soon());
   // Other cards may fill an answer, which has a maximum size.

@@ -37,7 +37,7 @@ describe("a run that ended before anything was rented", () => {
     ["the script failed", { error: error("script_failed") }],
     ["it was cancelled", { status: "cancelled" as const }],
     ["it has no error", { error: null }],
-  ])("is not one of which %s", (_, change) => {
+  ])("is not such a run if %s", (_, change) => {
     expect(refusalOf({ ...BASE, ...change })).toBeNull();
   });
 });

@@ -71,7 +71,7 @@ describe("candidates", () => {
 });
 
 describe("JobIds", () => {
-  it("makes ids that are safe names, twelve long, and grow within a millisecond and over a clock that is set back", () => {
+  it("makes ids that are safe names of twelve characters and grow within a millisecond and when the clock is set back", () => {
     const times = [1_764_000_000_000, 1_764_000_000_000, 1_763_000_000_000, 1_764_000_000_001, 2_500_000_000_000];
     const ids = new JobIds(() => times.shift() ?? 0);
     const given = Array.from({ length: 8 }, () => ids.next());

@@ -122,7 +122,7 @@ describe("A budget while a control plane lives", () => {
     expect(h.row().state).toBe("terminating");
   });
 
-  it("gives up a download that would cost more than the rest, and a success then ends for the budget", async () => {
+  it("gives up a download that would cost more than the rest, and a successful run then ends because of the budget", async () => {
     await running({ budget_usd: 0.1 });
     await h.attempt("stream").done({ exit_code: 0, error: null });
     expect(h.row().state).toBe("terminating");
@@ -178,7 +178,7 @@ describe("The deadlines on the machine", () => {
 });
 
 describe("Another placement", () => {
-  it("is refused when the rest is less than its start and end, and the job ends for the budget", async () => {
+  it("is refused when the rest cannot pay for its start and end, and the job ends because of the budget", async () => {
     const rules = {
       searches: false,
       retry_max: 2,

@@ -120,7 +120,7 @@ describe("A change that cannot be held is refused with a reason, and nothing of 
     expect([record()?.label, respecced]).toEqual([null, []]);
   });
 
-  it("while the end is under way, except for a label", async () => {
+  it("while the run is ending, except for a label", async () => {
     await running({ budget_usd: 1 });
     await h.kill();
     await expect(change({ budget_usd: 9 })).rejects.toMatchObject({ code: "change_refused", status: 409 });

@@ -41,7 +41,7 @@ test.each(["podhost", "market", "cloudvm"] as const)(
   },
 );
 
-test("A card that some sell with twice its memory can be waited for, and a GPU that svc does not know", () => {
+test("A run can wait for a card that some providers sell with twice its memory, and for a GPU that svc does not know", () => {
   expect(refused({ provider: "market", gpus: "RTX4090", min_vram_gb: 48 })).toBe(null);
   expect(refused({ provider: "market", gpus: "Z9000", min_vram_gb: 5_000 })).toBe(null);
 });

@@ -79,7 +79,7 @@ describe("an order", () => {
     spot: false,
   };
 
-  test("is looked up no longer than before", async () => {
+  test("is looked up for no longer than before", async () => {
     await h.create();
     await new DurableLedger(h.engine).intend({ ...order, horizonAt: h.clock.now() + 60_000 });
     await setBack(DAY_MS);
@@ -89,7 +89,7 @@ describe("an order", () => {
   });
 });
 
-test("A clock that was set forward, or that went on, moves nothing", async () => {
+test("A clock that was set forward, or that simply ran, changes no stored time", async () => {
   await h.create("job1", { rules: RULES });
   const since = h.engine.placement("job1").searching_since;
   await restartWith(() => h.clock.setBack(-DAY_MS));

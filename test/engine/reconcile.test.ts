@@ -229,7 +229,7 @@ describe("the journal", () => {
     ["an event that is no JSON", "event = '{' WHERE seq = 4", 4],
     ["an event that is null", "event = 'null' WHERE seq = 4", 4],
     ["an event of a type that nobody knows", `event = '{"type":"nonsense"}' WHERE seq = 5`, 5],
-  ])("that was tampered with is found at its seq: %s", async (_, sql, seq) => {
+  ])("is found to be tampered with at the right seq: %s", async (_, sql, seq) => {
     tamper(sql);
     expect((await run(true)).replayed).toEqual([{ job_id: "job1", ok: false, first_difference_seq: seq }]);
   });

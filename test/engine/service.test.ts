@@ -429,7 +429,7 @@ describe("the end", () => {
   });
 });
 
-describe("those who subscribe", () => {
+describe("subscribers", () => {
   it("A subscriber that throws ends neither the process nor the events of the others", async () => {
     const heard: string[] = [];
     service.subscribe(() => {
@@ -483,7 +483,7 @@ describe("the list of runs", () => {
     expect(h.reads.countByStatus({ created_from: second })).toEqual({ provisioning: 1 });
   });
 
-  it("is planned for without leaving anything", async () => {
+  it("gets a plan that stores and rents nothing", async () => {
     const plan = await service.plan(body({ resume_from: "job9" }), { defaultProjectDir: "/p" });
     expect(plan.refusals.map(({ field }) => field)).toEqual(["spec.resume_from"]);
     expect(plan.warnings.join(" ")).toContain("is not sent");

@@ -28,7 +28,7 @@ it("a script's alert arrives as a record, cut to a line that pipes accept, and a
   for (const line of out.toString("latin1").split("\n")) expect(line.length).toBeLessThan(4_096);
 });
 
-it("what is no alert stays text", () => {
+it("text that is not an alert stays text", () => {
   for (const text of ['""', "7", "null", `"${"x".repeat(2_001)}"`])
     expect(parsed(Buffer.from(`\x1esvc1:m {"k":"a","r":0,"text":${text}}\n`))).toEqual([]);
 });

@@ -89,7 +89,7 @@ describe("a name", () => {
     );
   });
 
-  it("is resolved once: a second answer that leads elsewhere is never asked for", async () => {
+  it("is resolved once, so a second answer cannot point elsewhere", async () => {
     const receiver = await Receiver.open();
     let asked = 0;
     const resolver = () => Promise.resolve([{ address: ++asked === 1 ? "127.0.0.1" : "127.0.0.2", family: 4 }]);

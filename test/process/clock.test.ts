@@ -38,7 +38,7 @@ describe("wall clock jumps", { tags: "needs/faketime" }, () => {
   it.each([
     ["a day forth", 1],
     ["a day back", -1],
-  ])("%s: no run is ended for it, no time is negative, and the limit fires when it should", async (_, days) => {
+  ])("%s: it ends no run, no time is negative, and the limit fires when it should", async (_, days) => {
     const clock = join(place.root, "clock");
     writeFileSync(clock, "+0");
     const env = faked(clock);

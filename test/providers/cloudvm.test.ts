@@ -113,7 +113,7 @@ describe("one poll of a machine", () => {
     });
   });
 
-  it("another machine's answer, a page or half a body is an error and not an end", async () => {
+  it("another machine's answer, a page or a truncated body is an error and does not mean an end", async () => {
     await expect(look(instance({ name: "other" }))).rejects.toMatchObject({ code: "provider_error" });
     for (const answer of [
       { status: 404, text: "<html>not found</html>" },

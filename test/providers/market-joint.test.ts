@@ -96,7 +96,7 @@ describe("looks of one plan", () => {
   });
 });
 
-describe("the body of two searches", () => {
+describe("the request body for two searches", () => {
   test("has the looser of two conditions, and no condition that only one has", () => {
     const one = { type: "on-demand", gpu_name: { in: ["A"] }, num_gpus: { eq: 1 }, duration: { gte: 5 } };
     const other = { type: "on-demand", gpu_name: { in: ["A", "B"] }, num_gpus: { eq: 2 }, duration: { gte: 3 } };

@@ -438,7 +438,7 @@ describe("ending itself", () => {
     expect(stub.names()).toEqual(["podTerminate", "DELETE /v2/pods/pod7", "podStop", "POST /v2/pods/pod7/action"]);
   });
 
-  test("only REST, and without an id or a key nothing is requested", async () => {
+  test("uses only REST, and requests nothing without an id or a key", async () => {
     const stub = await podhostStub(() => ({ status: 204 }));
     expect(await turn(stub.url, true)).toBe(true);
     expect(stub.names()).toEqual(["DELETE /v2/pods/pod7"]);

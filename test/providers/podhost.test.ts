@@ -133,7 +133,7 @@ describe("a poll of a pod", () => {
 });
 
 describe("gone", () => {
-  test("requires two complete polls, apart, without it", async () => {
+  test("requires two complete polls without it, some time apart", async () => {
     const stub = await podhostStub(listing());
     expect(await stub.provider.inspect(HANDLE, never)).toEqual({ phase: "gone" });
     expect(stub.names()).toEqual(["myself", "pod", "myself", "pod"]);

@@ -76,7 +76,7 @@ describe("the shown fields", () => {
     ["abcdefghijk", "…"],
     ["", "…"],
     ["0123456789ab\ncd", "…b cd"],
-  ])("of the secret %j is %j", (secret, text) => expect(masked(secret)).toBe(text));
+  ])("show the secret %j as %j", (secret, text) => expect(masked(secret)).toBe(text));
 
   it("say where each field comes from, and never a secret", async () => {
     await put("podhost", { api_key: "  pod-key-of-some-length ", region: "eu-1" });

@@ -67,7 +67,7 @@ describe("an API key", () => {
 });
 
 describe("settings", () => {
-  it("are merged field by field: block, its extra, the environment above both", () => {
+  it("are merged field by field: the environment comes before the block and its extra", () => {
     store({
       providers: {
         cloudvm: {

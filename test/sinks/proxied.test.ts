@@ -87,7 +87,7 @@ describe("Behind HTTPS_PROXY", { tags: "needs/openssl" }, () => {
     expect(witness.seen).not.toContain("AKIATEST");
   });
 
-  test("a store that is called by fetch, and the address of its tokens, are reached through witness.tunnels", async () => {
+  test("a store that is called by fetch, and the address of its tokens, are reached through a tunnel", async () => {
     // As the control plane does at its start.
     const restore = setGlobalProxyFromEnv({ ...proxyEnvOf(process.env) });
     onTestFinished(() => restore());

@@ -147,7 +147,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     ["they may not write for a while", 5, { do: "answer", status: 403, code: "AccessDenied" }, "large"],
     ["the store keeps something else", 1, { do: "spoil" }, "small"],
     ["the store tells another checksum than that of what it has", 1, { do: "wrong etag" }, "small"],
-  ])("has all of it in the end although %s", async (_, times, fault, which) => {
+  ])("has every file in the end although %s", async (_, times, fault, which) => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
     store.fault = atFirst(times, which === "small" ? kind.put : kind.part, fault);
     const content = which === "small" ? Buffer.from("content") : LARGE;
@@ -180,7 +180,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(store.text(key("checkpoints/a.bin"))).toBe("one");
   });
 
-  it("gives the read-back of a large file as long as its size may take", async () => {
+  it("lets the read-back of a large file take as long as its size requires", async () => {
     await w.submit({ sinks: sinks(["checkpoints"]) });
     // One minute is 2.4 s here: less than the content needs to come back, and enough for every other request on a busy
     // computer.

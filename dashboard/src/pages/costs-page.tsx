@@ -1,4 +1,4 @@
-// The page of costs: sums by day, project and the like with waste told apart, or the receipt of one run.
+// The page of costs: sums by day, project and the like with waste by cause, or the receipt of one run.
 
 import { useCallback, useEffect } from "react";
 import { costsCsv } from "../../../src/domain/cost-csv.ts";

@@ -1,4 +1,4 @@
-// Lists what concerns the money of a run below its steps: changed limits, budget warnings, raised prices.
+// Lists the money events of a run below its steps: changed limits, budget warnings, raised prices.
 
 import type { FeedEvent, JobRecord } from "../../../src/schemas/job.ts";
 import { At } from "../parts/time.tsx";

@@ -121,7 +121,7 @@ function gpusOf(text: string): string {
 }
 
 type Row = LiveOffer & {
-  /** How many offers it stands for. */
+  /** The number of offers that this row represents. */
   offers: number;
 };
 

@@ -32,7 +32,7 @@ export const timeline: Command = {
         return 0;
       }
       const lanes = haveLanes(placed);
-      // A pipe gets the rows of steps first, as ever.
+      // A pipe gets the rows of steps first, because scripts rely on that order.
       if (lanes && io.tty) {
         await io.out(`${placementTable(io, placed.placements)}\n`);
         for (const lane of lanesOf(told.steps)) {

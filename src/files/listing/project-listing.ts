@@ -83,7 +83,7 @@ interface LastFolder {
   /** Its path, with a slash at its end; empty for the project directory. */
   prefix: string;
   folder: Folder | null;
-  /** No rule of ours speaks of its files: those that git tracks, and the others. */
+  /** Whether none of svc's own rules applies to its files: those that git tracks, and the others. */
   takesAll: { tracked: boolean; untracked: boolean };
 }
 const takesNone = { tracked: false, untracked: false };

@@ -104,7 +104,7 @@ export class CloudvmProvider implements Provider {
     await session.client.letIn(signal);
     if (place.zone !== null) zones = [place.zone, ...zones.filter((zone) => zone !== place.zone)];
     const offers = offersIn(zones, place.zone, spec, session.settings);
-    // A zone that had none a moment ago is asked last.
+    // A zone that had no such machine a moment ago is tried last.
     return offers.toSorted((a, b) => Number(this.#full.has(a.id)) - Number(this.#full.has(b.id)));
   }
 
@@ -359,7 +359,7 @@ export class CloudvmProvider implements Provider {
     return listing.found.some(({ zone, instance }) => zone === place.zone && instance.name === handle.name);
   }
 
-  /** The state of its creation: the reason of its failure, or null if nothing speaks against its existence. */
+  /** The reason why its creation failed; null if nothing contradicts its existence. */
   async #making({ client }: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<string | null> {
     const operation = handle.extra?.["operation"];
     if (operation === undefined || idOf(operation) === null) return null;

@@ -104,7 +104,7 @@ export class JointSearch {
   }
 }
 
-/** One body that finds what either finds; null if there is none. */
+/** One request body that finds the offers of both searches; null if no such body exists. */
 export function joinedBody(a: SearchBody, b: SearchBody): SearchBody | null {
   if (isFurther(a) || isFurther(b)) return null;
   const joined: SearchBody = {};

@@ -23,7 +23,7 @@ export const isRetired = (error: unknown): boolean =>
 export const saysRetired = (error: unknown): boolean =>
   typeof error === "object" && error !== null && retirements.get(error)?.saidSo === true;
 
-/** The sign in an answer of GraphQL about that API: it announces its retirement, it limits requests, or neither. */
+/** The state of the GraphQL API according to an answer: it announces its retirement, it limits requests, or neither. */
 export type GraphqlSign = "ends" | "limited" | "well";
 
 const turnedAway = new WeakMap<object, number>();
@@ -75,7 +75,7 @@ export class PodTransport {
       limiter.hold(wait);
       const when = wait > 0 ? `it asks svc to retry in ${Math.ceil(wait / 1000)} s` : "svc retries later";
       const error = this.error(`too many requests (status 429${this.#said(answer)}); ${when}`);
-      // A page from a proxy, without a delay in it, could mean a request that was passed on.
+      // A proxy's error page without a delay could mean that the proxy forwarded the request.
       if (answer.retryAfterMs !== null || wordsOf(answer.json()).length > 0) {
         turnedAway.set(error, answer.retryAfterMs ?? WAIT_MS);
         neverSent(error);
@@ -113,8 +113,8 @@ export class PodTransport {
   }
 
   /**
-   * One short line of the provider's text, without a key. Never throws: an answer is judged whatever the present
-   * settings.
+   * One short line of the provider's text, without a key. Never throws, even if the current settings
+   * are unusable.
    */
   scrub(words: string): string {
     const plain = [...this.#sent].reduce((text, key) => text.replaceAll(key, "[key]"), words);

@@ -103,7 +103,7 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
   const files = all.filter((f) => !ofOthers(f.path));
   const byName = new Map<string, Member[]>();
   const marked = await trackedFolders(checkpoints, files);
-  // A tracker names only the newest one, which may not be at home: the kept sets are those that it named before.
+  // A tracker names only the newest one, which may not be downloaded: the kept sets are those that it named before.
   for (const [name, kept] of await allKept(checkpoints))
     if (kept.announced === 0 && !isSingle(name, kept.files)) marked.add(name);
   for (const [name, members] of membersByName(files, candidates(files, announced, marked)))

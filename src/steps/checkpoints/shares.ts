@@ -1,12 +1,12 @@
-// Judges whether every node's share of a checkpoint is at home, on a run of several nodes. Resuming and the rules for keeping
+// Decides whether every node's share of a checkpoint is on this computer, on a run of several nodes. Resuming and the rules for keeping
 // checkpoints call it: a machine may be lost before its share was downloaded, and the rest of that checkpoint is useless.
 //
-// SH1. A share is at home if the node kept it for this very version of node 0 (sets.ts), or if the script has ended on node 0
-//      and on that node, and both have at home what their machines listed under the name.
-// SH2. A node without files under the name has no share of it, unless it had one of another checkpoint of the same
-//      naming scheme, or has files under the name at home: then its share is missing.
-// SH3. A node that never reported may have a share if it has files under the name or a share of the same scheme at
-//      home, or if the files of node 0 are named by rank, unless it is known to have none in this scheme.
+// SH1. A share is complete here if the node kept it for this very version of node 0 (sets.ts), or if the script has ended on node
+//      0 and on that node, and svc has downloaded all files that both machines listed under the name.
+// SH2. A node without files under the name has no share of it. Exception: it had a share of another checkpoint of
+//      the same naming scheme, or has downloaded files under the name; then its share is missing.
+// SH3. A node that never reported may have a share if svc has downloaded files under the name or a share of the same
+//      scheme from it, or if the files of node 0 are named by rank, unless it is known to have none in this scheme.
 
 import { lstat } from "node:fs/promises";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { allKept, finalOf, folderOfNode, rootOf, versionsOf, type Final, type Ke
 
 type Member = { root: string; path: string; size: number; mtime_ms: number };
 
-/** What one node has at home. */
+/** The downloaded files of one node. */
 interface Evidence {
   folder: string;
   kept: ReadonlyMap<string, Kept>;
@@ -37,7 +37,7 @@ export class Shares {
     this.#homeFiles = homeFiles;
   }
 
-  /** @param homeFiles all files at home, those of other nodes below `node1`, `node2`, ... */
+  /** @param homeFiles all downloaded files, those of other nodes below `node1`, `node2`, ... */
   static async read(checkpoints: string, nodes: number, homeFiles: readonly { path: string }[]): Promise<Shares> {
     const evidence: Evidence[] = [];
     for (let node = 0; node < nodes; node++) {

@@ -1,4 +1,4 @@
-// Judges what the gate's measurements mean for a run: hard findings end the machine, soft ones are reported.
+// Decides what the gate's measurements mean for a run: hard findings end the machine, soft ones are reported.
 // docs/internals/gate.md has the table with the source of each number. Pure: it asks neither the machine nor a clock.
 
 import { bytes } from "../../domain/bytes.ts";

@@ -20,7 +20,7 @@ const FAULTS_MAX = 2;
 const HANGS_MAX = 3;
 /** How long a driver that is installed after the first boot may take. */
 const DRIVER_MS = 10 * 60_000;
-/** There, too, a failure that an unfinished installation does not explain is accepted sooner. */
+/** The shorter limit for a failure that an unfinished driver installation does not explain. */
 const BROKEN_MS = 60_000;
 /**
  * `nvidia-smi` exits with 9 if the driver is not loaded, 12 if its library is missing (source: `man nvidia-smi`, 2026).

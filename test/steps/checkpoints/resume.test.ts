@@ -86,7 +86,7 @@ describe("the last complete checkpoint", () => {
     ]);
   });
 
-  it("is that of the resumed job, if the job has none of its own", async () => {
+  it("comes from the resumed job if the job has none of its own", async () => {
     put({ "1.pt": ZIP }, join(dir, "first"));
     const jobs: Record<string, string | undefined> = { third: "second", second: "first", first: undefined };
     const look = (job: string) =>
@@ -101,7 +101,7 @@ describe("the last complete checkpoint", () => {
     expect(await chooseResume({ job: "nobody" }, () => Promise.resolve(null))).toBeNull();
   });
 
-  it("is the named one, and never another when that is not complete", async () => {
+  it("is the named one, and no other if the named one is incomplete", async () => {
     put({ "1.pt": ZIP, "2.pt": ZIP, "3.pt": "PK\x03\x04" });
     const look = (job: string) => Promise.resolve({ job, checkpoints: dir, announced: new Set<string>(), nodes: 1 });
     expect(await chooseResume({ job: "a" }, look)).toMatchObject({ name: "2.pt" });

@@ -159,7 +159,7 @@ describe.each(ROWS)("A checkpoint ($kind) of $nodes nodes", ({ kind, nodes }) =>
     world = await savedOnce(kind, nodes);
   });
 
-  it("counts once every node's share is at home", async () => {
+  it("counts once every node's share is downloaded", async () => {
     world.save(two);
     for (const node of all(nodes)) {
       expect(await world.resumed()).toEqual(world.whole(one));
@@ -188,7 +188,7 @@ describe.each(ROWS)("A checkpoint ($kind) of $nodes nodes", ({ kind, nodes }) =>
     expect(await world.resumed()).toEqual(world.whole(one));
   });
 
-  it("that lacks a share does not count because the next machine has no file of it", async () => {
+  it("does not count without a share just because the next machine has no file of it", async () => {
     world.save(two);
     await world.scan(all(nodes).slice(0, -1));
     world.nextPlacement();
@@ -208,7 +208,7 @@ describe.each(ROWS.filter(({ kind }) => kind !== "deepspeed"))(
       world = await savedOnce(kind, nodes);
     });
 
-    it("does not count while a share is partly at home", async () => {
+    it("does not count while a share is partly downloaded", async () => {
       world.save(two);
       await world.scan(all(nodes).slice(0, -1));
       await world.scan([last], { files: 1 });
@@ -218,7 +218,7 @@ describe.each(ROWS.filter(({ kind }) => kind !== "deepspeed"))(
       expect(await world.resumed()).toEqual(world.whole(two));
     });
 
-    it("that is saved again under its name is the version that every node has", async () => {
+    it("counts in the version that every node has when it is saved again under its name", async () => {
       for (const version of ["second", "third"]) {
         world.save(one, version);
         await world.scan([0]);
