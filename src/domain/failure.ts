@@ -36,8 +36,8 @@ export function failureOfStep(step: StepName, { code, data }: { code: string; da
   const facts = (data ?? {}) as { elsewhere?: boolean; image?: boolean; never_started?: boolean };
   if (code === "machine_unfit") return facts.image === true ? "image_failed" : "machine_unfit";
   if (code === "install_failed") return "install_failed";
-  // No exit code was left: the runner or its folder is gone with a machine that rebooted or was lost, whoever finds that out and when. That a
-  // script cannot be started says nothing about its machine.
+  // There is no exit code: the runner or its folder was lost with a machine that rebooted or disappeared. A script that
+  // cannot be started proves nothing about its machine.
   if (code === "run_lost") return facts.never_started === true ? "other" : "machine_lost";
   if (step === "provision" && (NO_MACHINE.has(code) || code === "step_timed_out")) return "no_machine";
   if (code === "machine_lost") return BOOTING.has(step) ? "boot_failed" : "machine_lost";

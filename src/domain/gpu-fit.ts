@@ -1,8 +1,8 @@
 // Compares the GPUs that a machine shows with those that were ordered.
 //
-// F1. A mismatch is reported only where both names are of a form that is understood. A name that is not, such as `AMD Radeon
-//     Graphics`, is a warning: a machine that is right must never be refused for its spelling.
-// F2. GPUs beyond the order do no harm: as many as were ordered have to fit, not all that are there.
+// F1. A mismatch is reported only if both names have a known form. An unknown form, such as `AMD Radeon
+//     Graphics`, is a warning: a correct machine must never be refused for its spelling.
+// F2. Additional GPUs are accepted: as many as were ordered must match, not all of them.
 
 import { cudaOfImage, driverMinOf } from "./cuda.ts";
 

@@ -54,7 +54,7 @@ const couldBeSecret = (value: string): boolean =>
   /[A-Za-z]/.test(value) &&
   /[^A-Za-z_.-]/.test(value);
 
-/** Variables of credentials whose names do not sound like it: a key file may be given as its text. A test holds it to their table. */
+/** Variables of credentials whose names do not reveal that: a key file may be given as its text. A test holds it to their table. */
 const CREDENTIAL_TEXT = /(^|_)(service_account_json|proxy_command)$/i;
 const PRIVATE_KEY = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----/;
 

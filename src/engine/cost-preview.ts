@@ -147,7 +147,7 @@ const ABOUT_MACHINE = new Set<string | null>(["spec.provider", "spec.gpus", "spe
 const isSame = (one: Plan["refusals"][number], other: Plan["refusals"][number]): boolean =>
   one.code === other.code && (one.field === other.field || one.message === other.message);
 
-/** The answers of a provider that may be others later, or at another candidate. */
+/** Refusals of a provider that may change later, or do not apply to another candidate. */
 const OF_NOW: ReadonlySet<string> = new Set([
   "no_offer",
   "offers_unknown",
@@ -162,7 +162,7 @@ const OF_NOW: ReadonlySet<string> = new Set([
 /** Whether it refuses the run, and not only a candidate of it for now. */
 const isFinal = ({ code }: Plan["refusals"][number], mayStart: boolean): boolean => !mayStart || !OF_NOW.has(code);
 
-/** Only a run with other candidates, or with time to wait, goes on without these. */
+/** Only a run with other candidates, or with time to wait, can continue without these. */
 function searchWarnings(spec: RunSpec, asked: readonly AskedCandidate[], able: number): string[] {
   const { wait_for_capacity_minutes: wait = 0 } = spec;
   const unknown = asked.filter(({ candidate }) => hasUnknownOffers(candidate));

@@ -145,7 +145,7 @@ async function ask(spec: RunSpec, { clock, providers }: OfferParts): Promise<Ans
     return { offers: offers ?? [], error: null, answeredAt: clock.monotonic() };
   } catch (e) {
     const { code, message, hint } = asSvcError(e);
-    // Having none is an answer.
+    // An empty list of offers is an answer, too.
     const error = code === "no_offer" ? null : { code, message, hint };
     return { offers: [], error, answeredAt: clock.monotonic() };
   }

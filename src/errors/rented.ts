@@ -93,8 +93,8 @@ export const RENTED = {
     message: (d) =>
       d.from === null
         ? `${d.provider} has not said yet whether it has a machine with ${d.gpus}. Nothing was rented.`
-        : `${d.provider} shows its cheapest machines first, and none of them up to ${hourly(d.from)} has ${d.gpus}: svc is still asking for dearer ones. Nothing was rented.`,
-    hint: "Plan again in ten seconds for the whole answer. A run waits for it by itself.",
+        : `${d.provider} shows its cheapest machines first, and none of them up to ${hourly(d.from)} has ${d.gpus}: svc is still searching for more expensive ones. Nothing was rented.`,
+    hint: "Ask for the plan again in ten seconds to see all offers. A run waits for them by itself.",
   }),
   gang_incomplete: entry<{ provider: string; gpus: string; node: number; nodes: number; held: number; why?: string }>({
     status: 409,

@@ -129,7 +129,7 @@ export function discordBody(message: NotifyMessage) {
     DISCORD_TEXT,
   );
   return {
-    // A name in a log calls no person.
+    // A name in a log must not notify a person.
     allowed_mentions: { parse: [] },
     embeds: [
       {

@@ -142,7 +142,7 @@ export function placeStep(ports: StepPorts): StepDefinition {
       if (best !== null) {
         const { index, spec } = best.candidate;
         const price = best.offer?.priceMicro ?? null;
-        // In order, the candidates after this one did not matter, and may not even have answered.
+        // With `in_order`, the candidates after this one did not matter, and may not even have answered.
         const before = new Set(
           byRank
             .slice(

@@ -20,7 +20,7 @@ const UNCOPIED_OF_OLD = `SELECT c.path, c.size, c.modified_at FROM checkpoint c
   LEFT JOIN sink_copy s ON s.job_id = c.job_id AND s.sink = ? AND s.path = '${CHECKPOINTS}' || c.path
   WHERE c.job_id = ? AND (s.path IS NULL OR s.size <> c.size OR s.modified_at <> c.modified_at)`;
 
-/** The same; a file that is still being written waits until it is unchanged for a while, or the run has ended. */
+/** As above, but a file that is still being written waits until it is unchanged for a while, or the run has ended. */
 export const UNCOPIED_CHECKPOINTS = `${UNCOPIED_OF_OLD}
   AND (c.in_progress = 0 OR EXISTS (SELECT 1 FROM job j WHERE j.id = c.job_id AND j.state = 'terminal'))`;
 

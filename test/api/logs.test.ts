@@ -137,7 +137,7 @@ describe("GET /jobs/{id}/logs", () => {
     expect(last).toMatch(/0\r\n\r\n$/);
   });
 
-  it("puts the time before each line, also where a line spans reads", async () => {
+  it("puts the time before each line, even if a line spans two reads", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob({ status: "succeeded" });
     plane.appendLog(id, "a\nb", 1_000);

@@ -72,7 +72,7 @@ it.each([
   for (const safe of [safeField(sequence), terminalSafe(sequence)]) expect(safe).not.toMatch(/[\u001b\u009b\u0007]/);
 });
 
-it("passes on no such character from a command's own control plane", async () => {
+it("replaces every such character in the output of a command's own control plane", async () => {
   const home = mkdtempSync(join(tmpdir(), "svc-terminal-"));
   const said: string[] = [];
   const io = { home: () => home, env: {}, err: (text: string) => void said.push(text) } as unknown as Io;

@@ -76,7 +76,7 @@ export function CandidatesInput({ field, value, error, onChange }: CandidatesInp
       {rows.length > 0 && (
         <ol className="plain">
           {rows.map((row, i) => (
-            // Rows have no identity of their own: their place in the order is what they are.
+            // A row has no id: its position in the order identifies it.
             // eslint-disable-next-line react/no-array-index-key
             <li key={i} className="candidate" aria-label={`Candidate ${i + 1}`} role="group">
               <label>

@@ -45,8 +45,8 @@ export const logs: Command = {
   options: [
     { flags: "-f, --follow", what: "Keep printing until the run ends" },
     { flags: "-n, --tail <n>", what: "Only the last n lines; with --around, n lines on each side (default 10)" },
-    { flags: "--since <time>", what: "Only lines since then: 10m (ago), 14:03, 2026-11-26T14:03:00Z" },
-    { flags: "--until <time>", what: "Only lines until then, written in the same ways" },
+    { flags: "--since <time>", what: "Only lines since this time: 10m (ago), 14:03, 2026-11-26T14:03:00Z" },
+    { flags: "--until <time>", what: "Only lines until this time, in the same formats" },
     { flags: "--around <where>", what: "Only the lines around a time or a line number" },
     { flags: "-t, --timestamps", what: "Prefix each line with its timestamp" },
     { flags: "--rank <n>", what: "Print only the lines of one rank, when a launcher starts several" },

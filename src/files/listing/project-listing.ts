@@ -78,7 +78,7 @@ interface Folder {
 }
 const NOWHERE: Folder = { contents: null, frames: [], out: null, outUntracked: null };
 
-/** The folder in which the path before was. */
+/** The folder of the previous path. */
 interface LastFolder {
   /** Its path, with a slash at its end; empty for the project directory. */
   prefix: string;

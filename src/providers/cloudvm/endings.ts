@@ -29,7 +29,7 @@ export interface Endings {
   preempted: boolean;
   /** Its guest or its hardware ended it, or the list does not show what did: a machine elsewhere may work. */
   byItself: boolean;
-  /** An operation that ends the machine and is over: it did exist. */
+  /** A finished operation that ended the machine: it proves that the machine existed. */
   ended: boolean;
   /** An operation that removes the machine completely is still running. */
   ending: boolean;

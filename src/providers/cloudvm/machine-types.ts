@@ -99,7 +99,7 @@ export const CURRENT_FAMILIES: readonly string[] = TABLE.images.families;
 
 /**
  * The machine for a spec, without asking the provider. Throws an error that names the field if no machine type fits.
- * @param spot whether this order is for a machine that may be taken back; of a run that does not say (`spec.spot`), the setting decides
+ * @param spot whether this order is for a spot machine; for a run without `spec.spot` the setting decides
  */
 export function planFor(spec: RunSpec, settings: Settings, spot = spec.spot === "only"): MachinePlan {
   const wish = gpuWish(spec.gpus);

@@ -144,7 +144,7 @@ export class TokenSource {
 interface Outcome {
   token: string | null;
   lifeMs: number;
-  /** The last one of the exchange. */
+  /** The last answer of the exchange. */
   answer: HttpAnswer | null;
   error: unknown;
 }

@@ -420,7 +420,7 @@ export class PodhostProvider implements Provider {
     return this.#o.baseUrl.replace(/\/+$/, "").replace(/\/graphql$/, "");
   }
 
-  /** @param createdAt by this computer's clock, with which it is compared: when it was made, or found */
+  /** @param createdAt when the pod was made, or found, by this computer's clock: it is compared with that clock */
   #handle(pod: Pod, name: string, createdAt: number): MachineHandle {
     const id = pod.id ?? (pod.oddId === null ? null : ODD_ID);
     if (id === null)

@@ -55,7 +55,7 @@ const Kept = Version.extend({
   name: z.string(),
   /** How often the script had announced it. */
   announced: z.int(),
-  /** U4. The version before, while not every node has this one. */
+  /** U4. The previous version, kept until every node has this one. */
   earlier: Version.optional(),
 });
 export type Kept = z.infer<typeof Kept>;
