@@ -53,7 +53,7 @@ test("An existing file is not overwritten", () => {
   writeFileSync(file, "mine");
   const r = at.svc("debug-dump", id, "-o", file);
   expect([r.code, readFileSync(file, "utf8")]).toEqual([1, "mine"]);
-  expect(r.err).toContain("exists already");
+  expect(r.err).toContain("already exists");
 });
 
 test("An unknown run ends with exit code 3", () => {
