@@ -133,7 +133,7 @@ const listOf = <T extends z.ZodType<unknown, string>>(schema: T, max: number, wh
     });
 
 /** Selects runs for a list or a count. */
-const JobsFilter = z.strictObject({
+export const JobsFilter = z.strictObject({
   /** Text that occurs in the id, label, entrypoint, GPUs, provider or error; upper and lower case are equal. */
   q: z.string().min(1).max(200).optional(),
   provider: ProviderName.optional(),
@@ -142,7 +142,6 @@ const JobsFilter = z.strictObject({
   created_until: Instant.optional().meta({ description: "Submitted before this instant." }),
 });
 export type JobsFilter = z.infer<typeof JobsFilter>;
-export const SummaryQuery = JobsFilter;
 
 export const JobsQuery = z.strictObject({
   /** One status or several. */

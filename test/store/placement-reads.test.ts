@@ -82,7 +82,10 @@ async function next(h: Harness, from: string | null): Promise<void> {
 
 it("A job that searches for its first machine has no placement, and its record says what svc has tried and when it tries again", async () => {
   const h = await begin();
-  expect(seen(h)).toEqual({ placements: [], waiting: { since: at(0), until: null, next_at: null, tried: [] } });
+  expect(seen(h)).toEqual({
+    placements: [],
+    waiting: { since: at(0), until: null, next_at: null, tried: [], limit: null },
+  });
   const tried = [
     { candidate: 0, provider: "podhost", gpus: "A100", why: "sold out" },
     { candidate: 1, provider: "market", gpus: "H100:2", why: "above the cap." },
@@ -90,7 +93,7 @@ it("A job that searches for its first machine has no placement, and its record s
   const { result } = h.attempt("place");
   result.resolve({ later: { afterMs: 30_000, why: "none", detail: { tried, until: at(60) } } });
   await h.clock.advance(1_000);
-  expect(seen(h).waiting).toEqual({ since: at(0), until: at(60), next_at: at(0.5), tried });
+  expect(seen(h).waiting).toEqual({ since: at(0), until: at(60), next_at: at(0.5), tried, limit: null });
   expect(h.reads.job("job1")).toMatchObject({ status: "waiting", placements: 0, price_per_hour_usd: null });
   const [first] = h.reads.jobs({ limit: 50 }).jobs;
   expect(first?.note?.kind).toBe("waiting_for_capacity");

@@ -4,12 +4,12 @@ import { z } from "zod";
 import {
   Checkpoints,
   JobRecord,
+  JobsFilter,
   JobsPage,
   JobsQuery,
   Metrics,
   MetricsQuery,
   ResumePoints,
-  SummaryQuery,
   Timeline,
 } from "../../schemas/job.ts";
 import { JobChange } from "../../schemas/change.ts";
@@ -88,7 +88,7 @@ export const JOB_ROUTES = [
     id: "summary",
     summary: "Number of runs by status",
     description: "Of all runs, or of those that the filter selects.",
-    query: SummaryQuery,
+    query: JobsFilter,
     responses: { 200: { description: "The numbers, and an example to start with.", schema: Summary } },
     errors: ["invalid_request"],
     handle(call) {
