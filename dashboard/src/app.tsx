@@ -2,8 +2,6 @@
 
 import { lazy, Suspense, useEffect, useRef, useState, type ComponentType } from "react";
 import { EVERYWHERE, useKeys } from "./keys.ts";
-import { NewRunPage } from "./pages/new-run-page.tsx";
-import { RunPage } from "./pages/run-page.tsx";
 import { RunsPage } from "./pages/runs-page.tsx";
 import { MoneyAlarm } from "./parts/money-alarm.tsx";
 import { PageGuard } from "./parts/page-guard.tsx";
@@ -15,7 +13,7 @@ import { usePrefs } from "./prefs.ts";
 import { Link, navigate, usePlace } from "./router.tsx";
 
 const later: (() => Promise<unknown>)[] = [];
-const page = <T extends string>(load: () => Promise<Record<T, ComponentType>>, name: T) => {
+const page = <P, T extends string>(load: () => Promise<Record<T, ComponentType<P>>>, name: T) => {
   later.push(load);
   return lazy(() =>
     load().then(
@@ -26,6 +24,8 @@ const page = <T extends string>(load: () => Promise<Record<T, ComponentType>>, n
   );
 };
 
+const RunPage = page(() => import("./pages/run-page.tsx"), "RunPage");
+const NewRunPage = page(() => import("./pages/new-run-page.tsx"), "NewRunPage");
 const MachinesPage = page(() => import("./pages/machines-page.tsx"), "MachinesPage");
 const ConnectPage = page(() => import("./pages/connect-page.tsx"), "ConnectPage");
 const DataPage = page(() => import("./pages/data-page.tsx"), "DataPage");

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { expect, it } from "vitest";
 import { DASHBOARD_DIST } from "../../scripts/lib/build-dashboard.ts";
 
@@ -12,4 +13,15 @@ it("is built for production by its tests, too", { tags: "needs/chromium" }, () =
     const text = readFileSync(join(assets, name), "utf8");
     expect([name, text.includes(process.cwd()), text.includes("jsxDEV")]).toEqual([name, false, false]);
   }
+});
+
+it("loads less than 150 kB before its first page, compressed", { tags: "needs/chromium" }, () => {
+  const html = readFileSync(join(DASHBOARD_DIST, "index.html"), "utf8");
+  const files = [
+    "index.html",
+    ...[...html.matchAll(/(?:src|href)="\/([^"]+\.(?:js|css))"/g)].map(([, path]) => path ?? ""),
+  ];
+  expect(files.length).toBeGreaterThan(3);
+  const sizes = files.map((path) => gzipSync(readFileSync(join(DASHBOARD_DIST, path))).length);
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(150_000);
 });
