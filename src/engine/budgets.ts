@@ -165,6 +165,7 @@ export class Budgets {
     } catch (e) {
       report(`The budget of ${jobId} could not be checked: ${e instanceof Error ? e.message : String(e)}`);
     }
+    if (this.#stopped) return;
     const next = this.now(jobId, engine.clock.now());
     if (next !== null && !this.#timers.has(jobId)) this.#wait(jobId, nextMs(next));
   }

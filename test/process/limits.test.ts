@@ -108,7 +108,10 @@ it(
     await until(isOver, () => `all runs have ended: ${place.lastWords()}`, 8 * DEADLINE_MS);
     for (const id of ids) {
       const job = await served.job(id);
-      expect([job.status, job.machines.map(({ state }) => state)]).toEqual(["cancelled", ["released"]]);
+      // An order that a kill kept from leaving has a row of its own, which made no machine.
+      const machines = job.machines.filter(({ id: machine }) => machine !== null);
+      const states = new Set(job.machines.map(({ state }) => state));
+      expect([job.status, machines.length, [...states]]).toEqual(["cancelled", 1, ["released"]]);
     }
     expect(ids).toHaveLength(45);
     expect(most).toBeLessThanOrEqual(AT_ONCE);

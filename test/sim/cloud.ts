@@ -5,8 +5,9 @@
 // C2. A machine may be missing from a listing for the declared lag after it appears, and be in it that long after it is gone.
 // C3. `inspect` tells the truth. `terminate` may fail, be late, or be accepted and forgotten until it is requested
 //     again.
+// C4. A machine with a limit ends itself then, within GUARD_MS. Its guard begins with the machine, also where the rest never boots.
 
-import type { Plan } from "./plan.ts";
+import { PRICE_MICRO, type Plan } from "./plan.ts";
 import type { World } from "./world.ts";
 
 export interface CloudMachine {
@@ -18,6 +19,7 @@ export interface CloudMachine {
   /** The job's placement; 0 for a foreign machine. */
   placement: number;
   priceMicro: number;
+  limitAt: number | null;
   landedAt: number;
   readyAt: number;
   goneAt: number | null;
@@ -40,12 +42,15 @@ export interface Flight {
   node: number;
   provider: string;
   placement: number;
+  /** When its guard ends it; null or absent for never. */
+  limitAt?: number | null;
 }
 
 /** Work between two checkpoints. */
 export const CHECKPOINT_MS = 1_000;
 
-const PRICE_MICRO = 1_500_000;
+/** The guard looks every two seconds. */
+const GUARD_MS = 2_000;
 const DEAR_MICRO = 2_500_000;
 
 export class Cloud {
@@ -100,6 +105,7 @@ export class Cloud {
       id: `m${this.machines.length}`,
       ...order,
       ...how,
+      limitAt: null,
       priceMicro: rng.chance(faults.dearer) ? DEAR_MICRO : PRICE_MICRO,
       landedAt: now,
       readyAt: rng.chance(faults.neverReady) ? Infinity : now + (ideal ? 20 : rng.int(0, rng.pick([1_000, 90_000]))),
@@ -110,6 +116,7 @@ export class Cloud {
       run: null,
     };
     this.machines.push(machine);
+    this.limit(machine, order.limitAt ?? null);
     if (!how.foreign && rng.chance(faults.vanishes)) {
       const preempted = rng.chance(faults.preempts);
       this.world.schedule(rng.int(0, rng.pick([5_000, 30 * 60_000])), "vanish", null, () =>
@@ -123,6 +130,27 @@ export class Cloud {
     if (!this.alive(machine)) return;
     this.world.say(`cloud: ${machine.id} ${machine.name} ${why}`);
     machine.goneAt = this.world.now;
+  }
+
+  /** The machine's guard gets another deadline. */
+  limit(machine: CloudMachine, at: number | null): void {
+    machine.limitAt = at;
+    if (at === null) return;
+    const ms = Math.max(0, at - this.world.now) + this.world.rng.int(0, GUARD_MS);
+    this.world.schedule(ms, "guard", null, () => {
+      if (machine.limitAt === at) this.#end(machine, "ended itself for the budget");
+    });
+  }
+
+  /** Micro-dollars of the job's machines with these names. */
+  bill(jobId: string, names: ReadonlySet<string>): { micro: number; isDear: boolean; isDoubled: boolean } {
+    const own = this.machines.filter((m) => m.jobId === jobId && !m.foreign && names.has(m.name));
+    const ms = (m: CloudMachine): number => Math.min(m.goneAt ?? Infinity, this.world.now) - m.landedAt;
+    return {
+      micro: own.reduce((sum, m) => sum + (m.priceMicro * ms(m)) / 3_600_000, 0),
+      isDear: own.some((m) => m.priceMicro > PRICE_MICRO),
+      isDoubled: own.some((m) => m.doubled),
+    };
   }
 
   #takeBack(machine: CloudMachine, preempted: boolean): void {

@@ -5,6 +5,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../src/domain/clock.ts";
+import { Budgets } from "../../src/engine/budgets.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { reconcile, sweep, type ReconcileParts } from "../../src/engine/reconcile.ts";
@@ -43,6 +44,8 @@ export class Incarnation implements Caller {
   readonly #begun = new Map<number, number>();
   readonly #suspects = new Map<number, number>();
   readonly #parts: ReconcileParts;
+  readonly #budgets: Budgets | null;
+  readonly providers: ReadonlyMap<string, SimProvider>;
   readonly #bornAt: number;
   #lastSeq = 0;
   #due;
@@ -96,12 +99,19 @@ export class Incarnation implements Caller {
       world,
       plan: sim.plan,
       providerOf: (handle) => provider(handle.provider),
+      contact: ({ id }, jobId) => {
+        const machine = sim.cloud.find(id);
+        const limit = sim.plan.budgets?.guards === true && this.alive ? this.#budgets?.limit(jobId) : undefined;
+        if (machine && limit !== undefined)
+          sim.cloud.limit(machine, limit === null ? null : world.now + limit.endSeconds * 1_000);
+      },
       saved: (handle) => sim.saw(handle),
       services,
       sleep: (ms, signal) => this.#sleep(ms, signal),
       began: (context) => this.#began(context),
       ended: (context) => this.#active.delete(`${context.effectId}/${context.attempt}`),
     });
+    const say = (message: string): void => world.say(`report: ${message.replaceAll(sim.home, "HOME")}`);
     this.engine = new Engine({
       store,
       steps,
@@ -109,8 +119,9 @@ export class Incarnation implements Caller {
       defer: (fn) => void world.schedule(sim.commitDelay(), "commit", this, fn),
       probe: (point) => this.probe(point),
       publish: (events) => this.#published(events),
-      report: (message) => world.say(`report: ${message.replaceAll(sim.home, "HOME")}`),
+      report: say,
     });
+    this.#budgets = sim.plan.budgets && new Budgets({ engine: this.engine, startTimes: () => null, report: say });
     const ledger = new DurableLedger(this.engine);
     /** The spec of a placement of this candidate. */
     const placed = (id: string, index: number): RunSpec =>
@@ -149,6 +160,7 @@ export class Incarnation implements Caller {
       provider,
       ledger,
       ways: new TunnelOutages(() => world.now),
+      ...(this.#budgets && { budget: this.#budgets }),
       plan: (jobId: string, node: number) =>
         Promise.resolve({
           runner: {
@@ -160,11 +172,13 @@ export class Incarnation implements Caller {
         }),
     } satisfies StepPorts & Pick<RunServices, "ways"> & Record<"plan", unknown>);
     this.#parts = { engine: this.engine, ledger, providers, connected: () => true };
+    this.providers = providers;
   }
 
   /** The actions of a start: recover, then sweep now and then. */
   async begin(): Promise<void> {
     await this.engine.recover();
+    this.#budgets?.begin();
     this.#every(SWEEP_EVERY_MS, () => void this.sweep().catch(() => {}));
     this.#every(HEALTH_EVERY_MS, () => this.#health());
   }
@@ -196,6 +210,7 @@ export class Incarnation implements Caller {
   /** This life ends: its memory is lost, and uncommitted changes never happened. */
   die(): void {
     this.alive = false;
+    this.#budgets?.stop();
     this.store.db.close();
   }
 
@@ -271,6 +286,8 @@ export class Incarnation implements Caller {
       if (this.#lastSeq !== 0 && seq !== this.#lastSeq + 1) this.fail(`the feed goes from ${this.#lastSeq} to ${seq}`);
       this.#lastSeq = seq;
     }
+    this.#budgets?.heard(events);
+    for (const { type, job_id: id } of events) if (type === "budget.reached" && id !== null) this.#sim.reached(id);
   }
 
   /** Checks that no row waits for a process that has forgotten it. */

@@ -284,6 +284,55 @@ export const MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: "budget: machines that have ended count nothing",
+    main: true,
+    patches: [
+      {
+        file: "src/domain/billing.ts",
+        find: "if (!existed && !mayCost(machine)) return 0;",
+        replace: "if (!mayCost(machine)) return 0;",
+      },
+    ],
+  },
+  {
+    name: "budget: a restart looks at no run",
+    main: false,
+    patches: [
+      {
+        file: "src/engine/budgets.ts",
+        find: "for (const { id } of this.#o.engine.store.liveJobs()) this.#soon(id);",
+        replace: "",
+      },
+    ],
+  },
+  {
+    name: "budget: a raise is accepted while the end is under way",
+    main: false,
+    patches: [
+      {
+        file: "src/engine/change-run.ts",
+        find: 'if (row.state === "terminating" && !mayGoOn(context)) return "its end is under way";',
+        replace: "",
+      },
+    ],
+  },
+  {
+    name: "budget: an order of several nodes is limited as one machine",
+    main: false,
+    patches: [
+      {
+        file: "src/engine/budgets.ts",
+        find: "Math.max(rateMicro, each * spec.nodes)",
+        replace: "Math.max(rateMicro, each)",
+      },
+    ],
+  },
+  {
+    name: "budget: another machine is ordered though the rest is too small",
+    main: false,
+    patches: [terminate("const lack = ports.budget?.lack(jobId) ?? null;", "const lack = null;")],
+  },
 ];
 
 export interface Score {

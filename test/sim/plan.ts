@@ -76,6 +76,10 @@ export interface JobPlan {
   endAtMs: number | null;
   idleAtMs: number | null;
   further: Further;
+  /** Micro-dollars; null for none. */
+  budgetMicro: number | null;
+  /** A user raises the budget then, and perhaps when it is reached. */
+  raiseAtMs: number | null;
 }
 
 export const PROVIDERS = ["podhost", "market", "cloudvm"] as const;
@@ -119,6 +123,8 @@ export interface Plan {
   jobs: JobPlan[];
   crashes: Crash[];
   scripted?: Scripted;
+  /** Null if no job has a budget. Without guards the control plane alone holds it, and no fault keeps machines alive. */
+  budgets: { guards: boolean } | null;
 }
 
 const MINUTE = 60_000;
@@ -140,6 +146,8 @@ function jobPlan(rng: Rng, n: number): JobPlan {
     endAtMs: rng.chance(0.12) ? rng.int(0, horizon) : null,
     idleAtMs: rng.chance(0.08) ? rng.int(0, horizon) : null,
     further: rng.chance(0.3) ? ONE_MACHINE : further(rng),
+    budgetMicro: null,
+    raiseAtMs: null,
   };
 }
 
@@ -207,7 +215,28 @@ export function randomPlan(seed: number): Plan {
     damage: rng.chance(0.05),
   }));
   const jobs = Array.from({ length: rng.pick([1, 1, 1, 2, 3]) }, (_, n) => jobPlan(rng, n + 1));
-  return { seed, ideal: false, certainty, faults, jobs, crashes };
+  return withBudgets({ seed, ideal: false, certainty, faults, jobs, crashes, budgets: null });
+}
+
+/** Dollars per hour of a simulated machine, in micro-dollars. */
+export const PRICE_MICRO = 1_500_000;
+
+/** A quarter of the plans have budgets. They draw from a generator of their own, so that all others stay as they are. */
+function withBudgets(plan: Plan): Plan {
+  const rng = new Rng(plan.seed ^ 0xb0d6e7);
+  if (!rng.chance(0.25)) return plan;
+  const jobs = plan.jobs.map((job): JobPlan => {
+    const seconds = rng.int(110, rng.pick([300, 1_200, 7_200]));
+    const budgetMicro = Math.ceil((PRICE_MICRO * job.nodes * seconds) / 3_600);
+    // Longer than the budget, mostly.
+    const runMs = rng.chance(0.7) ? job.runMs.map((ms) => ms + seconds * 1_000) : job.runMs;
+    return { ...job, budgetMicro, runMs, raiseAtMs: rng.chance(0.4) ? rng.int(0, seconds * 1_000) : null };
+  });
+  if (rng.chance(0.5)) return { ...plan, jobs, budgets: { guards: true } };
+  const { vanishes, preempts, badHost, noStock, offersFail, createFailsBefore } = plan.faults;
+  const faults = { ...IDEAL, vanishes, preempts, badHost, noStock, offersFail, createFailsBefore };
+  const crashes = plan.crashes.map((crash): Crash => ({ ...crash, how: "killed", damage: false }));
+  return { ...plan, jobs, faults, crashes, budgets: { guards: false } };
 }
 
 export const WORKLOADS = [
@@ -267,10 +296,13 @@ export function idealPlan(workload: Workload, crashAt: number[]): Plan {
     endAtMs: null,
     idleAtMs: null,
     further: FURTHER[workload] ?? ONE_MACHINE,
+    budgetMicro: null,
+    raiseAtMs: null,
   };
   return {
     scripted: SCRIPTED[workload] ?? {},
     seed: 1,
+    budgets: null,
     ideal: true,
     certainty: { horizonMs: 1_000, listingLagMs: 500, emptyLooks: 2, lookGapMs: 500 },
     faults: IDEAL,

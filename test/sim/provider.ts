@@ -103,14 +103,16 @@ export class SimProvider implements Provider {
     });
   }
 
-  create(offer: Offer, { name, jobId, node }: Order): Promise<MachineHandle> {
+  create(offer: Offer, { name, jobId, node, limit }: Order): Promise<MachineHandle> {
     const caller = this.#caller;
     const { world } = this.#cloud;
     if (!caller.alive) return never();
     return new Promise((resolve, reject) => {
       const placement = caller.leaving(name);
       world.say(`create ${name} is sent`);
-      this.#cloud.create({ name, jobId, node, provider: this.name, placement }, (delayMs, result) => {
+      const guards = this.#cloud.plan.budgets?.guards === true;
+      const limitAt = guards && limit ? limit.madeAtMs + limit.endSeconds * 1_000 : null;
+      this.#cloud.create({ name, jobId, node, provider: this.name, placement, limitAt }, (delayMs, result) => {
         if (world.rng.chance(this.#cloud.plan.faults.noAnswer)) return;
         world.schedule(delayMs, `answer create ${name}`, caller, () => {
           caller.probe("answered create");

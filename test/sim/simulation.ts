@@ -2,10 +2,13 @@
 
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { describeError } from "../../src/errors/index.ts";
+import { changeRun } from "../../src/engine/change-run.ts";
+import { describeError, SvcError } from "../../src/errors/index.ts";
+import { specOf } from "../../src/schemas/stored-spec.ts";
 import { refold } from "../../src/engine/journal.ts";
 import type { JobRow, JournalRow, MachineRow, PlacementRow } from "../../src/store/tables.ts";
 import { CHECKPOINT_MS, Cloud } from "./cloud.ts";
+import { wrongBudget } from "./budget-oracle.ts";
 import { Incarnation } from "./incarnation.ts";
 import type { JobPlan, Plan } from "./plan.ts";
 import { Shadow } from "./watch.ts";
@@ -16,6 +19,7 @@ const EVENTS_MAX = 60_000;
 const AFTERWARDS_MS = 25 * 60_000;
 const AFTERWARDS_MAX_MS = 12 * 3_600_000;
 const FAILURES_MAX = 5;
+type Wish = "submit" | "job.kill" | "control.end" | "watchdog.idle" | "raise";
 const BEFORE_SCRIPT: ReadonlySet<string> = new Set(["provision", "await_ssh", "sync", "install"]);
 /** Only a commit and a request with an effect change anything outside the process's memory. */
 const CHANGES = /^commit\.after$|^sent (create|terminate|start|stop)/;
@@ -161,7 +165,7 @@ export class Simulation {
   // People
 
   /** A user's request, repeated until it is acknowledged. */
-  #user(atMs: number, jobId: string, type: "submit" | "job.kill" | "control.end" | "watchdog.idle"): void {
+  #user(atMs: number, jobId: string, type: Wish): void {
     const wish = `${type} ${jobId} ${this.#waiting.size}`;
     this.#waiting.add(wish);
     const again = (): void => void this.world.schedule(3_000, "ask again", null, ask);
@@ -188,12 +192,9 @@ export class Simulation {
     this.world.schedule(atMs, "user", null, ask);
   }
 
-  async #ask(
-    life: Incarnation,
-    jobId: string,
-    type: "submit" | "job.kill" | "control.end" | "watchdog.idle",
-  ): Promise<unknown> {
+  async #ask(life: Incarnation, jobId: string, type: Wish): Promise<unknown> {
     const { engine } = life;
+    if (type === "raise") return this.#raise(life, jobId);
     if (type !== "submit") {
       const error = describeError(type === "control.end" ? "control_plane_ended" : "cancelled_by_user", {});
       if (type === "watchdog.idle") return await engine.send(jobId, { type, node: 0, error });
@@ -208,12 +209,14 @@ export class Simulation {
       nodes: job.nodes,
       ...(candidates.length > 1 ? { candidates: candidates.map((provider) => ({ provider })) } : {}),
       ...(job.priceCap === null ? {} : { price_cap: job.priceCap }),
+      ...(job.budgetMicro === null ? {} : { budget_usd: job.budgetMicro / 1e6 }),
     };
     return await engine.create({
       id: jobId,
       input: {
         nodes: job.nodes,
         max_runtime_ms: job.maxRuntimeMinutes > 0 ? job.maxRuntimeMinutes * 60_000 : null,
+        ...(job.budgetMicro === null ? {} : { budget_micro: job.budgetMicro }),
         rules,
       },
       row: {
@@ -228,6 +231,26 @@ export class Simulation {
         idem_hash: null,
       },
     });
+  }
+
+  /** Half as much again; refused where the job is about to end. */
+  async #raise({ engine, providers }: Incarnation, id: string): Promise<void> {
+    const job = engine.store.job(id);
+    const { budget_usd } = job === undefined ? {} : specOf(job);
+    if (budget_usd === undefined) return;
+    const change = { budget_usd: budget_usd * 1.5 };
+    await changeRun({ engine, providers, respec: () => undefined, exceeds: () => null }, id, change).catch(
+      (e: unknown) => {
+        if (!(e instanceof SvcError) || e.code !== "change_refused") throw e;
+      },
+    );
+  }
+
+  /** A budget was reached: some users raise it at this very moment. */
+  reached(jobId: string): void {
+    if (!this.world.rng.chance(0.5)) return;
+    const ms = this.world.rng.int(0, 12_000);
+    this.#user(ms, jobId, "raise");
   }
 
   // The run and the judgement
@@ -247,6 +270,7 @@ export class Simulation {
       for (const at of job.killAtMs) this.#user(job.submitAtMs + at, job.id, "job.kill");
       if (job.endAtMs !== null) this.#user(job.submitAtMs + job.endAtMs, job.id, "control.end");
       if (job.idleAtMs !== null) this.#user(job.submitAtMs + job.idleAtMs, job.id, "watchdog.idle");
+      if (job.raiseAtMs !== null) this.#user(job.submitAtMs + job.raiseAtMs, job.id, "raise");
     }
     this.world.schedule(0, "start", null, () => void this.#start());
     const open = (): boolean =>
@@ -316,8 +340,15 @@ export class Simulation {
           all<PlacementRow>(`SELECT * FROM placement WHERE job_id = '${job.id}' ORDER BY n`),
           all<MachineRow>(`SELECT * FROM machine WHERE job_id = '${job.id}'`),
         );
-      for (const job of jobs)
-        this.#judgeJob(job, all<JournalRow>(`SELECT * FROM journal WHERE job_id = '${job.id}' ORDER BY seq`));
+      for (const job of jobs) {
+        const journal = all<JournalRow>(`SELECT * FROM journal WHERE job_id = '${job.id}' ORDER BY seq`);
+        this.#judgeJob(job, journal);
+        const plan = this.jobs.get(job.id);
+        const machines = all<MachineRow>(`SELECT * FROM machine WHERE job_id = '${job.id}' ORDER BY created_at`);
+        if (plan !== undefined && plan.budgetMicro !== null)
+          for (const wrong of wrongBudget({ job, plan, journal, machines, world: this.plan, cloud: this.cloud }))
+            this.fail(`${job.id}: ${wrong}`);
+      }
       const feed = all<{ seq: number }>("SELECT seq FROM feed ORDER BY seq");
       if (feed.some(({ seq }, i) => seq !== i + 1)) this.fail("the feed has gaps");
       const again = all<{ id: number }>(

@@ -18,6 +18,8 @@ export interface StepWorld {
   plan: Plan;
   /** The provider of the machine with this handle. */
   providerOf: (handle: MachineHandle) => Provider;
+  /** The machine was reached, and its guard gets the deadline of the budget. */
+  contact: (handle: MachineHandle, jobId: string) => void;
   /** Reports that the script's checkpoints so far have come home. */
   saved: (handle: MachineHandle) => void;
   services: RunServices;
@@ -68,6 +70,7 @@ export function simulatedSteps(w: StepWorld): StepRegistry {
           throw new SvcError("machine_preempted", { ...lost, why: looked.why ?? "it was taken back" });
         if (looked.phase === "gone") throw new SvcError("machine_lost", lost);
         const status = await w.providerOf(handle).access(handle).host("run").status(context.signal);
+        w.contact(handle, context.jobId);
         if (context.node === 0) w.saved(handle);
         if (status === null) throw new SvcError("runner_failed", { why: "there is no run to follow" });
         if (status.phase === "exited") {
