@@ -146,12 +146,14 @@ export class LimitKeeper {
   /** Lets in every run that fits. Resolves when that is durable. */
   async look(): Promise<void> {
     const { engine } = this.#o;
+    const isNews = this.#newsSince();
     const due = decide(this.#accounts(engine.clock.now()));
-    if (due.some((verdict) => verdict.isIn || this.#isNews(verdict)))
+    if (due.some((verdict) => verdict.isIn || isNews(verdict)))
       await engine.commitWithRetry((tx) => void this.#admit(tx));
   }
 
   #admit(tx: Transaction, fresh?: Waiter): Admission[] {
+    const isNews = this.#newsSince();
     const verdicts = decide(this.#accounts(tx.at), fresh);
     for (const verdict of verdicts) {
       const { id, isIn, passes } = verdict;
@@ -160,14 +162,18 @@ export class LimitKeeper {
         this.#rows.leave(id);
         this.#o.engine.apply(tx, id, { type: "job.admitted" });
         tx.feed(id, "job.admitted", { passes });
-      } else if (this.#isNews(verdict)) this.#rows.change(id, passes, reasonOf(verdict));
+      } else if (isNews(verdict)) this.#rows.change(id, passes, reasonOf(verdict));
     }
     return verdicts;
   }
 
-  #isNews(verdict: Admission): boolean {
-    const row = readWaits(this.#rows.all).find(({ job_id }) => job_id === verdict.id);
-    return row !== undefined && (row.passes !== verdict.passes || row.reason !== JSON.stringify(reasonOf(verdict)));
+  /** Whether a verdict differs from the row that its run has now. */
+  #newsSince(): (verdict: Admission) => boolean {
+    const rows = new Map(readWaits(this.#rows.all).map((row) => [row.job_id, row]));
+    return (verdict) => {
+      const row = rows.get(verdict.id);
+      return row !== undefined && (row.passes !== verdict.passes || row.reason !== JSON.stringify(reasonOf(verdict)));
+    };
   }
 
   #accounts(now: number, without?: string): Accounts {

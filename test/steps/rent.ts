@@ -21,9 +21,9 @@ export class Rent {
   search: Search = { candidates: [], choose: "in_order", since: 0, waitMs: 0, refusals: [], unfit: [] };
   searches = false;
   controller = new AbortController();
-  /** When each step first failed with each error; the engine reads this from the attempts. */
   /** What the step reported last. */
   progress: Record<string, unknown> = {};
+  /** When each step first failed with each error; the engine reads this from the attempts. */
   readonly #failed = new Map<string, number>();
 
   private constructor(h: Harness) {
