@@ -15,12 +15,9 @@ beforeEach(async () => {
 afterEach(() => rent.h.end());
 afterAll(removeHomes);
 
-const creates = () => rent.cloud.calls.filter((call) => call.startsWith("create"));
 /** The machine of the first order exists, on a page that cannot be read. */
 async function loseTheAnswer(): Promise<{ mend: () => void }> {
-  rent.cloud.answering = () => {
-    throw down();
-  };
+  rent.loseAnswers();
   await expect(rent.run(provisionStep)).rejects.toThrow();
   rent.cloud.answering = () => undefined;
   const list = vi.spyOn(rent.cloud, "listOwned");
@@ -35,10 +32,10 @@ it("An incomplete list closes no row and sends no second order, even much later"
     await expect(rent.run(terminateStep)).rejects.toMatchObject({ code: "provider_error" });
     await rent.h.clock.advance(3_600_000);
   }
-  expect([rent.states(), creates().length, rent.cloud.machines.length]).toEqual([["1 unknown"], 1, 1]);
+  expect([rent.states(), rent.creates().length, rent.cloud.machines.length]).toEqual([["1 unknown"], 1, 1]);
   mend();
   expect(await rent.run(provisionStep)).toMatchObject({ done: {}, detail: { machine: rent.name(1) } });
-  expect(creates()).toHaveLength(1);
+  expect(rent.creates()).toHaveLength(1);
 });
 
 it("A machine in an incomplete list is used", async () => {
@@ -47,7 +44,7 @@ it("A machine in an incomplete list is used", async () => {
     Promise.reject(inPart(down(), [...rent.cloud.machines], "anywhere")),
   );
   expect(await rent.run(provisionStep)).toMatchObject({ done: {}, detail: { machine: rent.name(1) } });
-  expect([rent.states(), creates().length]).toEqual([["1 held"], 1]);
+  expect([rent.states(), rent.creates().length]).toEqual([["1 held"], 1]);
 });
 
 it("An order that was refused stays open while no complete list confirms that nothing was made", async () => {
@@ -58,7 +55,7 @@ it("An order that was refused stays open while no complete list confirms that no
   const list = vi.spyOn(rent.cloud, "listOwned");
   list.mockImplementation(() => Promise.reject(inPart(down(), [], "anywhere")));
   await expect(rent.run(provisionStep)).rejects.toMatchObject({ code: "provider_error" });
-  expect([rent.states(), creates().length]).toEqual([["1 unknown"], 1]);
+  expect([rent.states(), rent.creates().length]).toEqual([["1 unknown"], 1]);
 });
 
 it("Of two machines with one name the first in the provider's list is kept, and the other one is ended at once", async () => {

@@ -4,7 +4,6 @@ import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { OffersSeen } from "../../src/domain/refusal.ts";
 import { provisionStep } from "../../src/steps/provision.ts";
 import { removeHomes } from "../engine/harness.ts";
-import { down } from "../engine/small-cloud.ts";
 import { Rent } from "./rent.ts";
 
 let rent: Rent;
@@ -15,12 +14,6 @@ afterEach(() => rent.h.end());
 afterAll(removeHomes);
 
 const provision = () => rent.run(provisionStep);
-const loseAnswer = (): void => {
-  rent.cloud.answering = () => {
-    throw down();
-  };
-};
-const creates = () => rent.cloud.calls.filter((c) => c.startsWith("create"));
 
 describe("the price cap", () => {
   it.each([
@@ -37,7 +30,7 @@ describe("the price cap", () => {
         code: "price_cap_exceeded",
         message: "The cheapest offer costs $1.500001/h; the cap is $1.50/h. This request rented nothing.",
       });
-    expect(creates()).toHaveLength(within ? 1 : 0);
+    expect(rent.creates()).toHaveLength(within ? 1 : 0);
   });
 
   it("records the cheapest offers that it refused, with their number", async () => {
@@ -61,7 +54,7 @@ describe("the price cap", () => {
       rent.want({ price_cap: 1000 });
       rent.cloud.offers = [{ id: "o", priceMicro: price as number }];
       await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
-      expect(creates()).toEqual([]);
+      expect(rent.creates()).toEqual([]);
     },
   );
 
@@ -89,7 +82,7 @@ describe("the price cap", () => {
   it("holds for a machine that is found again", async () => {
     rent.want({ price_cap: 1 });
     rent.cloud.priceMicro = 9_000_000;
-    loseAnswer();
+    rent.loseAnswers();
     await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded" });
     await expect(provision()).rejects.toMatchObject({ code: "price_cap_exceeded" });

@@ -18,12 +18,6 @@ afterEach(() => rent.h.end());
 afterAll(removeHomes);
 
 const provision = () => rent.run(provisionStep);
-const loseAnswer = (): void => {
-  rent.cloud.answering = () => {
-    throw down();
-  };
-};
-const creates = () => rent.cloud.calls.filter((c) => c.startsWith("create"));
 describe("an order", () => {
   it("is recorded before the request leaves, under a fixed name", async () => {
     let written: unknown;
@@ -40,7 +34,7 @@ describe("an order", () => {
       if (point === "commit.before") throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
     };
     await expect(provision()).rejects.toMatchObject({ code: "disk_full" });
-    expect(creates()).toEqual([]);
+    expect(rent.creates()).toEqual([]);
   });
 
   it("states a latest instant of its effect that is never too early, however long its commit takes", async () => {
@@ -66,7 +60,7 @@ describe("an order", () => {
       { id: "mid", priceMicro: 500 },
     ];
     await provision();
-    expect(creates()).toEqual(["create cheap"]);
+    expect(rent.creates()).toEqual(["create cheap"]);
   });
 
   it("is not made without an offer", async () => {
@@ -168,34 +162,34 @@ describe("an existing machine", () => {
   it("is used, not ordered again", async () => {
     await provision();
     expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(1) } });
-    expect(creates()).toHaveLength(1);
+    expect(rent.creates()).toHaveLength(1);
   });
 
   it("is used when only its answer was lost", async () => {
-    loseAnswer();
+    rent.loseAnswers();
     await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     expect(rent.states()).toEqual(["1 unknown"]);
     expect(rent.ledger.row(rent.name(1))?.note).toMatch(/may exist and cost money/);
     expect(await provision()).toMatchObject({ done: {} });
-    expect([rent.states(), creates().length, rent.cloud.machines.length]).toEqual([["1 held"], 1, 1]);
+    expect([rent.states(), rent.creates().length, rent.cloud.machines.length]).toEqual([["1 held"], 1, 1]);
   });
 
   it("is used when it appears late in the listing", async () => {
-    loseAnswer();
+    rent.loseAnswers();
     await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     rent.cloud.unlisted.add("pod-1");
     expect(await provision()).toMatchObject({ later: { why: expect.stringContaining("by its name") as string } });
     await rent.h.clock.advance(60_000);
     rent.cloud.unlisted.clear();
     expect(await provision()).toMatchObject({ done: {} });
-    expect(creates()).toHaveLength(1);
+    expect(rent.creates()).toHaveLength(1);
   });
 
   it("is used when the computer slept during the call and the machine appears as late as possible", async () => {
     rent.cloud.before = (call) => {
       if (call.startsWith("create")) void rent.h.clock.jump(3_600_000);
     };
-    loseAnswer();
+    rent.loseAnswers();
     await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
     rent.cloud.unlisted.add("pod-1");
     const { horizonMs, listingLagMs } = rent.cloud.certainty;
@@ -206,7 +200,7 @@ describe("an existing machine", () => {
     }
     rent.cloud.unlisted.clear();
     expect(await provision()).toMatchObject({ done: {} });
-    expect([rent.states(), creates().length]).toEqual([["1 held"], 1]);
+    expect([rent.states(), rent.creates().length]).toEqual([["1 held"], 1]);
   });
 
   it("is replaced when the provider says that it is gone", async () => {
@@ -284,7 +278,7 @@ describe("a refusal that made a machine anyway", () => {
     await expect(provision()).rejects.toMatchObject({ code: "outcome_unknown" });
     expect(rent.states()).toEqual(["1 releasing"]);
     for (let look = 0; look < 3; look++) expect(await provision()).toHaveProperty("later");
-    expect([creates().length, rent.cloud.calls.includes("terminate pod-1")]).toEqual([1, true]);
+    expect([rent.creates().length, rent.cloud.calls.includes("terminate pod-1")]).toEqual([1, true]);
     rent.cloud.lies = false;
     expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(2) } });
     expect([rent.states(), rent.cloud.names]).toEqual([["1 released", "2 held"], [rent.name(2)]]);
@@ -295,7 +289,7 @@ describe("a refusal that made a machine anyway", () => {
     refusesAfterMaking(new SvcError("offer_taken", { provider: "podhost", offer: "near", why: "no room" }));
     rent.cloud.lies = true;
     await expect(provision()).rejects.toMatchObject({ code: "offer_taken" });
-    expect([rent.states(), creates().length]).toEqual([["1 releasing"], 1]);
+    expect([rent.states(), rent.creates().length]).toEqual([["1 releasing"], 1]);
     expect(await provision()).toHaveProperty("later");
     rent.cloud.lies = false;
     expect(await provision()).toMatchObject({ done: {}, detail: { machine: rent.name(2) } });
@@ -316,7 +310,7 @@ describe("a kill", () => {
   it("while offers are listed sends nothing", async () => {
     rent.cloud.before = () => rent.controller.abort(new Error("killed"));
     await expect(provision()).rejects.toThrow("killed");
-    expect([creates(), rent.states()]).toEqual([[], []]);
+    expect([rent.creates(), rent.states()]).toEqual([[], []]);
   });
 
   it("during the commit of the intent closes the order: its request was never sent", async () => {
@@ -324,7 +318,7 @@ describe("a kill", () => {
       if (point === "commit.after") rent.controller.abort(new Error("killed"));
     };
     await expect(provision()).rejects.toThrow("killed");
-    expect([creates(), rent.states()]).toEqual([[], ["1 released"]]);
+    expect([rent.creates(), rent.states()]).toEqual([[], ["1 released"]]);
     expect(rent.ledger.row(rent.name(1))?.proof).toMatch(/never sent/);
   });
 
@@ -352,7 +346,7 @@ describe("an offer that turns out to be taken", () => {
       if (call === "create offer1" || call === "create offer2") throw taken(call);
     };
     expect(await provision()).toMatchObject({ detail: { machine: rent.name(3) } });
-    expect(creates()).toEqual(["create offer1", "create offer2", "create offer3"]);
+    expect(rent.creates()).toEqual(["create offer1", "create offer2", "create offer3"]);
     expect(rent.ledger.row(rent.name(1))).toMatchObject({ state: "released" });
     expect(rent.cloud.names).toEqual([rent.name(3)]);
   });
@@ -363,7 +357,7 @@ describe("an offer that turns out to be taken", () => {
       if (call.startsWith("create")) throw taken(call);
     };
     await expect(provision()).rejects.toMatchObject({ code: "no_offer" });
-    expect(creates()).toEqual(["create offer1", "create offer2"]);
+    expect(rent.creates()).toEqual(["create offer1", "create offer2"]);
   });
 
   it("is undone when a listing shows the machine anyway", async () => {
@@ -371,7 +365,7 @@ describe("an offer that turns out to be taken", () => {
       throw taken("offer1");
     };
     expect(await provision()).toMatchObject({ detail: { machine: rent.name(1) } });
-    expect([creates().length, rent.states()]).toEqual([1, ["1 held"]]);
+    expect([rent.creates().length, rent.states()]).toEqual([1, ["1 held"]]);
   });
 
   it("is an unknown outcome while no listing is available", async () => {
@@ -380,7 +374,7 @@ describe("an offer that turns out to be taken", () => {
       if (call === "list") throw down();
     };
     await expect(provision()).rejects.toMatchObject({ code: "provider_error" });
-    expect([creates().length, rent.states()]).toEqual([1, ["1 unknown"]]);
+    expect([rent.creates().length, rent.states()]).toEqual([1, ["1 unknown"]]);
   });
 
   it("is not followed by another when the provider did not say that it made nothing", async () => {
@@ -388,7 +382,7 @@ describe("an offer that turns out to be taken", () => {
       if (call.startsWith("create")) throw new SvcError("outcome_unknown", { provider: "podhost", what: "create" });
     };
     await expect(provision()).rejects.toMatchObject({ code: "outcome_unknown" });
-    expect([creates().length, rent.states()]).toEqual([1, ["1 unknown"]]);
+    expect([rent.creates().length, rent.states()]).toEqual([1, ["1 unknown"]]);
   });
 });
 

@@ -9,7 +9,7 @@ import { TunnelOutages } from "../../src/steps/rental/tunnel-outage.ts";
 import type { Search, StepPorts } from "../../src/steps/ports.ts";
 import type { StepContext, StepDefinition } from "../../src/steps/step.ts";
 import { Harness, INSTALLATION } from "../engine/harness.ts";
-import { SmallCloud } from "../engine/small-cloud.ts";
+import { down, SmallCloud } from "../engine/small-cloud.ts";
 
 export class Rent {
   readonly h: Harness;
@@ -55,6 +55,18 @@ export class Rent {
   }
 
   /** Runs one attempt of the step, like the engine. */
+  /** The orders that were sent. */
+  creates(): string[] {
+    return this.cloud.calls.filter((call) => call.startsWith("create"));
+  }
+
+  /** From now on the answers of orders are lost. */
+  loseAnswers(): void {
+    this.cloud.answering = () => {
+      throw down();
+    };
+  }
+
   async run(step: (ports: StepPorts) => StepDefinition, node = 0): ReturnType<StepDefinition["run"]> {
     const definition = step(this.ports);
     const failure = (code: string): string => `${definition.name} ${node} ${code}`;
