@@ -70,13 +70,22 @@ export function App() {
         <MoneyAlarm />
         <StaleNotice />
         <PageGuard key={path}>
-          <Suspense fallback={<p className="page quiet pad">Reading the page…</p>}>
+          <Suspense fallback={<Opening />}>
             <Page path={path} query={query} />
           </Suspense>
         </PageGuard>
       </main>
       {keysShown && <KeysDialog onClose={() => setKeysShown(false)} />}
     </>
+  );
+}
+
+/** What stands while a page's program loads. It has a heading, as every page has: screen readers go by it. */
+function Opening() {
+  return (
+    <div className="empty">
+      <h1>Opening the page…</h1>
+    </div>
   );
 }
 

@@ -250,6 +250,7 @@ describe("placements", { tags: "needs/chromium" }, () => {
         await page.screenshot({ path: join(PICTURES, `form-${page.viewportSize()?.width ?? 0}.png`), fullPage: true });
       await page.getByRole("button", { name: /^Start run/ }).click();
       await page.waitForURL("**/runs/**");
+      await page.locator("h1.run-title").waitFor(WAIT);
       const sent = server.seen.find((each) => each.path === "/jobs" && each.method === "POST");
       expect((sent?.body as { spec: object } | undefined)?.spec).toMatchObject({
         candidates: [{ provider: "market", gpus: "H100:2", price_cap: 2.5, spot: "prefer" }, { provider: "podhost" }],
