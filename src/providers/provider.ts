@@ -223,6 +223,11 @@ export interface Provider {
   /** Returns once the provider knows the machine. A kill does not abort it: its answer is needed even then. */
   create(offer: Offer, order: Order): Promise<MachineHandle>;
   inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus>;
+  /**
+   * svc's own connection to the machine, which had worked, has just failed. Together with polls that miss a young machine it
+   * counts as evidence; absent where no answer lags.
+   */
+  unreachable?(handle: MachineHandle): void;
   terminate(handle: MachineHandle, signal: AbortSignal): Promise<void>;
   /**
    * Machines whose name begins with `prefix`, and no others; of several with one name, the most useful first

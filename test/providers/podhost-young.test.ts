@@ -29,6 +29,20 @@ test.each([false, true])(
   },
 );
 
+test("a young pod that svc cannot reach any more is gone once it has been missing for 20 s", async () => {
+  const stub = await podhostStub(listing(pod()));
+  const young = { ...HANDLE, extra: { createdAt: new Date(stub.clock.now).toISOString() } };
+  expect(await stub.provider.inspect(young, never)).toMatchObject({ phase: "ready" });
+  stub.script = listing();
+  const looked: string[] = [];
+  for (let look = 0; look < 4; look++) {
+    stub.clock.now += 5_000;
+    stub.provider.unreachable(young);
+    looked.push((await stub.provider.inspect(young, never)).phase);
+  }
+  expect(looked).toEqual(["starting", "starting", "starting", "gone"]);
+});
+
 test("a young pod that another process reached is gone once its end was accepted, or the answer to that was lost", async () => {
   for (const [answer, phase] of [
     [data({ podTerminate: null }), "gone"],

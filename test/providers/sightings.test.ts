@@ -69,6 +69,49 @@ test.each(CASES.map((one) => [words(one), one] as const))("%s", (_, { ageMs, see
 });
 
 describe("Sightings", () => {
+  /** Polls that miss a young machine, one every five seconds; true in `silent` where svc's connection failed just before. */
+  function missed(silent: readonly boolean[], wasSeen = true): (string | null)[] {
+    let now = 0;
+    const sightings = new Sightings(LAG_MS * 10, () => now);
+    if (wasSeen) sightings.seen("m");
+    return silent.map((failed) => {
+      if (failed) sightings.silent("m");
+      const doubt = sightings.doubt("m", 0, HERE);
+      now += 5_000;
+      return doubt;
+    });
+  }
+  const times = (n: number, failed: boolean): boolean[] => Array.from({ length: n }, () => failed);
+
+  it("S5: A young machine that svc cannot reach any more is gone after 20 s of misses", () => {
+    const doubts = missed(times(5, true));
+    expect(doubts.slice(0, 4).every((doubt) => doubt?.includes(NOT_ANY_MORE))).toBe(true);
+    expect(doubts[4]).toBeNull();
+  });
+
+  it("S5: The 20 s count from when the connection failed, and not for a machine that no poll has shown", () => {
+    expect(missed([...times(6, false), ...times(4, true)]).every((doubt) => doubt !== null)).toBe(true);
+    expect(missed([...times(6, false), ...times(5, true)])[10]).toBeNull();
+    expect(missed(times(10, true), false).every((doubt) => doubt?.includes(NOT_YET))).toBe(true);
+  });
+
+  it("S5: Neither two polls nor a failure of long ago are enough", () => {
+    let now = 0;
+    const sightings = new Sightings(LAG_MS * 10, () => now);
+    const poll = (atMs: number, failed: boolean): string | null => {
+      now = atMs;
+      if (failed) sightings.silent("m");
+      return sightings.doubt("m", 0, HERE);
+    };
+    sightings.seen("m");
+    expect(poll(0, true)).toContain(NOT_ANY_MORE);
+    expect(poll(30_000, true)).toContain(NOT_ANY_MORE);
+    // While the provider could not be asked, the connection may have worked again.
+    sightings.seen("m");
+    sightings.silent("m");
+    for (const atMs of [100_000, 101_000, 102_000]) expect(poll(atMs, true)).toContain(NOT_ANY_MORE);
+  });
+
   it("A machine that appears again restarts its minute of misses", () => {
     let now = 0;
     const sightings = new Sightings(LAG_MS * 10, () => now);

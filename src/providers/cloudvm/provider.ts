@@ -312,6 +312,10 @@ export class CloudvmProvider implements Provider {
     return (read.success ? read.data.zones : []).map(lastPart).filter((zone) => NAME.test(zone));
   }
 
+  unreachable(handle: MachineHandle): void {
+    this.#sightings.silent(keyOf(placeOf(handle, this.#open()), handle.name));
+  }
+
   /** C2 */
   async #missing(session: Session, place: Place, handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
     const endings = await this.#endings(session, place, handle, signal);

@@ -326,6 +326,10 @@ export class MarketProvider implements Provider {
       : { phase: "gone" };
   }
 
+  unreachable(handle: MachineHandle): void {
+    this.sightings.silent(memoryKey(handle));
+  }
+
   private async secondLook(handle: MachineHandle, signal: AbortSignal): Promise<InstanceRow | null> {
     const row = handle.id === ODD_ID ? "unclear" : await this.client.get(handle.id, signal);
     if (row !== "unclear") return row;

@@ -233,6 +233,10 @@ export class PodhostProvider implements Provider {
     return doubt === null ? { phase: "gone" } : { phase: "starting", why: doubt };
   }
 
+  unreachable(handle: MachineHandle): void {
+    this.#sightings.silent(memoryKey(handle));
+  }
+
   async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
     const key = memoryKey(handle);
     // Once a list has shown it, its absence from one is significant.

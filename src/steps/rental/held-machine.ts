@@ -2,7 +2,7 @@
 
 import { SvcError } from "../../errors/index.ts";
 import type { Guard, MachineAccess } from "../../providers/host.ts";
-import type { MachineHandle, MachineStatus, Provider } from "../../providers/provider.ts";
+import { neverReached, type MachineHandle, type MachineStatus, type Provider } from "../../providers/provider.ts";
 import { CLOSED_MINUTES } from "./tunnel-outage.ts";
 import { assertSameAccount, learnAccount } from "./account-check.ts";
 import { checkCap } from "../provision.ts";
@@ -119,6 +119,8 @@ function judgeWay(ports: StepPorts, machine: string, e: unknown): void {
     throw new SvcError("runtime_gone", { machine, why, minutes: CLOSED_MINUTES }, { cause: e });
 }
 
+const hadLogin = (handle: MachineHandle): boolean => neverReached(handle).elsewhere !== true;
+
 /**
  * Runs `act`. An unreachable machine is not a verdict: the provider is asked, and only its answer counts; otherwise the
  * step is retried.
@@ -140,6 +142,7 @@ export async function reaching<T>(
     if (!lost || held.access.inPlace || context.signal.aborted) throw e;
     if (e.code === "ssh_refused") await held.provider.attachKey?.(held.handle, context.signal).catch(() => undefined);
     try {
+      if (e.code === "ssh_unreachable" && hadLogin(held.handle)) held.provider.unreachable?.(held.handle);
       await lookAtMachine(ports, context, held);
     } catch (verdict) {
       if (isVerdict(verdict)) throw verdict;

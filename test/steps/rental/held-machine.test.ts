@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../../src/errors/index.ts";
-import type { MachineHandle, MachineStatus } from "../../../src/providers/provider.ts";
+import type { MachineHandle, MachineStatus, Provider } from "../../../src/providers/provider.ts";
 import { isVerdict, reaching, type HeldMachine } from "../../../src/steps/rental/held-machine.ts";
 import type { StepContext } from "../../../src/steps/step.ts";
 import { removeHomes } from "../../engine/harness.ts";
@@ -17,17 +17,21 @@ afterAll(removeHomes);
 
 const unreachable = new SvcError("ssh_unreachable", { machine: "m", why: "the connection was cut" });
 
-async function whatEnds(look: Rent["cloud"]["inspect"]): Promise<unknown> {
+async function whatEnds(
+  look: Rent["cloud"]["inspect"],
+  extra: MachineHandle["extra"] = {},
+  failure: SvcError = unreachable,
+): Promise<unknown> {
   const name = rent.name(1);
-  const handle: MachineHandle = { v: 1, provider: "podhost", id: "m1", name, address: null, priceMicro: 1 };
+  const handle: MachineHandle = { v: 1, provider: "podhost", id: "m1", name, address: null, priceMicro: 1, extra };
   await rent.ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: 0 });
   await rent.ledger.held(name, handle);
   rent.cloud.inspect = look;
   const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
   const access = { inPlace: false } as HeldMachine["access"];
-  return reaching(rent.ports, context, { provider: rent.cloud, handle, access }, () =>
-    Promise.reject(unreachable),
-  ).catch((e: unknown) => e);
+  return reaching(rent.ports, context, { provider: rent.cloud, handle, access }, () => Promise.reject(failure)).catch(
+    (e: unknown) => e,
+  );
 }
 
 test.each([
@@ -41,6 +45,27 @@ test.each([
 test("the provider says that it is gone", async () => {
   const end = await whatEnds(() => Promise.resolve({ phase: "gone" }));
   expect(end).toMatchObject({ code: "machine_lost" });
+});
+
+test.each([
+  ["that was logged in to", { home: "/root" }, unreachable, ["unreachable", "look"]],
+  ["that never let svc in", {}, unreachable, ["look"]],
+  [
+    "that refuses the key",
+    { home: "/root" },
+    new SvcError("ssh_refused", { machine: "m", user: "root", why: "publickey" }),
+    ["look"],
+  ],
+])("the provider hears of the failed connection to a machine %s", async (_, extra, failure, order) => {
+  const calls: string[] = [];
+  const cloud: Provider = rent.cloud;
+  cloud.unreachable = () => void calls.push("unreachable");
+  const look = () => {
+    calls.push("look");
+    return Promise.resolve({ phase: "starting", why: "it is missed" } as const);
+  };
+  expect(await whatEnds(look, extra, failure)).toBe(failure);
+  expect(calls).toEqual(order);
 });
 
 test.each<[string, MachineStatus, string, object]>([
