@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { OFFERS_KNOWN_MS } from "../../src/domain/unknown-offers.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, expectAccessible, type Opened } from "./browser.ts";
 import { fakeAnswers } from "./fake-answers.ts";
@@ -87,6 +88,37 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       await page.getByLabel("Provider").selectOption("local");
       expect(await gpus.inputValue()).toBe("cpu");
       await plan.getByText("up to date").waitFor();
+    }));
+
+  it("asks for the plan again, once, when a candidate's offers were not known yet", () =>
+    withPage("/new?entrypoint=train.py&provider=market", async ({ page, server }) => {
+      const answer = fakeAnswers()["plan"] as (body: unknown) => { candidates: object[] };
+      let plans = 0;
+      const refusal = { code: "offers_unknown", message: "market is still searching", hint: "", field: null };
+      server.world.answers = {
+        ...server.world.answers,
+        plan: (body: { spec: { gpus?: string } }) => {
+          const told = answer(body);
+          if (body.spec.gpus !== "A100:1" || ++plans > 1) return told;
+          const candidates = told.candidates.map((one) => ({ ...one, refusal, offers_total: 0 }));
+          return { ...told, candidates, offers: [], offers_total: 0, price_per_hour_usd: null };
+        },
+      };
+      await page.clock.install();
+      await page.getByRole("button", { name: "A100 80 GB" }).click();
+      await page.clock.runFor(1_000);
+      await expect.poll(() => plans, WAIT).toBe(1);
+      const preview = page.getByRole("region", { name: "Cost preview" });
+      await preview.getByText("up to date").waitFor();
+      const priced = page.getByRole("button", { name: "Start run, $1.50/h" });
+      expect(await priced.count()).toBe(0);
+      await page.clock.runFor(OFFERS_KNOWN_MS - 1_000);
+      expect(plans).toBe(1);
+      await page.clock.runFor(1_000);
+      await priced.waitFor();
+      // Every offer is known now.
+      await page.clock.runFor(3 * OFFERS_KNOWN_MS);
+      expect(plans).toBe(2);
     }));
 
   it("shows the same run as Python, TypeScript and curl, with any text as a literal", () =>
