@@ -20,6 +20,7 @@ import type { Placements } from "../src/schemas/placement.ts";
 import type { Offers, OffersQuery } from "../src/schemas/offers.ts";
 import type { Plan } from "../src/schemas/plan.ts";
 import type { CredentialBody, CredentialCheck, Credentials, SavedCredential } from "../src/schemas/credentials.ts";
+import type { CostReport, CostsQuery, Receipt } from "../src/schemas/costs.ts";
 import type { JobChange } from "../src/schemas/change.ts";
 import type { Deliveries, Notifications, NotifyTargetBody, ShownTarget, Tested } from "../src/schemas/notify.ts";
 import type { HomeLimits, LimitsChange } from "../src/schemas/limits.ts";
@@ -143,6 +144,12 @@ export class Client {
   }
   checkCredential(name: string): Promise<CredentialCheck> {
     return this.#json(`/v1/credentials/${encodeURIComponent(name)}/check`, { method: "POST", deadlineMs: 90_000 });
+  }
+  costs(query: Partial<CostsQuery> = {}): Promise<CostReport> {
+    return this.#json("/v1/costs", { query: { ...query } });
+  }
+  receipt(id: string): Promise<Receipt> {
+    return this.#json(`${job(id)}/receipt`, {});
   }
   limits(): Promise<HomeLimits> {
     return this.#json("/v1/limits", {});

@@ -25,8 +25,11 @@ export {
   type RunParameters,
   type Task,
 } from "./runs.ts";
+export { costs, limits, receipt, setLimits } from "./money.ts";
 export { hub, type PullOptions } from "./hub.ts";
 export { checkpointDir, log } from "./log.ts";
+export type { CostGroup, CostReport, CostTotal, Receipt, ReceiptMachine } from "../src/schemas/costs.ts";
+export type { HomeLimits, LimitsChange, LimitUse } from "../src/schemas/limits.ts";
 export type { HubModel } from "../src/schemas/hub.ts";
 export type { Placement, Placements } from "../src/schemas/placement.ts";
 export type { Plan } from "../src/schemas/plan.ts";

@@ -341,7 +341,8 @@ export function call<T>(ask: (client: Client) => Promise<T>): Promise<T> {
   });
 }
 
-function refused(field: string, message: string): SvcError {
+/** The error for a wrong argument. */
+export function refused(field: string, message: string): SvcError {
   return new SvcError({
     code: "invalid_request",
     message: `${field} ${message}.`,

@@ -35,6 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc import aio, hub
     from svc._client import configure, job, jobs, kill, list_gpus, placements, plan, reconcile, remove, run, stream, update, vram_for, wait
+    from svc._costs import CostGroup, CostReport, CostTotal, Limits, LimitUse, LimitWait, Receipt, ReceiptMachine, Waste
     from svc._errors import (
         ConfigError,
         CredentialError,
@@ -47,47 +48,61 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from svc._gpus import Gpu
+    from svc._money import costs, limits, receipt, set_limits
     from svc._records import Job, JobError, LogStream, Machine, Note, Placement, ReconcileReport, Task
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ConfigError",
+    "CostGroup",
+    "CostReport",
+    "CostTotal",
     "CredentialError",
     "ExtraMissing",
     "Gpu",
     "Job",
     "JobError",
     "JobNotFound",
+    "LimitUse",
+    "LimitWait",
+    "Limits",
     "LogStream",
     "Machine",
     "Note",
     "Placement",
     "PriceCapExceeded",
     "ProvisionError",
+    "Receipt",
+    "ReceiptMachine",
     "ReconcileReport",
     "SvcError",
     "Task",
     "UnsupportedError",
     "WaitTimeout",
+    "Waste",
     "aio",
     "alert",
     "atomic_save",
     "checkpoint",
     "checkpoint_dir",
     "configure",
+    "costs",
     "hub",
     "job",
     "jobs",
     "kill",
     "latest_checkpoint",
+    "limits",
     "list_gpus",
     "log",
     "placements",
     "plan",
+    "receipt",
     "reconcile",
     "remove",
     "run",
+    "set_limits",
     "should_stop",
     "stream",
     "update",
@@ -97,9 +112,11 @@ __all__ = [
 
 _HOMES = {
     "svc._client": "configure job jobs kill list_gpus placements plan reconcile remove run stream update vram_for wait",
+    "svc._costs": "CostGroup CostReport CostTotal LimitUse LimitWait Limits Receipt ReceiptMachine Waste",
     "svc._errors": "ConfigError CredentialError ExtraMissing JobNotFound PriceCapExceeded ProvisionError SvcError"
     " UnsupportedError WaitTimeout",
     "svc._gpus": "Gpu",
+    "svc._money": "costs limits receipt set_limits",
     "svc._records": "Job JobError LogStream Machine Note Placement ReconcileReport Task",
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -5,10 +5,14 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from svc._errors import plain
 from svc._providers import THIS_COMPUTER
+from svc._table import html_table, text_table
+
+if TYPE_CHECKING:
+    from svc._costs import Receipt
 
 
 def dollars(usd: float) -> str:
@@ -127,6 +131,12 @@ class Job:
 
         return _client.placements(self.id)
 
+    def receipt(self) -> Receipt:
+        """What the run has cost so far, machine by machine: see ``svc.receipt``."""
+        from svc import _money
+
+        return _money.receipt(self.id)
+
     @property
     def done(self) -> bool:
         """Whether the job has ended and its machines are confirmed gone."""
@@ -135,13 +145,13 @@ class Job:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Job:
         """From the JSON of a job record; members that this version does not know are ignored."""
-        values = _known(cls, record)
+        values = known_fields(cls, record)
         values["args"] = tuple(values.get("args") or ())
-        values["machines"] = tuple(Machine(**_known(Machine, machine)) for machine in values.get("machines") or ())
+        values["machines"] = tuple(Machine(**known_fields(Machine, machine)) for machine in values.get("machines") or ())
         error = values.get("error")
-        values["error"] = JobError(**_known(JobError, error)) if error else None
+        values["error"] = JobError(**known_fields(JobError, error)) if error else None
         note = values.get("note")
-        values["note"] = Note(**_known(Note, note)) if note else None
+        values["note"] = Note(**known_fields(Note, note)) if note else None
         return cls(**values)
 
     def __repr__(self) -> str:
@@ -203,23 +213,13 @@ class JobList(list[Job]):
         """One line for each job, its columns aligned."""
         if not self:
             return "no jobs"
-        rows = [self._HEADS, *self._rows()]
-        widths = [min(40, max(len(row[i]) for row in rows)) for i in range(len(self._HEADS))]
-        lines = (
-            "  ".join(
-                (text if len(text) <= width else f"{text[: width - 1]}…").ljust(width) for text, width in zip(row, widths, strict=True)
-            )
-            for row in rows
-        )
-        return "\n".join(line.rstrip() for line in lines)
+        return text_table(self._HEADS, [*self._rows()])
 
     def _repr_html_(self) -> str:
         """A table for notebooks; every value is escaped."""
         if not self:
             return "<p>no jobs</p>"
-        heads = "".join(f"<th style='text-align:left'>{name}</th>" for name in self._HEADS)
-        cells = ("".join(f"<td style='text-align:left'>{html.escape(text)}</td>" for text in row) for row in self._rows())
-        return f"<table><tr>{heads}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+        return html_table(self._HEADS, [*self._rows()])
 
 
 @dataclass(frozen=True)
@@ -258,9 +258,9 @@ class Placement:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Placement:
         """From the JSON of a placement; members that this version does not know are ignored."""
-        values = _known(cls, record)
+        values = known_fields(cls, record)
         error = values.get("error")
-        values["error"] = JobError(**_known(JobError, error)) if error else None
+        values["error"] = JobError(**known_fields(JobError, error)) if error else None
         values["machines"] = tuple(values.get("machines") or ())
         return cls(**values)
 
@@ -281,7 +281,9 @@ class ReconcileReport:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ReconcileReport:
         """From the JSON of the report."""
-        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in _known(cls, record).items()}
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in known_fields(cls, record).items()
+        }
         return cls(**values)
 
 
@@ -296,6 +298,7 @@ class LogStream(Protocol):
     def close(self) -> None: ...
 
 
-def _known(kind: Any, record: Mapping[str, Any]) -> dict[str, Any]:
+def known_fields(kind: Any, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a record that the dataclass has; those of a newer control plane are left out."""
     names = {entry.name for entry in fields(kind)}
     return {name: value for name, value in record.items() if name in names}

@@ -13,8 +13,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 
-from svc import _client
+from svc import _client, _money
 from svc import hub as _hub
+from svc._costs import CostReport, Limits, Receipt
 from svc._gpus import Gpu
 from svc._records import Job, Placement, ReconcileReport, Task
 
@@ -25,8 +26,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 __all__ = [
-    "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "run", "stream", "update",
-    "vram_for", "wait",
+    "configure", "costs", "job", "jobs", "kill", "limits", "list_gpus", "placements", "plan", "receipt", "reconcile", "remove", "run",
+    "set_limits", "stream", "update", "vram_for", "wait",
 ]  # fmt: skip
 
 _END: Any = object()
@@ -143,6 +144,26 @@ async def jobs(
 async def update(job_id: str, **change: Unpack[_client.JobChange]) -> Job:
     """See ``svc.update``."""
     return await _in_thread(_client.update, job_id, **change)
+
+
+async def costs(*, by: _money.CostDimension = "day", since: _money.Day | None = None, until: _money.Day | None = None) -> CostReport:
+    """See ``svc.costs``."""
+    return await _in_thread(_money.costs, by=by, since=since, until=until)
+
+
+async def receipt(job_id: str) -> Receipt:
+    """See ``svc.receipt``."""
+    return await _in_thread(_money.receipt, job_id)
+
+
+async def limits() -> Limits:
+    """See ``svc.limits``."""
+    return await _in_thread(_money.limits)
+
+
+async def set_limits(**change: Unpack[_money.LimitsChange]) -> Limits:
+    """See ``svc.set_limits``."""
+    return await _in_thread(_money.set_limits, **change)
 
 
 async def kill(job_id: str) -> Job:

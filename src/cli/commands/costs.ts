@@ -3,7 +3,7 @@
 import { costsCsv, receiptCsv } from "../../domain/cost-csv.ts";
 import { dollars } from "../../errors/dollars.ts";
 import { COST_DIMENSIONS, WASTE_KINDS, WASTE_WORDS } from "../../schemas/cost-names.ts";
-import type { CostReport, CostTotal, Receipt, ReceiptMachine } from "../../schemas/costs.ts";
+import type { CostReport, CostsQuery, CostTotal, Receipt, ReceiptMachine } from "../../schemas/costs.ts";
 import { oneOf, usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import type { Io } from "../io.ts";
@@ -33,8 +33,8 @@ export const costs: Command = {
       throw usage("--to must not be before --from.", "Swap the two days.");
     const reads = await storeOfHome(io);
     try {
-      const report = reads?.costs({ by, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) });
-      await showReport(input, io, report ?? null, by);
+      const query = { by, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) };
+      await showReport(input, io, reads ? reads.costs(query) : await nothing(query), reads === null);
     } finally {
       reads?.close();
     }
@@ -63,13 +63,21 @@ const wasteWords = ({ waste }: Pick<CostTotal, "waste">): string =>
 
 const hoursOf = ({ hours }: Pick<CostTotal, "hours">): string => duration(hours * 3_600_000);
 
-async function showReport(input: Input, io: Io, report: CostReport | null, by: CostReport["by"]): Promise<void> {
-  if (input.json) return await printJson(io, report ?? { by, groups: [] });
-  if (report === null) {
+/** The costs of a home that was never used. */
+async function nothing(query: CostsQuery): Promise<CostReport> {
+  const { readCosts } = await import("../../store/cost-reads.ts");
+  const { localCalendar } = await import("../../domain/calendar.ts");
+  return readCosts(() => [], query, Date.now(), localCalendar);
+}
+
+async function showReport(input: Input, io: Io, report: CostReport, isUnused: boolean): Promise<void> {
+  if (input.json) return await printJson(io, report);
+  if (isUnused) {
     if (io.tty) io.err("This home has not rented a machine yet.");
     return;
   }
   if (input.flags.has("csv")) return await io.out(costsCsv(report));
+  const { by } = report;
   const hasEstimate = report.groups.some((group) => group.cost_estimate_usd !== null);
   await io.out(
     table(

@@ -36,13 +36,19 @@ export const limits: Command = {
 async function shown(input: Input, io: Io): Promise<number> {
   const reads = await storeOfHome(io);
   try {
-    const now = reads?.limits();
-    if (now === undefined) io.err("No run was ever started here, and no limit is set.");
-    else await print(now, input, io);
+    if (reads !== null) await print(reads.limits(), input, io);
+    else if (input.json) await printJson(io, await noLimits());
+    else io.err("No run was ever started here, and no limit is set.");
   } finally {
     reads?.close();
   }
   return 0;
+}
+
+/** The limits of a home that was never used. */
+async function noLimits(): Promise<HomeLimits> {
+  const { readHomeLimits } = await import("../../store/limit-reads.ts");
+  return readHomeLimits(() => [], Date.now());
 }
 
 async function changed(change: LimitsChange, input: Input, io: Io): Promise<number> {
