@@ -31,7 +31,7 @@ async function worldWith(folder: string, script: string): Promise<RentedWorld> {
   const project = join(folder, "project");
   mkdirSync(project);
   writeFileSync(join(project, "run.py"), script);
-  return RentedWorld.start(folder, project);
+  return RentedWorld.start(folder, project, { isLoopMeasured: true });
 }
 
 const idsOf = (world: RentedWorld, to: string): Set<string | null> =>

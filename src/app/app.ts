@@ -21,6 +21,7 @@ import { isReference } from "../domain/secret-names.ts";
 import { steadyClock } from "../platform/steady-clock.ts";
 import type { ControlPlane } from "../engine/control-plane.ts";
 import { Budgets } from "../engine/budgets.ts";
+import { FreedMachines } from "../engine/freed-machines.ts";
 import { LimitKeeper } from "../engine/home-limits.ts";
 import { Engine } from "../engine/engine.ts";
 import { DurableHosts } from "../engine/hosts.ts";
@@ -189,12 +190,14 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         service?.publish(events);
         budgets.heard(events);
         limits.heard(events);
+        freed.heard(events);
       },
       holds: (tx, job) => limits.holds(tx, job),
       noticed: (tx, event) => notifications.outbox.heard(tx, event),
       report: log,
       onDiskFull: () => reserve.spend(),
     });
+    const freed = new FreedMachines(engine);
     const ledger = new DurableLedger(engine);
     const startTimes = (provider: string, gpus: string) => reads.startTimes(provider, gpus);
     const budgets: Budgets = new Budgets({ engine, startTimes, report: log });

@@ -169,10 +169,15 @@ export function runServices(parts: RunParts): RunServices & {
 /** The store's facts about a run, read once. */
 function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "engine" | "key" | "manifests">) {
   const known = new Map<string, { facts: JobFacts; index: number }>();
+  const specs = new Map<string, RunSpec>();
   const specOfJob = (jobId: string): RunSpec => {
+    const before = specs.get(jobId);
+    if (before !== undefined) return before;
     const row = engine.store.job(jobId);
     assert(row, `job ${jobId} has no row`);
-    return unsealSpec(specOf(row), key);
+    const spec = unsealSpec(specOf(row), key);
+    specs.set(jobId, spec);
+    return spec;
   };
   return {
     facts: (jobId: string): JobFacts => {
@@ -206,7 +211,10 @@ function knownRuns({ home, engine, key, manifests }: Pick<RunParts, "home" | "en
       assert(id, `job ${jobId} has no code snapshot`);
       return { codeDir: homeLayout.code(home), id, manifests };
     },
-    forget: (jobId: string): void => void known.delete(jobId),
+    forget: (jobId: string): void => {
+      known.delete(jobId);
+      specs.delete(jobId);
+    },
   };
 }
 

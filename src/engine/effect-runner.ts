@@ -47,6 +47,17 @@ export function retryDelayMs(policy: RetryPolicy, effectId: number, attempt: num
   return Math.round(policy.delayMsMin + jitter(effectId, attempt) * (ceiling - policy.delayMsMin));
 }
 
+/** The end of an attempt that a crash has cut short. */
+export const interrupted = ({ id, attempt }: EffectRow, at: number) =>
+  ({
+    effect_id: id,
+    attempt,
+    status: "cancelled",
+    ended_at: at,
+    error: null,
+    detail: JSON.stringify({ interrupted: "the control plane ended during this attempt" }),
+  }) as const;
+
 export class EffectRunner {
   readonly #o: EffectRunnerOptions;
   readonly #running = new Map<number, Running>();

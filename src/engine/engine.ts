@@ -19,7 +19,7 @@ import { createdEvent, errorOf } from "../store/records.ts";
 import type { EffectRow, JobRow } from "../store/tables.ts";
 import { moveAfterSetBack, movedContext } from "./clock-set-back.ts";
 import { TimerQueue } from "./timer-queue.ts";
-import { EffectRunner, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
+import { EffectRunner, interrupted, retryDelayMs, type EffectVerdict } from "./effect-runner.ts";
 import type { EngineOptions, EventBody, NewJob, PlacementNow, Rebased, SendResult } from "./engine-options.ts";
 import { failureOfStep } from "../domain/failure.ts";
 import { firstFold, fold, type Folded, type Live, type Snapshot } from "./fold.ts";
@@ -34,6 +34,8 @@ import { Committer, type Transaction } from "./transaction.ts";
 const TICK_MS = 30_000;
 /** Longest wait for a retry, whatever its row says. */
 const RETRY_WAIT_MS_MAX = 15 * 60_000;
+
+const retryKey = (effectId: number): string => `retry ${String(effectId).padStart(12, "0")}`;
 
 export class Engine {
   readonly store: EngineStore;
@@ -353,7 +355,7 @@ export class Engine {
     // A clock that was set back while no control plane ran must not delay the next try by as much.
     const at = Math.min(effect.next_at ?? now, now + RETRY_WAIT_MS_MAX);
     const fire = () => this.#commitDue((tx) => this.#retry(tx, effect, as));
-    this.#timers.add({ at, key: `retry ${String(effect.id).padStart(12, "0")}`, fire });
+    this.#timers.add({ at, key: retryKey(effect.id), fire });
     this.#arm();
   }
 
@@ -367,6 +369,12 @@ export class Engine {
       tx.store.leaveAttempt(next.id, tx.at);
       this.#beginAttempt(tx, next);
     } else tx.after(() => this.#effects.start(next));
+  }
+
+  /** Ends the delay of a step that waits for its next try. */
+  hasten(jobId: string, step: StepName): void {
+    for (const effect of this.store.openEffectsOf(jobId))
+      if (effect.step === step) this.#timers.pull(retryKey(effect.id))?.fire();
   }
 
   #commitDue(fn: (tx: Transaction) => void): void {
@@ -418,14 +426,7 @@ export class Engine {
       tx.after(() => this.#awaitRetry(effect, "next attempt"));
       return;
     }
-    tx.store.endAttempt({
-      effect_id: effect.id,
-      attempt: effect.attempt,
-      status: "cancelled",
-      ended_at: tx.at,
-      error: null,
-      detail: JSON.stringify({ interrupted: "the control plane ended during this attempt" }),
-    });
+    tx.store.endAttempt(interrupted(effect, tx.at));
     const next: EffectRow = { ...effect, attempt: effect.attempt + 1 };
     tx.store.rearmEffect(next.id, next.attempt);
     this.#beginAttempt(tx, next);

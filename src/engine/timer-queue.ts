@@ -39,6 +39,16 @@ export class TimerQueue {
     return out;
   }
 
+  /** Removes and returns the due time of this key, however far away it is. */
+  pull(key: string): Due | undefined {
+    const found = this.#heap.findIndex((due) => due.key === key);
+    const due = this.#heap[found];
+    if (due === undefined) return undefined;
+    const rest = this.#heap.splice(0).filter((one) => one !== due);
+    for (const one of rest) this.add(one);
+    return due;
+  }
+
   #removeTop(): void {
     const heap = this.#heap;
     const last = heap.pop();

@@ -39,6 +39,8 @@ export class Watch<Tx extends NoticeTransaction> {
   #rules: readonly NotifyRule[] | null = null;
   /** Since when each machine is in doubt. */
   #doubt = new Map<string, number>();
+  /** By run, at its entry `seq`: since when it waits. Read again only after a transition, because every look asks for every run. */
+  #waiting = new Map<string, { seq: number; since: number }>();
   /** Rules that a run has met already. */
   readonly #met = new Set<string>();
 
@@ -135,7 +137,13 @@ export class Watch<Tx extends NoticeTransaction> {
   #lateRuns(): (FoundNotice & { rule?: NotifyRule })[] {
     const rules = this.rules().filter((rule) => "minutes" in rule);
     if (rules.length === 0) return [];
-    return this.#o.liveJobs().flatMap((row) => rules.flatMap((rule) => this.#late(row, rule) ?? []));
+    const before = this.#waiting;
+    this.#waiting = new Map();
+    return this.#o.liveJobs().flatMap((row) => {
+      const known = before.get(row.id);
+      if (known?.seq === row.seq) this.#waiting.set(row.id, known);
+      return rules.flatMap((rule) => this.#late(row, rule) ?? []);
+    });
   }
 
   #late(row: JobRow, rule: NotifyRule): (FoundNotice & { rule: NotifyRule }) | null {
@@ -177,10 +185,18 @@ export class Watch<Tx extends NoticeTransaction> {
 
   #since(row: JobRow, rule: NotifyRule): number {
     const started = row.started_at ?? row.created_at;
-    if (rule.kind === "waiting") return this.#o.closedAt(row.id) ?? row.created_at;
+    if (rule.kind === "waiting") return this.#waitingSince(row);
     if (rule.kind === "silent")
       return Math.max(started, Math.round(this.#o.rows.lastValueAt(row.id, rule.metric) ?? 0));
     return Math.max(started, this.#o.rows.lastCheckpointAt(row.id) ?? 0);
+  }
+
+  #waitingSince({ id, seq, created_at }: JobRow): number {
+    const known = this.#waiting.get(id);
+    if (known !== undefined) return known.since;
+    const since = this.#o.closedAt(id) ?? created_at;
+    this.#waiting.set(id, { seq, since });
+    return since;
   }
 }
 

@@ -83,8 +83,8 @@ export const shownAmong = (values: Iterable<string>): string[] =>
 
 function stampOf(file: string): string {
   try {
-    const { mtimeMs, size, ino } = statSync(file);
-    return `${mtimeMs}:${size}:${ino}`;
+    const found = statSync(file, { throwIfNoEntry: false });
+    return found === undefined ? "none" : `${found.mtimeMs}:${found.size}:${found.ino}`;
   } catch {
     return "none";
   }

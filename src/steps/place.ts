@@ -6,7 +6,8 @@
 //     had been taken, that time grows: each refused order can cost a created machine or a part of a gang some billed seconds.
 // W3. If the search runs out of time, the error names every candidate with its last reason. From then on only a candidate without a
 //     refusal in this search may still be chosen: slow orders that are refused in turn must not prolong it.
-// W4. Jobs that wait for the same offers share one request to the provider.
+// W4. Jobs that wait for the same offers share one request to the provider, and its verdict. All looks fall on common instants (BEAT_MS), so
+//     that they share commits, too; how many of them fall on one instant is limited by the spread of the waits.
 // W5. A candidate two of whose machines were unfit or did not boot comes after all others: the last retries are not spent on it alone.
 // W7. A wait whose time is over when svc starts or wakes up (the computer was off, or its clock was set forward) ends only after one more
 //     try of every candidate.
@@ -28,15 +29,20 @@ const SLOW_MS = 4_000;
 const ASK_MS = 20_000;
 /** Minimum time of a search, also for a job that may not wait. */
 export const SEARCH_MS_MIN = 60_000;
-/** Delay between two looks: short at first, because stock comes and goes; later one minute, because a wait may last a week. */
+/** Delay between two looks: short at first, because stock comes and goes; later one minute, because a wait may last a week. No longer than
+ *  that: the run that has waited longest would have the least chance. */
 const LOOK_MS_MIN = 5_000;
 const LOOK_MS_MAX = 60_000;
+/** Distance of the instants at which jobs look. */
+const BEAT_MS = 5_000;
+/** Jobs of the same age wait for 0.8 to 1.2 of this delay, each for a share of its own: they must not all order the one machine that appears. */
+const SPREAD = 0.4;
 const REFUSED_MS = 30_000;
 const REFUSED_MS_MAX = 15 * 60_000;
 /** Refusals that another user's order causes or ends at any time. */
 const OF_STOCK: ReadonlySet<string> = new Set(["no_offer", "offer_taken"]);
 /** Jobs that request the same offers within this time receive the same answer. */
-const SHARED_MS = 5_000;
+const SHARED_MS = 4_000;
 const CONTRADICTED_MS = 10 * 60_000;
 /** No look for so long means that svc did not run meanwhile. */
 const GAP_MS = 5 * 60_000;
@@ -64,30 +70,41 @@ interface Tried {
   why: string;
 }
 
-type Offers = Awaited<ReturnType<Provider["listOffers"]>>;
+type Verdict = Omit<Look, "candidate">;
 
-/** Requests for offers that are under way or were answered within SHARED_MS. */
-class SharedOffers {
+/** Requests for offers that are under way or were answered within SHARED_MS, with what the answer means. */
+class SharedLooks {
   readonly #now: () => number;
-  readonly #asked = new Map<string, { at: number; offers: Promise<Offers> }>();
+  readonly #asked = new Map<string, { at: number; verdict: Promise<Verdict> }>();
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  of(provider: Provider, spec: RunSpec): Promise<Offers> {
+  of(provider: Provider, spec: RunSpec): Promise<Verdict> {
     const at = this.#now();
     for (const [key, { at: then }] of this.#asked) if (!isWithin(SHARED_MS, then, at)) this.#asked.delete(key);
     const { gpus, region, min_vram_gb, disk_gb, nodes, image, spot, price_cap } = spec;
     const key = JSON.stringify([spec.provider, gpus, region, min_vram_gb, disk_gb, nodes, image, spot, price_cap]);
     let asked = this.#asked.get(key);
-    if (!asked) {
-      // The request ignores the signal of the step that started it: other steps wait for the same answer.
-      asked = { at, offers: provider.listOffers(spec, AbortSignal.timeout(ASK_MS), "look") };
-      asked.offers.catch(() => undefined);
-      this.#asked.set(key, asked);
-    }
-    return asked.offers;
+    if (!asked) this.#asked.set(key, (asked = { at, verdict: verdictOf(provider, spec) }));
+    return asked.verdict;
+  }
+}
+
+async function verdictOf(provider: Provider, spec: RunSpec): Promise<Verdict> {
+  try {
+    // The request ignores the signal of the step that started it: other steps wait for the same answer.
+    const offers = await provider.listOffers(spec, AbortSignal.timeout(ASK_MS), "look");
+    const [best] = affordable(provider, spec, offers);
+    return { offer: best === undefined ? null : { priceMicro: best.priceMicro }, why: null, never: false };
+  } catch (e) {
+    // Whatever fails at one provider, the others are still asked, and the search still ends in time.
+    const isLate = e instanceof DOMException && e.name === "TimeoutError";
+    const error = asSvcError(e);
+    const never =
+      !isLate && error.retry === "never" && (error.errors ?? []).some(({ field }) => field.startsWith("spec."));
+    return { offer: null, why: isLate ? LATE : error.message, never };
   }
 }
 
@@ -110,7 +127,7 @@ class Gaps {
 }
 
 export function placeStep(ports: StepPorts): StepDefinition {
-  const shared = new SharedOffers(() => ports.now());
+  const shared = new SharedLooks(() => ports.now());
   const gaps = new Gaps();
   return {
     name: "place",
@@ -169,14 +186,26 @@ export function placeStep(ports: StepPorts): StepDefinition {
       if (ports.now() >= until) throw timeIsUp(all, until - search.since);
       const isVain = looks.length === search.candidates.length && looks.every(({ never }) => never);
       if (isVain && lastedMs >= SEARCH_MS_MIN && lastedMs < CONTRADICTED_MS) throw timeIsUp(all, lastedMs);
-      const afterMs = Math.min(waitMs(ports.now() - search.since), Math.max(0, until - ports.now()));
+      const nextAt = beatAfter(ports, waitMs(ports.now() - search.since, context.effectId));
+      const afterMs = Math.max(0, Math.min(nextAt, until) - ports.now());
       return { later: { afterMs, why: whyOf(all), detail: { tried: all, until: new Date(until).toISOString() } } };
     },
   };
 }
 
-/** The delay before the next look: a tenth of the search's time so far, within limits. */
-const waitMs = (lastedMs: number): number => Math.round(Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, lastedMs / 10)));
+/** The delay before the next look: a tenth of the search's time so far, within limits, and each job's own share of it. */
+function waitMs(lastedMs: number, effectId: number): number {
+  const usual = Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, lastedMs / 10));
+  // Multiples of the golden ratio are spread evenly, however many there are.
+  const share = (effectId * 0.618_034) % 1;
+  return Math.max(LOOK_MS_MIN, usual * (1 + SPREAD * (share - 0.5)));
+}
+
+/** The common instant that is nearest to the end of this delay. Each installation has instants of its own. */
+function beatAfter({ now, installationId }: Pick<StepPorts, "now" | "installationId">, delayMs: number): number {
+  const offset = Buffer.from(installationId).reduce((sum, byte) => (sum * 31 + byte) % BEAT_MS, 0);
+  return Math.round((now() + delayMs - offset) / BEAT_MS) * BEAT_MS + offset;
+}
 
 /** False if `then` is in the future: the clock was set back. */
 const isWithin = (ms: number, then: number, now: number): boolean => now >= then && now - then < ms;
@@ -213,7 +242,7 @@ const timeIsUp = (tried: readonly Tried[], waitedMs: number): SvcError =>
  */
 async function lookAll(
   ports: StepPorts,
-  shared: SharedOffers,
+  shared: SharedLooks,
   candidates: readonly PlacedCandidate[],
   choose: Search["choose"],
   signal: AbortSignal,
@@ -236,28 +265,23 @@ async function lookAll(
   return [...answered.values()];
 }
 
-async function lookAt(ports: StepPorts, shared: SharedOffers, candidate: PlacedCandidate): Promise<Look> {
-  const { spec } = candidate;
+async function lookAt(ports: StepPorts, shared: SharedLooks, candidate: PlacedCandidate): Promise<Look> {
   try {
-    const provider = ports.provider(spec.provider);
-    const [best] = affordable(provider, spec, await shared.of(provider, spec));
-    return { candidate, offer: best === undefined ? null : { priceMicro: best.priceMicro }, why: null, never: false };
+    return { candidate, ...(await shared.of(ports.provider(candidate.spec.provider), candidate.spec)) };
   } catch (e) {
-    // Whatever fails at one provider, the others are still asked, and the search still ends in time.
-    const isLate = e instanceof DOMException && e.name === "TimeoutError";
-    const error = asSvcError(e);
-    const never =
-      !isLate && error.retry === "never" && (error.errors ?? []).some(({ field }) => field.startsWith("spec."));
-    return { candidate, offer: null, why: isLate ? LATE : error.message, never };
+    return { candidate, offer: null, why: asSvcError(e).message, never: false };
   }
 }
+
+/** Given, so that no exception with a stack is made for each look. */
+const OVER = new Error("the work has settled");
 
 /** Resolves when `work` has settled, or after `ms`. Throws when the step is cancelled. */
 async function within(ports: StepPorts, work: Promise<unknown>, ms: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const over = new AbortController();
   const stop = AbortSignal.any([signal, over.signal]);
-  await Promise.race([work, ports.pause(ms, stop)]).finally(() => over.abort());
+  await Promise.race([work, ports.pause(ms, stop)]).finally(() => over.abort(OVER));
 }
 
 const isLast = ({ unfit }: Pick<Search, "unfit">, index: number): boolean =>

@@ -4,6 +4,8 @@ import { describe, expect, it } from "vitest";
 import type { Transaction } from "../../src/engine/transaction.ts";
 import { Watch } from "../../src/notify/watch.ts";
 import { parseNotifyRule } from "../../src/schemas/notify-rule.ts";
+import { SvcError } from "../../src/errors/index.ts";
+import { SEARCHING_RULES } from "../engine/placement-rules.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { KILL } from "../engine/harness.ts";
 import { NotifyWorld } from "./world.ts";
@@ -90,6 +92,25 @@ describe("a rule", () => {
     expect(titles(world)).toEqual([]);
     await world.h.clock.advance(2 * MINUTE_MS);
     await watch.look();
+    await watch.look();
+    expect(titles(world)).toEqual(["job1 has waited 30 min for a machine"]);
+  });
+
+  it("about waiting counts again from the end of a placement", async () => {
+    const world = await NotifyWorld.open();
+    await world.h.create("job1", { rules: SEARCHING_RULES, spec: { provider: "podhost", gpus: "A100" } });
+    const watch = watchOf(world);
+    await world.h.clock.advance(29 * MINUTE_MS);
+    await watch.look();
+    await world.h.attempt("place").done({ candidate: 0 });
+    await watch.look();
+    const refused = { provider: "podhost", gpus: "A100", why: "sold out" };
+    await world.h.attempt("provision").fail(new SvcError("no_offer", refused, { retry: "never" }));
+    await world.h.attempt("terminate").done({ checkpoint: null });
+    await world.h.clock.advance(29 * MINUTE_MS);
+    await watch.look();
+    expect(titles(world)).toEqual([]);
+    await world.h.clock.advance(2 * MINUTE_MS);
     await watch.look();
     expect(titles(world)).toEqual(["job1 has waited 30 min for a machine"]);
   });

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Clock } from "../../src/domain/clock.ts";
 import { Budgets } from "../../src/engine/budgets.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { FreedMachines } from "../../src/engine/freed-machines.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { reconcile, sweep, type ReconcileParts } from "../../src/engine/reconcile.ts";
 import type { FeedEvent } from "../../src/schemas/job.ts";
@@ -44,6 +45,7 @@ export class Incarnation implements Caller {
   readonly #begun = new Map<number, number>();
   readonly #suspects = new Map<number, number>();
   readonly #parts: ReconcileParts;
+  readonly #freed: FreedMachines;
   readonly #budgets: Budgets | null;
   readonly providers: ReadonlyMap<string, SimProvider>;
   readonly #bornAt: number;
@@ -122,6 +124,7 @@ export class Incarnation implements Caller {
       report: say,
     });
     this.#budgets = sim.plan.budgets && new Budgets({ engine: this.engine, startTimes: () => null, report: say });
+    this.#freed = new FreedMachines(this.engine);
     const ledger = new DurableLedger(this.engine);
     /** The spec of a placement of this candidate. */
     const placed = (id: string, index: number): RunSpec =>
@@ -287,6 +290,7 @@ export class Incarnation implements Caller {
       this.#lastSeq = seq;
     }
     this.#budgets?.heard(events);
+    this.#freed.heard(events);
     for (const { type, job_id: id } of events) if (type === "budget.reached" && id !== null) this.#sim.reached(id);
   }
 

@@ -229,4 +229,39 @@ describe("place", () => {
     await Promise.all(Array.from({ length: 20 }, () => placed(step)));
     expect(clouds["podhost"]!.calls).toEqual(["offers"]);
   });
+
+  it("looks at common instants, on which the jobs of one moment are spread, at most 1.2 minutes apart", async () => {
+    const step = placeStep(rent.ports);
+    for (const name of Object.keys(clouds)) has(name, []);
+    rent.search = { ...rent.search, waitMs: 7 * 86_400_000 };
+    await rent.h.clock.advance(3_600_000 + 1_234);
+    const next = new Map<number, number>();
+    for (let effectId = 1; effectId <= 200; effectId++) {
+      const answer = await rent.run(() => step, 0, effectId);
+      if (!("later" in answer)) throw new TypeError("a machine was found");
+      expect(answer.later.afterMs).toBeGreaterThan(45_000);
+      expect(answer.later.afterMs).toBeLessThan(75_000);
+      const at = rent.h.clock.now() + answer.later.afterMs;
+      next.set(at, (next.get(at) ?? 0) + 1);
+    }
+    const instants = [...next.keys()].toSorted((a, b) => a - b);
+    for (const [i, at] of instants.slice(1).entries()) expect(at - instants[i]!).toBe(5_000);
+    expect(instants.length).toBeGreaterThanOrEqual(4);
+    expect(Math.max(...next.values())).toBeLessThan(60);
+  });
+
+  it("looks soon at first, and never at once again", async () => {
+    for (const name of Object.keys(clouds)) has(name, []);
+    rent.search = { ...rent.search, waitMs: 3_600_000 };
+    const step = placeStep(rent.ports);
+    const waits: number[] = [];
+    for (let look = 0; look < 10; look++) {
+      const answer = await rent.run(() => step);
+      if (!("later" in answer)) throw new TypeError("a machine was found");
+      waits.push(answer.later.afterMs);
+      await rent.h.clock.advance(answer.later.afterMs);
+    }
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(2_500);
+    expect(Math.max(...waits)).toBeLessThanOrEqual(10_000);
+  });
 });

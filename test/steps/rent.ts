@@ -67,14 +67,14 @@ export class Rent {
     };
   }
 
-  async run(step: (ports: StepPorts) => StepDefinition, node = 0): ReturnType<StepDefinition["run"]> {
+  async run(step: (ports: StepPorts) => StepDefinition, node = 0, effectId = 1): ReturnType<StepDefinition["run"]> {
     const definition = step(this.ports);
     const failure = (code: string): string => `${definition.name} ${node} ${code}`;
     const context: StepContext = {
       jobId: "job1",
       node,
       attempt: 1,
-      effectId: 1,
+      effectId,
       signal: this.controller.signal,
       firstFailedAt: (code) => this.#failed.get(failure(code)) ?? null,
       progress: (detail) => void (this.progress = detail),
