@@ -10,7 +10,7 @@ import { HUB } from "./hub.ts";
 import { HOME_LIMITS } from "./limits.ts";
 import { NOTIFY } from "./notify.ts";
 import { RENTED } from "./rented.ts";
-import { RUNS } from "./runs.ts";
+import { RELEASED, RUNS } from "./runs.ts";
 import { SECRETS } from "./secrets.ts";
 import { SINKS } from "./sinks.ts";
 
@@ -77,7 +77,7 @@ export const CATALOGUE = {
     exit: 2,
     retry: "never",
     message: (d) => `The entrypoint ${d.entrypoint} ${d.why}.`,
-    hint: "Use a .py or .sh file, an executable file (`chmod +x`), or `-m package.module`. The script was not started.",
+    hint: `Use a .py or .sh file, an executable file (\`chmod +x\`), or \`-m package.module\`. The script was not started. ${RELEASED}`,
   }),
   project_dir_refused: entry<{ project_dir: string; why: string }>({
     status: 400,
@@ -286,7 +286,7 @@ export const CATALOGUE = {
     exit: 1,
     retry: "backoff",
     message: (d) => `An internal error occurred in the control plane: ${d.why}.`,
-    hint: "Recorded state is safe. Please report this with the log of `svc serve`.",
+    hint: "Recorded state is safe, and svc still terminates machines: `svc jobs` shows what may still cost money. Please report this with the log of `svc serve`.",
   }),
 
   ...HOME,

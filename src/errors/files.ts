@@ -1,6 +1,7 @@
 // Errors about code snapshots and data manifests.
 
 import { entry } from "./entry.ts";
+import { RELEASED } from "./runs.ts";
 
 export const FILES = {
   code_snapshot_missing: entry<{ job: string }>({
@@ -15,7 +16,7 @@ export const FILES = {
     exit: 1,
     retry: "never",
     message: (d) => `The code snapshot ${d.id} cannot be restored: ${d.why}.`,
-    hint: "Resubmit the run to take a new code snapshot. Nothing else was changed.",
+    hint: `Resubmit the run to take a new code snapshot. Nothing else was changed. ${RELEASED}`,
   }),
   code_file_not_found: entry<{ path: string; id: string }>({
     status: 404,

@@ -3,6 +3,7 @@
 
 import { entry } from "./entry.ts";
 import { hourly } from "./dollars.ts";
+import { RELEASED } from "./runs.ts";
 
 const BY_THIS_ORDER = "This request rented nothing.";
 const paidFor = (held: number): string =>
@@ -53,12 +54,12 @@ export const RENTED = {
     },
     hint: "Raise price_cap, ask for fewer GPUs or another model, or try another provider; prices change every hour.",
   }),
-  price_unknown: entry<{ provider: string; cap: number }>({
+  price_unknown: entry<{ provider: string; cap: number; outcome: "Nothing was rented" | "svc releases it" }>({
     status: 502,
     exit: 1,
     retry: "never",
     message: (d) =>
-      `${d.provider} does not say what the machine costs, so svc cannot enforce the cap of ${hourly(d.cap)}. svc releases it.`,
+      `${d.provider} does not say what the machine costs, so svc cannot enforce the cap of ${hourly(d.cap)}. ${d.outcome === "svc releases it" ? "svc releases it." : BY_THIS_ORDER}`,
     hint: "Try again, leave price_cap out, or choose another provider.",
   }),
   /**
@@ -152,7 +153,7 @@ export const RENTED = {
     exit: 4,
     retry: "never",
     message: (d) => `The SSH key ${d.path} cannot be used: ${d.why}.`,
-    hint: "Set ssh_key_path to another key, load this one into an SSH agent, or leave ssh_key_path out: svc then generates its own key.",
+    hint: `Set ssh_key_path to another key, load this one into an SSH agent, or leave ssh_key_path out: svc then generates its own key. ${RELEASED}`,
   }),
   /** `closed`: something answered at its address and refused before any login. */
   ssh_unreachable: entry<{ machine: string; why: string; closed?: boolean }>({
@@ -160,14 +161,14 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `The machine ${d.machine} cannot be reached over SSH: ${d.why}.`,
-    hint: "svc retries the connection and asks the provider whether a rented machine still exists. The run continues in the meantime.",
+    hint: `svc retries the connection and asks the provider whether the machine still exists. A script that was started continues in the meantime, and the machine is billed. If none succeeds before the script is started, the run ends. ${RELEASED} Check the network of this computer, or choose another provider or region.`,
   }),
   ssh_refused: entry<{ machine: string; user: string; why: string }>({
     status: 502,
     exit: 4,
     retry: "backoff",
     message: (d) => `The machine ${d.machine} refuses SSH login for ${d.user}: ${d.why}.`,
-    hint: "The public key may be missing on the machine: some providers require it to be registered on the account first; on cloudvm, OS Login must be off.",
+    hint: `svc retries for four minutes; then the machine counts as unfit, and the run ends or continues on another one, as retry says. ${RELEASED} The public key may be missing on the machine: register it on the account at the provider first; on cloudvm, turn OS Login off.`,
   }),
   host_key_changed: entry<{ machine: string }>({
     status: 502,
@@ -211,7 +212,7 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `The run's files could not be copied to ${d.machine}: ${d.why}.`,
-    hint: "svc retries by itself and does not resend files that have arrived.",
+    hint: `svc retries by itself and does not resend files that have arrived. If that does not help, the run ends. ${RELEASED} Check the network of this computer, or choose another provider or region.`,
   }),
   /** `gone`: nothing of it is left, and nothing of it is billed. */
   machine_preempted: entry<{ provider: string; machine: string; why: string; gone?: true }>({

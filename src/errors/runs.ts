@@ -29,21 +29,21 @@ export const RUNS = {
     exit: 1,
     retry: "backoff",
     message: (d) => `The runner, which supervises the script, failed: ${d.why}.`,
-    hint: "The step's detail in the timeline says more; `svc doctor` checks the usual causes.",
+    hint: `svc retries; if that does not help, the run ends, and everything downloaded so far is kept. ${RELEASED} \`svc timeline\` shows the step's details; \`svc doctor\` checks the usual causes.`,
   }),
   run_damaged: entry<{ path: string }>({
     status: 500,
     exit: 1,
     retry: "backoff",
     message: (d) => `The file ${d.path}, written by the run's supervisor, is damaged and cannot be read.`,
-    hint: "svc retries for a while, then treats the run as lost. It downloads the log and checkpoints in either case.",
+    hint: `svc retries for a while, then treats the run as lost. It downloads the log and checkpoints in either case. ${RELEASED} Usual causes: the machine's disk was full or failed; resume_from continues from the last complete checkpoint.`,
   }),
   run_lost: entry<{ why: string; never_started?: boolean }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) => `The run ended without leaving an exit code: ${d.why}.`,
-    hint: `Its log and checkpoints up to that point are kept. ${RELEASED} Usual causes: the machine rebooted or ran out of memory.`,
+    hint: `Its log and checkpoints up to that point are kept. ${RELEASED} Usual causes: the machine rebooted or ran out of memory. Submit the run again, or continue with resume_from.`,
   }),
   /** `who` begins the sentence: it names rank and node if they are known. `why` is the uncaught exception. */
   script_failed: entry<{
@@ -86,7 +86,7 @@ export const RUNS = {
     exit: 2,
     retry: "never",
     message: (d) => `The run cannot resume from job ${d.job}: ${d.why}.`,
-    hint: "`svc jobs --all` lists the jobs; each run's page lists its checkpoints. Leave resume_from out to start from the beginning.",
+    hint: `\`svc jobs --all\` lists the jobs; each run's page lists its checkpoints. Leave resume_from out to start from the beginning. A run that has begun ends with this. ${RELEASED}`,
   }),
   install_refused: entry<{ what: string; why: string }>({
     status: 400,
@@ -144,7 +144,7 @@ export const RUNS = {
     exit: 1,
     retry: "never",
     message: () => "The job was killed on request.",
-    hint: `Its log and checkpoints up to that point are kept. ${RELEASED}`,
+    hint: `Its log and checkpoints up to that point are kept. ${RELEASED} To continue it, submit it again with resume_from.`,
   }),
   stopped_by_rule: entry<{ rule: string }>({
     status: 200,

@@ -1,6 +1,7 @@
 // Errors about secrets and the store that holds them.
 
 import { entry } from "./entry.ts";
+import { RELEASED } from "./runs.ts";
 
 export const SECRETS = {
   secret_not_found: entry<{ reference: string; why: string }>({
@@ -8,7 +9,7 @@ export const SECRETS = {
     exit: 4,
     retry: "never",
     message: (d) => `Cannot resolve the secret ${d.reference}: ${d.why}.`,
-    hint: "env:// is read from the environment of the control plane, store:// from credentials.json in the home.",
+    hint: `Set it there: env:// is read from the environment of the control plane, store:// from credentials.json in the home. A run without it does not start. ${RELEASED}`,
   }),
   credential_read_only: entry<{ name: string; field: string; from: string }>({
     status: 409,

@@ -257,7 +257,7 @@ export function checkCap(
 ): void {
   if (spec.price_cap === undefined) return;
   if (priceMicro === null && provider.info.capabilities.reports_price)
-    throw new SvcError("price_unknown", { provider: provider.name, cap: spec.price_cap });
+    throw new SvcError("price_unknown", { provider: provider.name, cap: spec.price_cap, outcome });
   if (priceMicro !== null && !withinCap(spec, priceMicro))
     throw new SvcError("price_cap_exceeded", { offered: usdOf(priceMicro), cap: spec.price_cap, outcome });
 }
