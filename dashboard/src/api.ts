@@ -12,6 +12,7 @@ import type {
   Problem,
   ProviderInfo,
   ReconcileReport,
+  ResumePoints,
   Timeline,
 } from "../../src/schemas/job.ts";
 import type { CostDimension } from "../../src/schemas/cost-names.ts";
@@ -20,6 +21,7 @@ import type { Placements } from "../../src/schemas/placement.ts";
 
 import type { CredentialCheck, Credentials, SavedCredential } from "../../src/schemas/credentials.ts";
 import type { DataFile, DataReport, DataSummary } from "../../src/schemas/data.ts";
+import type { Folder } from "../../src/schemas/folder.ts";
 import type { HubModel, HubPull } from "../../src/schemas/hub.ts";
 import type { MetricSummaries } from "../../src/schemas/series.ts";
 import type { Offers } from "../../src/schemas/offers.ts";
@@ -171,6 +173,8 @@ export const api = {
   providers: () => get<{ providers: ProviderInfo[] }>("/v1/providers"),
   costs: (by: CostDimension, from: string | null) => get<CostReport>(`/v1/costs${query({ by, from })}`),
   receipt: (id: string) => get<Receipt>(`${job(id)}/receipt`),
+  folder: (path: string | null) => get<Folder>(`/v1/folder${query({ path })}`),
+  resumePoints: (id: string) => get<ResumePoints>(`${job(id)}/resume-points`),
   gpus: () => get<{ gpus: Gpu[] }>("/v1/gpus"),
   offers: () => get<Offers>("/v1/offers"),
   logUrl: (id: string) => `${job(id)}/logs`,

@@ -63,6 +63,7 @@ describe("the OpenAPI document", () => {
         "GET /v1/limits",
         "PUT /v1/limits",
         "GET /v1/providers",
+        "GET /v1/folder",
         "GET /v1/gpus",
         "GET /v1/offers",
         "GET /v1/hosts/stats",

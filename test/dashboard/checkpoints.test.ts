@@ -42,7 +42,7 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
     const { page, close } = await board.open("/runs/r1-digits?tab=checkpoints", {}, fakeWorld());
     await page.waitForSelector(".connection-live");
     await page.getByRole("link", { name: "Resume from this: epoch-010/model.bin" }).click();
-    await page.getByText("More settings").click();
+    await page.locator("summary", { hasText: "Data and checkpoints" }).click();
     await expect.poll(() => page.getByLabel("Resume from", { exact: true }).inputValue(), WAIT).toBe("r1-digits");
     await expect.poll(() => page.getByLabel("Resume from checkpoint").inputValue(), WAIT).toBe("epoch-010/model.bin");
     await close();

@@ -2,6 +2,7 @@
 // the real one, so that the dashboard can be brought into any situation.
 
 import { fakeCosts, fakeReceipt } from "./fake-costs.ts";
+import { fakeFolder } from "./fake-folders.ts";
 import { fakeNotify, Refusal } from "./fake-notify.ts";
 import { fakeLimits } from "./fake-limits.ts";
 import { readFileSync } from "node:fs";
@@ -340,6 +341,7 @@ export class FakeServer {
     if (name === "limits") return json(response, 200, fakeLimits());
     if (name === "costs") return json(response, 200, fakeCosts("project"));
     if (name === "offers") return json(response, 200, { offers: liveOffers(), asked: [], open: 0 });
+    if (name === "folder") return json(response, 200, fakeFolder(url.searchParams.get("path") ?? "/home/me/project"));
     if (name === "gpus")
       return json(response, 200, { gpus: [{ model: "A100", vram_gb: 80, providers: ["market", "podhost"] }] });
     json(response, 404, problem(404, "not_found", "There is nothing here.", ""));

@@ -140,7 +140,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
   it("asks again for the secrets of an earlier run", () =>
     withPage("/new?from=r1-digits", async ({ page }) => {
       await page.getByText("Set again under Environment: TOKEN.").waitFor();
-      await page.getByText("More settings").click();
+      await page.locator("summary", { hasText: "Environment" }).click();
       expect(await page.getByLabel("Environment").inputValue()).not.toContain("TOKEN");
     }));
 });

@@ -39,9 +39,9 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
 
   it("shows the server's errors at their fields, also in folded parts", () =>
     withPage("/new", async ({ page, server }) => {
-      await page.getByText("More settings").click();
+      await page.locator("summary", { hasText: /^Machine/ }).click();
       await page.getByLabel("Disk").fill("a lot");
-      await page.getByText("More settings").click();
+      await page.locator("summary", { hasText: /^Machine/ }).click();
       await page.getByRole("button", { name: "Start run" }).click();
       const entrypoint = page.getByLabel("Entrypoint");
       await page.waitForSelector("#field-entrypoint-error >> text=must not be empty");

@@ -14,11 +14,14 @@ interface FieldInputProps {
   placeholder?: string;
   /** Notes next to each choice, by its value. */
   notes?: Record<string, string>;
+  /** Words for choices that are not shown by their value. */
+  names?: Record<string, string>;
   wide?: boolean;
 }
 
 /** One field with its label, its help and the server's error. */
-export function FieldInput({ field, value, error, onChange, suggestions, placeholder, notes, wide }: FieldInputProps) {
+export function FieldInput(props: FieldInputProps) {
+  const { field, value, error, onChange, suggestions, placeholder, notes, names, wide } = props;
   const id = `field-${field.name}`;
   const hasHelp = field.description !== "" || field.kind === "json";
   const described = [hasHelp ? `${id}-help` : "", error ? `${id}-error` : ""].filter(Boolean).join(" ");
@@ -85,7 +88,7 @@ export function FieldInput({ field, value, error, onChange, suggestions, placeho
         <select {...common} value={value} onChange={(event) => onChange(event.target.value)}>
           {field.choices.map((choice) => (
             <option key={choice} value={choice}>
-              {notes?.[choice] ? `${choice} (${notes[choice]})` : choice}
+              {notes?.[choice] ? `${choice} (${notes[choice]})` : (names?.[choice] ?? choice)}
             </option>
           ))}
         </select>

@@ -2,13 +2,15 @@
 // server, which also checks the values.
 
 import { descriptorOf, runsHere } from "../../../src/providers/descriptors.ts";
-import { useEffect, useMemo, useRef, useState, type FormEvent, type ReactNode } from "react";
+import { useEffect, useMemo, useRef, useState, type ComponentType, type FormEvent, type ReactNode } from "react";
 import type { Gpu, JobRecord, Problem, ProviderInfo } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { newKey } from "../form/new-key.ts";
 import { FieldInput } from "../form/field-input.tsx";
 import { CandidatesInput } from "../form/candidates-input.tsx";
 import { CodeTabs } from "../form/code-tabs.tsx";
+import { DataInput } from "../form/data-input.tsx";
+import { FolderField, useFolder } from "../form/folder-field.tsx";
 import { GpuPicker } from "../form/gpu-picker.tsx";
 import { PlanPanel } from "../form/plan-panel.tsx";
 import { byField, refusalsOf, titlesOf } from "../form/problem-words.ts";
@@ -25,7 +27,10 @@ import {
   withGpus,
   type Values,
 } from "../form/run-values.ts";
+import { ResumeCheckpointInput, ResumeFromInput } from "../form/resume-input.tsx";
 import { fieldOfError, type Field } from "../form/schema-fields.ts";
+import { grouped } from "../form/setting-groups.ts";
+import { SinksInput } from "../form/sinks-input.tsx";
 import { useDraft } from "../form/use-draft.ts";
 import { usePlan } from "../form/use-plan.ts";
 import { usdPerHour } from "../format.ts";
@@ -38,7 +43,9 @@ import { store } from "../store.ts";
 const MAIN = ["entrypoint", "args", "project_dir", "provider", "gpus", ...PAID_LIMITS];
 /** Which machines a run uses, and what follows when one is lost or none is free. */
 const FURTHER = ["candidates", "choose", "wait_for_capacity_minutes", "spot", "retry", "max_preemptions"];
-const ADVANCED = FIELDS.filter((field) => !MAIN.includes(field.name) && !FURTHER.includes(field.name));
+const SETTINGS = grouped(FIELDS.filter(({ name }) => !MAIN.includes(name) && !FURTHER.includes(name)));
+/** A path has probably been typed to its end after this pause. */
+const TYPED_MS = 300;
 const field = (name: string) => FIELDS.find((each) => each.name === name);
 
 export function NewRunPage({ query }: { query: URLSearchParams }) {
@@ -96,8 +103,8 @@ function RunForm({ initial }: { initial: Values }) {
   /** Fields that were changed since the server refused them. */
   const [mended, setMended] = useState<ReadonlySet<string>>(new Set());
   const errors = useMemo(() => errorsByField(problem, mended), [problem, mended]);
-  const advancedErrors = ADVANCED.some((each) => errors[each.name]);
   const provider = providers.find((each) => each.name === values["provider"]);
+  const { folder } = useFolder((values["project_dir"] ?? "").trim(), TYPED_MS);
   const body = bodyOf(values);
   const planned = usePlan(body);
   const wrong = { ...byField(planned.problem?.errors ?? []), ...unreadable(values) };
@@ -150,6 +157,37 @@ function RunForm({ initial }: { initial: Values }) {
         {...extra}
       />
     );
+  /** A field with an input of its own. */
+  const own = (name: string, Input: ComponentType<OwnInputProps>) => {
+    const known = field(name);
+    return (
+      known && (
+        <Input
+          key={name}
+          field={known}
+          value={values[name] ?? ""}
+          error={complaints[name]}
+          onChange={(value) => set(name, value)}
+        />
+      )
+    );
+  };
+  const setting = (each: Field) => {
+    if (each.name === "data") return own("data", DataInput);
+    if (each.name === "sinks") return own("sinks", SinksInput);
+    if (each.name === "resume_from") return own("resume_from", ResumeFromInput);
+    if (each.name !== "resume_checkpoint") return input(each);
+    return (
+      <ResumeCheckpointInput
+        key={each.name}
+        from={(values["resume_from"] ?? "").trim()}
+        field={each}
+        value={values[each.name] ?? ""}
+        error={complaints[each.name]}
+        onChange={(value) => set(each.name, value)}
+      />
+    );
+  };
   const notes = Object.fromEntries(
     providers.filter((each) => !each.connected).map((each) => [each.name, "not connected"]),
   );
@@ -159,10 +197,15 @@ function RunForm({ initial }: { initial: Values }) {
       <form ref={form} className="form" onSubmit={(event) => void submit(event)} noValidate>
         {problem && <Refused problem={problem} errors={errors} />}
         <div className="panel fields">
-          {input(field("entrypoint"), { placeholder: "train.py" })}
+          {input(field("entrypoint"), { placeholder: "train.py", suggestions: "project-scripts" })}
+          <datalist id="project-scripts">
+            {folder?.scripts.map((script) => (
+              <option key={script} value={script} />
+            ))}
+          </datalist>
           {input(LABEL)}
           {input(field("args"), { placeholder: "--epochs 10 --name 'first try'" })}
-          {input(field("project_dir"), { placeholder: "where svc serve was started", wide: true })}
+          {own("project_dir", FolderField)}
         </div>
         <div className="panel fields">
           {input(field("provider"), { notes })}
@@ -199,24 +242,19 @@ function RunForm({ initial }: { initial: Values }) {
         </div>
         {(isRented(values["provider"] ?? "") || (values["candidates"] ?? "") !== "") && (
           <More title="If a machine is lost or none is free" open={FURTHER.some((name) => errors[name])}>
-            {FURTHER.map((name) =>
-              name === "candidates" ? (
-                <CandidatesInput
-                  key={name}
-                  field={field(name) ?? LABEL}
-                  value={values[name] ?? ""}
-                  error={complaints[name]}
-                  onChange={(value) => set(name, value)}
-                />
-              ) : (
-                input(field(name))
-              ),
-            )}
+            {FURTHER.map((name) => (name === "candidates" ? own(name, CandidatesInput) : input(field(name))))}
           </More>
         )}
-        <More title="More settings" open={advancedErrors}>
-          {ADVANCED.map((each) => input(each))}
-        </More>
+        {SETTINGS.map(({ title, fields }) => (
+          <More
+            key={title}
+            title={title}
+            set={fields.filter(({ name, initial: before }) => (values[name] ?? "") !== before).length}
+            open={fields.some(({ name }) => errors[name])}
+          >
+            {fields.map((each) => setting(each))}
+          </More>
+        ))}
         <div className="actions form-end">
           <button type="submit" className="button primary" aria-disabled={busy}>
             {busy ? "Starting…" : price ? `Start run, ${usdPerHour(price)}` : "Start run"}
@@ -237,12 +275,30 @@ function RunForm({ initial }: { initial: Values }) {
 
 const isRented = (provider: string): boolean => descriptorOf(provider)?.capabilities.bills === true;
 
-function More({ title, open, children }: { title: string; open: boolean; children: ReactNode }) {
+interface OwnInputProps {
+  field: Field;
+  value: string;
+  error: string | undefined;
+  onChange: (value: string) => void;
+}
+
+interface MoreProps {
+  title: string;
+  open: boolean;
+  /** How many of its fields differ from what they are at first. */
+  set?: number;
+  children: ReactNode;
+}
+
+function More({ title, open, set = 0, children }: MoreProps) {
   const [shown, setShown] = useState(false);
   return (
     <details className="panel" open={shown || open} onToggle={(event) => setShown(event.currentTarget.open)}>
-      <summary>{title}</summary>
-      <div className="fields">{children}</div>
+      <summary>
+        {title}
+        {set > 0 && <span className="quiet"> ({set} set)</span>}
+      </summary>
+      {(shown || open) && <div className="fields">{children}</div>}
     </details>
   );
 }

@@ -4,6 +4,7 @@ import { COST_ROUTES } from "./costs.ts";
 import { CREDENTIAL_ROUTES } from "./credentials.ts";
 import { DATA_ROUTES } from "./data.ts";
 import { DOWNLOAD_ROUTE } from "./downloads.ts";
+import { FOLDER_ROUTES } from "./folders.ts";
 import { HOLD_ROUTES } from "./holds.ts";
 import { HUB_ROUTES } from "./hub.ts";
 import { LIMIT_ROUTES } from "./limits.ts";
@@ -27,6 +28,7 @@ export const ROUTES: readonly Route[] = [
   ...CODE_ROUTES,
   ...DATA_ROUTES,
   ...SYSTEM_ROUTES,
+  ...FOLDER_ROUTES,
   ...COST_ROUTES,
   ...LIMIT_ROUTES,
   ...HOLD_ROUTES,

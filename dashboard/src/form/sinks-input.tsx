@@ -1,0 +1,90 @@
+// Edits the field `sinks` of the new run form as rows, one for each object store that receives copies.
+
+import { FieldFrame } from "./field-frame.tsx";
+import { FieldInput } from "./field-input.tsx";
+import { cellText, jsonRowsOf, jsonTextOf, withCell, type JsonRow } from "./json-rows.ts";
+import type { Field } from "./schema-fields.ts";
+
+const COPIES = ["checkpoints", "logs", "checkpoints and logs"] as const;
+const ADDED: JsonRow = { kind: "objstore_a", url: "", what: ["checkpoints"] };
+
+/** The kind of object store follows from the address. */
+function withUrl(row: JsonRow, url: string): JsonRow {
+  const kind = url.startsWith("gs://") ? "objstore_b" : url.startsWith("s3://") ? "objstore_a" : row["kind"];
+  return { ...row, kind, url };
+}
+
+const copiesOf = (row: JsonRow): string => (Array.isArray(row["what"]) ? row["what"].join(" and ") : "");
+
+interface SinksInputProps {
+  field: Field;
+  value: string;
+  error: string | undefined;
+  onChange: (value: string) => void;
+}
+
+export function SinksInput({ field, value, error, onChange }: SinksInputProps) {
+  const rows = jsonRowsOf(value);
+  // From a link: only the text itself can be mended.
+  if (rows === null) return <FieldInput field={field} value={value} error={error} onChange={onChange} />;
+  const write = (next: readonly JsonRow[]) => onChange(jsonTextOf(next));
+  const change = (index: number, row: JsonRow) => write(rows.map((each, i) => (i === index ? row : each)));
+  return (
+    <FieldFrame field={field} error={error}>
+      {rows.length > 0 && (
+        <ol className="plain">
+          {rows.map((row, i) => (
+            // A row has no id: its position identifies it.
+            // eslint-disable-next-line react/no-array-index-key
+            <li key={i} className="sink-row" role="group" aria-label={`Object store ${i + 1}`}>
+              <label>
+                <span>Address</span>
+                <input
+                  type="text"
+                  autoComplete="off"
+                  spellCheck={false}
+                  placeholder="s3://bucket/prefix or gs://bucket/prefix"
+                  value={cellText(row["url"])}
+                  onChange={(event) => change(i, withUrl(row, event.target.value))}
+                />
+              </label>
+              <label>
+                <span>Copies</span>
+                <select
+                  value={copiesOf(row)}
+                  onChange={(event) => change(i, { ...row, what: event.target.value.split(" and ") })}
+                >
+                  {COPIES.map((copies) => (
+                    <option key={copies}>{copies}</option>
+                  ))}
+                </select>
+              </label>
+              <label>
+                <span>Endpoint</span>
+                <input
+                  type="text"
+                  autoComplete="off"
+                  spellCheck={false}
+                  placeholder="the provider’s"
+                  value={cellText(row["endpoint"])}
+                  onChange={(event) => change(i, withCell(row, "endpoint", event.target.value))}
+                />
+              </label>
+              <button
+                type="button"
+                className="button small"
+                aria-label={`Remove object store ${i + 1}`}
+                onClick={() => write(rows.toSpliced(i, 1))}
+              >
+                ×
+              </button>
+            </li>
+          ))}
+        </ol>
+      )}
+      <button type="button" className="button small" onClick={() => write([...rows, ADDED])}>
+        Add an object store
+      </button>
+    </FieldFrame>
+  );
+}
