@@ -274,7 +274,7 @@ async function lookAt(ports: StepPorts, shared: SharedLooks, candidate: PlacedCa
 }
 
 /** Given, so that no exception with a stack is made for each look. */
-const OVER = new Error("the work has settled");
+const OVER = "the work has settled";
 
 /** Resolves when `work` has settled, or after `ms`. Throws when the step is cancelled. */
 async function within(ports: StepPorts, work: Promise<unknown>, ms: number, signal: AbortSignal): Promise<void> {
