@@ -6,7 +6,10 @@
 
 import { resolve } from "node:path";
 import type { z } from "zod";
+import { parseNotifyRule } from "../src/schemas/notify-rule.ts";
+import { TARGET_FIELDS, type TargetKind } from "../src/schemas/notify-names.ts";
 import { PROVIDER_NAMES } from "../src/providers/descriptors.ts";
+import type { NotifyTarget as NotifyTargetSchema } from "../src/schemas/notify.ts";
 import type { RegistryBody as RegistryBodySchema } from "../src/schemas/registry.ts";
 import type { Client } from "./client.ts";
 import { SvcError } from "./errors.ts";
@@ -27,8 +30,15 @@ export interface Registry {
   credentials?: Credential[];
   tracking?: { tracker?: { secret_ref: string; project?: string } };
   integrations?: { hub?: { token_ref?: string; cache_dir?: string; enabled?: boolean } };
+  /**
+   * Where messages go, by a name of your choice (`{ phone: { kind: "ntfy", topic: "…" } }`), and rules for all runs such as
+   * `loss is nan, stop`. A secret is named by `secret_ref` alone.
+   */
+  notifications?: { targets?: Record<string, NotifyTarget>; rules?: string[] };
 }
 
+/** One target of notifications; its fields are in `docs/reference/notifications.md`. */
+export type NotifyTarget = z.input<typeof NotifyTargetSchema>;
 export type RegistryBody = z.input<typeof RegistryBodySchema>;
 
 const REFERENCE = /^(env|file|store|literal):\/\/./s;
@@ -45,7 +55,7 @@ const told = new Map<string, RegistryBody>();
 export function configure(settings: { registry?: Registry; use?: string[] } = {}): void {
   known("", settings, ["registry", "use"]);
   const registry = settings.registry ?? {};
-  known("registry", registry, ["credentials", "tracking", "integrations"]);
+  known("registry", registry, ["credentials", "tracking", "integrations", "notifications"]);
   const credentials = list("registry.credentials", registry.credentials).map((c, i) =>
     checkedCredential(`registry.credentials[${i}]`, c),
   );
@@ -54,6 +64,7 @@ export function configure(settings: { registry?: Registry; use?: string[] } = {}
     throw wrong(`registry.credentials[${twice}].cred_id`, `${credentials[twice]?.cred_id ?? ""} is listed twice`);
   const tracker = part("registry.tracking", registry.tracking, "tracker", ["secret_ref", "project"]);
   const hub = part("registry.integrations", registry.integrations, "hub", ["token_ref", "cache_dir", "enabled"]);
+  const notifications = checkedNotifications(registry.notifications);
   const values: Record<string, string | null> = {};
   // `part` has verified that the reference is text.
   const used = usedOf(credentials, settings.use);
@@ -83,6 +94,19 @@ export function configure(settings: { registry?: Registry; use?: string[] } = {}
             },
           }
         : {}),
+      ...(notifications
+        ? {
+            notifications: {
+              ...notifications,
+              targets: Object.fromEntries(
+                Object.entries(notifications.targets ?? {}).map(([name, target]) => [
+                  name,
+                  sentTarget(name, target, values),
+                ]),
+              ),
+            },
+          }
+        : {}),
     },
     use: used.map((c) => c.cred_id),
     values,
@@ -108,6 +132,40 @@ function checkedCredential(at: string, value: unknown): Credential {
   text(`${at}.ssh_key_ref`, credential.ssh_key_ref);
   if (credential.extra !== undefined) known(`${at}.extra`, credential.extra, Object.keys(credential.extra));
   return credential;
+}
+
+function checkedNotifications(value: unknown): Registry["notifications"] {
+  if (value === undefined || value === null) return undefined;
+  const at = "registry.notifications";
+  known(at, value, ["targets", "rules"]);
+  const { targets = {}, rules } = value as NonNullable<Registry["notifications"]>;
+  known(`${at}.targets`, targets, Object.keys(targets));
+  for (const [name, target] of Object.entries(targets)) checkedTarget(`${at}.targets.${name}`, target);
+  for (const [i, line] of list(`${at}.rules`, rules).entries()) {
+    const rule = typeof line === "string" ? parseNotifyRule(line) : "must be text";
+    if (typeof rule === "string") throw wrong(`${at}.rules[${i}]`, rule);
+  }
+  return value;
+}
+
+function checkedTarget(at: string, target: unknown): void {
+  known(at, target, Object.keys(target ?? {}));
+  const entries = target as Record<string, unknown>;
+  const kinds = Object.keys(TARGET_FIELDS);
+  const { kind } = entries;
+  if (typeof kind !== "string" || !kinds.includes(kind))
+    throw wrong(`${at}.kind`, `must be one of ${kinds.join(", ")}`);
+  const { needed, others } = TARGET_FIELDS[kind as TargetKind];
+  if (entries["secret"] !== undefined)
+    throw wrong(`${at}.secret`, "is not taken; name the secret with secret_ref, such as env://NAME");
+  known(at, target, ["kind", ...needed, ...others]);
+  for (const name of needed) if (entries[name] === undefined) throw wrong(`${at}.${name}`, "is required");
+  reference(`${at}.secret_ref`, entries["secret_ref"]);
+}
+
+function sentTarget(name: string, target: NotifyTarget, values: Record<string, string | null>): NotifyTarget {
+  if (!("secret_ref" in target) || target.secret_ref === undefined) return target;
+  return { ...target, secret_ref: taken(target.secret_ref, `notifications.${name}`, values, true) };
 }
 
 function usedOf(credentials: Credential[], use: unknown): Credential[] {

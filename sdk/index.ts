@@ -7,7 +7,7 @@
  */
 
 export { SvcError } from "./errors.ts";
-export { configure, type Credential, type Registry } from "./configure.ts";
+export { configure, type Credential, type NotifyTarget, type Registry } from "./configure.ts";
 export {
   job,
   jobs,

@@ -10,6 +10,8 @@ import { GPU_CATALOGUE } from "../src/domain/gpus.ts";
 import { OUTCOMES, STEP_NAMES } from "../src/schemas/names.ts";
 import { CREDENTIAL_FIELDS } from "../src/schemas/credential-blocks.ts";
 import { DESCRIPTORS, PROVIDER_NAMES, REMOTE_NAMES } from "../src/providers/descriptors.ts";
+import { NotifyTarget } from "../src/schemas/notify.ts";
+import { needsSecret, TARGET_FIELDS } from "../src/schemas/notify-names.ts";
 import { RunSpec, type RunSpecInput } from "../src/schemas/spec.ts";
 import { specDefaults } from "../src/schemas/stored-spec.ts";
 import { SIM_NAMES } from "./sim/providers/start.ts";
@@ -85,6 +87,39 @@ describe("the fields of RunSpec, with which a run is started, are also parameter
 
 test("Python's statuses of an ended run are the outcomes of src/schemas/names.ts", () => {
   expect(words("python/svc/_records.py", /^TERMINAL_STATUSES = frozenset\(\{(.*?)\}\)/ms)).toEqual([...OUTCOMES]);
+});
+
+describe("the fields of each kind of notification target, as NotifyTarget has them, are also", () => {
+  const shapes = Object.fromEntries(
+    NotifyTarget.options.map(({ shape }) => {
+      const { kind, ...fields } = shape;
+      const names = Object.keys(fields);
+      const isNeeded = (name: string): boolean =>
+        !(fields as Record<string, { safeParse(value: unknown): { success: boolean } }>)[name]?.safeParse(undefined)
+          .success ||
+        (name === "secret_ref" && needsSecret(kind.value));
+      return [
+        kind.value,
+        [names.filter(isNeeded).toSorted(), names.filter((name) => !isNeeded(name)).toSorted()] as const,
+      ];
+    }),
+  );
+  test("in src/schemas/notify-names.ts, for the SDK of TypeScript", () => {
+    const listed = Object.entries(TARGET_FIELDS).map(([kind, { needed, others }]) => [
+      kind,
+      [needed.toSorted(), others.toSorted()],
+    ]);
+    expect(Object.fromEntries(listed)).toEqual(shapes);
+  });
+  test("in python/svc/_config.py", () => {
+    const table = /^_TARGETS = \{\n(.*?)^\}/ms.exec(read("python/svc/_config.py"))?.[1] ?? "";
+    const split = (text = ""): string[] => text.split(" ").filter(Boolean).toSorted();
+    const listed = [...table.matchAll(/"(\w+)": \("([a-z_ ]*)", "([a-z_ ]*)"\)/g)].map(([, kind, needed, others]) => [
+      kind,
+      [split(needed), split(others)],
+    ]);
+    expect(Object.fromEntries(listed)).toEqual(shapes);
+  });
 });
 
 test("the defaults of stored specs in src/schemas/stored-spec.ts are those of the schema", () => {

@@ -95,8 +95,8 @@ def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] | No
 
     ``registry={}`` with ``use=[]`` is enough for the ``local`` provider. ``env://`` means the environment of this
     process, read now; the next call sends the registry to the control plane of this home, which keeps references in
-    clear and values sealed. Raises ``ConfigError``, which names the malformed part, and ``CredentialError`` for a
-    missing variable; nothing is changed then.
+    clear and values sealed. ``notifications`` has ``targets`` by name, each with its ``secret_ref``, and ``rules`` for all runs.
+    Raises ``ConfigError``, which names the malformed part, and ``CredentialError`` for a missing variable; nothing is changed then.
     """
     _REGISTRY.name(checked({} if registry is None else registry, use))
 
@@ -138,6 +138,7 @@ def run(
     spot: Spot | None = None,
     max_preemptions: int | None = None,
     health: Health | None = None,
+    notify: Sequence[str] | None = None,
     idempotency_key: str | None = None,
     wait: bool = False,
 ) -> Job:
@@ -180,6 +181,8 @@ def run(
     :param spot: ``prefer`` takes a spot machine where one is offered, ``only`` nothing else; the provider may take it back at any time.
     :param max_preemptions: after so many preemptions (default 10) ``prefer`` rents on demand, and ``only`` ends the run.
     :param health: ``quick`` (default) tests a rented machine before the script starts; ``off`` skips the tests.
+    :param notify: rules that report, in addition to those of the home: ``["loss > 10", "loss is nan, stop", "loss silent 20m"]``; with
+        ``, stop`` at its end a rule also ends the run. ``configure`` and ``svc notify`` say where messages go.
     :param idempotency_key: repeating a call with the same key and parameters returns the same job.
     :param wait: block until the run has ended and its machine is gone; a terminal or notebook shows the steps while waiting
         (``SVC_PROGRESS=0`` turns that off).
@@ -223,6 +226,7 @@ def run(
             "spot": spot,
             "max_preemptions": max_preemptions,
             "health": health,
+            "notify": notify,
         },
     )
     record = call("POST", "/jobs", {"label": label, "spec": spec}, {"Idempotency-Key": idempotency_key or f"py-{uuid.uuid4().hex}"})

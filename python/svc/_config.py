@@ -19,6 +19,21 @@ _SCHEMES = ("env://", "file://", "store://", "literal://")
 _CREDENTIAL = {"cred_id": str, "provider": str, "secret_ref": str, "ssh_key_ref": str, "extra": Mapping}
 _TRACKER = {"secret_ref": str, "project": str}
 _HUB = {"token_ref": str, "cache_dir": str, "enabled": bool}
+_NOTIFICATIONS = {"targets": Mapping, "rules": Sequence}
+_TARGET_FIELDS = {
+    "url": str, "topic": str, "host": str, "port": int, "user": str, "from": str, "to": Sequence, "argv": Sequence, "secret_ref": str,
+    "events": Sequence, "allow_private": bool,
+}  # fmt: skip
+# For each kind the fields that it needs, and the others.
+_TARGETS = {
+    "ntfy": ("topic", "url secret_ref events allow_private"),
+    "slack": ("secret_ref", "events allow_private"),
+    "discord": ("secret_ref", "events allow_private"),
+    "webhook": ("url", "secret_ref events allow_private"),
+    "email": ("host from to", "port user secret_ref events allow_private"),
+    "desktop": ("", "events"),
+    "command": ("argv", "events"),
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +45,7 @@ class Settings:
 
 def checked(registry: Mapping[str, Any], use: Sequence[str] | None) -> Settings:
     """The settings. Raises ``ConfigError`` for a wrong shape, ``CredentialError`` for a missing variable."""
-    _mapping("registry", registry, {"credentials": Sequence, "tracking": Mapping, "integrations": Mapping})
+    _mapping("registry", registry, {"credentials": Sequence, "tracking": Mapping, "integrations": Mapping, "notifications": Mapping})
     known: dict[str, Mapping[str, Any]] = {}
     for index, record in enumerate(registry.get("credentials") or []):
         at = f"registry.credentials[{index}]"
@@ -43,6 +58,7 @@ def checked(registry: Mapping[str, Any], use: Sequence[str] | None) -> Settings:
     hub = _part("registry.integrations", registry.get("integrations"), "hub", _HUB)
     if tracker is not None and not tracker.get("secret_ref"):
         raise _wrong("registry.tracking.tracker.secret_ref", "is required")
+    notifications = _notifications(registry.get("notifications"))
     values: dict[str, str | None] = {}
     body: dict[str, Any] = {"credentials": [_sent(record, values) for record in used]}
     if tracker is not None:
@@ -52,6 +68,9 @@ def checked(registry: Mapping[str, Any], use: Sequence[str] | None) -> Settings:
         token = hub.get("token_ref")
         taken = None if token is None else _taken(token, "integrations.hub", values)
         body["integrations"] = {"hub": {**hub, "token_ref": taken}}
+    if notifications is not None:
+        targets = {name: _sent_target(name, target, values) for name, target in (notifications.get("targets") or {}).items()}
+        body["notifications"] = {"targets": targets, "rules": list(notifications.get("rules") or [])}
     return Settings({"registry": body, "use": [record["cred_id"] for record in used], "values": values})
 
 
@@ -113,6 +132,41 @@ def _credential(at: str, record: Any) -> None:
     _reference(f"{at}.secret_ref", record.get("secret_ref"))
 
 
+def _notifications(value: Any) -> Mapping[str, Any] | None:
+    if value is None:
+        return None
+    at = "registry.notifications"
+    _mapping(at, value, _NOTIFICATIONS)
+    for name, target in (value.get("targets") or {}).items():
+        _target(f"{at}.targets.{name}", target)
+    for index, line in enumerate(value.get("rules") or []):
+        # The control plane judges the words of a rule.
+        if not isinstance(line, str):
+            raise _wrong(f"{at}.rules[{index}]", "must be a string")
+    return value  # type: ignore[no-any-return]
+
+
+def _target(at: str, target: Any) -> None:
+    kind = target.get("kind") if isinstance(target, Mapping) else None
+    if isinstance(target, Mapping) and kind not in _TARGETS:
+        raise _wrong(f"{at}.kind", f"must be one of {', '.join(_TARGETS)}")
+    needed, others = (names.split() for names in _TARGETS.get(str(kind), ("", "")))
+    if isinstance(target, Mapping) and target.get("secret") is not None:
+        raise _wrong(f"{at}.secret", "is not taken; name the secret with secret_ref, such as env://NAME")
+    _mapping(at, target, {"kind": str, **{name: _TARGET_FIELDS[name] for name in (*needed, *others)}})
+    for name in needed:
+        if target.get(name) is None:
+            raise _wrong(f"{at}.{name}", "is required")
+    _reference(f"{at}.secret_ref", target.get("secret_ref"))
+
+
+def _sent_target(name: str, target: Mapping[str, Any], values: dict[str, str | None]) -> dict[str, Any]:
+    sent: dict[str, Any] = {key: list(value) if isinstance(value, tuple) else value for key, value in target.items() if value is not None}
+    if "secret_ref" in sent:
+        sent["secret_ref"] = _taken(sent["secret_ref"], f"notifications.{name}", values, required=True)
+    return sent
+
+
 def _part(at: str, value: Any, name: str, shape: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if value is None:
         return None
@@ -142,7 +196,7 @@ def _mapping(at: str, value: Any, shape: Mapping[str, Any]) -> None:
         if entry is None:
             continue
         if not isinstance(entry, kind) or (kind is Sequence and isinstance(entry, (str, bytes))):
-            words = {Sequence: "a list", Mapping: "a dict", str: "a string", bool: "true or false"}
+            words = {Sequence: "a list", Mapping: "a dict", str: "a string", bool: "true or false", int: "a whole number"}
             raise _wrong(f"{at}.{name}", f"must be {words[kind]}")
 
 

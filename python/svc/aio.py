@@ -69,6 +69,7 @@ class RunParameters(TypedDict, total=False):
     spot: _client.Spot | None
     max_preemptions: int | None
     health: _client.Health | None
+    notify: Sequence[str] | None
     idempotency_key: str | None
 
 

@@ -22,6 +22,8 @@ export interface DeskParts extends Places {
   clock: Clock;
   publicKey: (provider: RemoteName) => Promise<string>;
   machinesOf: (provider: string) => number;
+  /** configure() has stored a registry. */
+  stored?: () => void;
   log: (line: string) => void;
 }
 
@@ -31,6 +33,7 @@ export function credentialDesk(parts: DeskParts): CredentialService {
     env: parts.env,
     exclusively,
     machinesOf: parts.machinesOf,
+    ...(parts.stored === undefined ? {} : { stored: parts.stored }),
     warn: parts.log,
     judge,
     ask: (name, places) => (isService(name) ? askService(name, places) : askProvider(name, places, parts)),

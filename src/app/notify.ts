@@ -12,6 +12,7 @@ import { Targets } from "../notify/targets.ts";
 import { Watch } from "../notify/watch.ts";
 import { exclusively } from "../store/file-lock.ts";
 import type { EngineStore } from "../store/engine-store.ts";
+import { specOf } from "../schemas/stored-spec.ts";
 import { NotifyStore } from "../store/notify-store.ts";
 import type { Reads } from "../store/reads.ts";
 
@@ -53,6 +54,11 @@ export function notificationsOf(parts: NotificationParts) {
     commit: (fn) => parts.engine().commit(fn),
     liveJobs: () => store.liveJobs(),
     closedAt: (jobId) => store.lastPlacement(jobId)?.closed_at ?? null,
+    configured: () => targets.configuredRules(),
+    ownOf: (jobId) => {
+      const row = store.job(jobId);
+      return row === undefined ? [] : (specOf(row).notify ?? []);
+    },
     end: (tx, jobId, rule) => {
       const error = describeError("stopped_by_rule", { rule });
       parts.engine().apply(tx, jobId, { type: "job.kill", error });

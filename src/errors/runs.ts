@@ -151,7 +151,7 @@ export const RUNS = {
     exit: 1,
     retry: "never",
     message: (d) => `The job was ended by the rule \`${d.rule}\`.`,
-    hint: `Its log and checkpoints up to that point are kept. ${RELEASED} \`svc notify rules\` shows and changes the rules.`,
+    hint: `Its log and checkpoints up to that point are kept. ${RELEASED} \`svc notify rules\` shows and changes the rules of all runs; a run's own are in its spec.`,
   }),
   control_plane_ended: entry({
     status: 200,

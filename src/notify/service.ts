@@ -47,6 +47,7 @@ export class NotifyService {
     return {
       targets: targets.list().map((each) => targets.shown(each, states)),
       rules: readNotifyRules(select),
+      registry_rules: [...targets.configuredRules()],
       ...countUnread(select),
     };
   }

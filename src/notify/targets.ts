@@ -6,8 +6,8 @@
 
 import { SvcError } from "../errors/index.ts";
 import { needsSecret } from "../schemas/notify-names.ts";
-import { NotifyTarget, type NotifyTargetBody, type ShownTarget } from "../schemas/notify.ts";
-import { configuredTargets, configuredTargetSecret } from "../secrets/registry.ts";
+import { NotifyTarget, targetProblem, type NotifyTargetBody, type ShownTarget } from "../schemas/notify.ts";
+import { configuredRules, configuredTargets, configuredTargetSecret } from "../secrets/registry.ts";
 import { resolveOwnersSecret } from "../secrets/resolve.ts";
 import { changeStore, isRecord, UnusableFile, type Exclusively } from "../secrets/store-file.ts";
 import type { NotifyStore } from "../store/notify-store.ts";
@@ -59,14 +59,23 @@ export class Targets {
     return this.list().find((one) => one.name === name);
   }
 
+  /** The rules for all runs that configure() set. */
+  configuredRules(): readonly string[] {
+    return this.#readable(() => configuredRules(this.#o.home), []);
+  }
+
   #configured(): Readonly<Record<string, NotifyTarget>> {
+    return this.#readable(() => configuredTargets(this.#o.home), {});
+  }
+
+  #readable<T>(read: () => T, none: T): T {
     try {
-      return configuredTargets(this.#o.home);
+      return read();
     } catch (e) {
       if (!(e instanceof UnusableFile)) throw e;
-      if (this.#reported !== e.message) this.#o.report(`Targets of configure() cannot be read: ${e.message}`);
+      if (this.#reported !== e.message) this.#o.report(`Notifications of configure() cannot be read: ${e.message}`);
       this.#reported = e.message;
-      return {};
+      return none;
     }
   }
 
@@ -129,8 +138,8 @@ export class Targets {
     const reference = "secret_ref" in target ? target.secret_ref : undefined;
     if (needed && reference === undefined)
       throw wrong("secret", `is required: the address of the ${target.kind} webhook`);
-    if ("url" in target && target.url.startsWith("http:") && target.allow_private !== true)
-      throw wrong("target.url", "must begin with https://, unless allow_private is set");
+    const problem = targetProblem(target, reference !== undefined);
+    if (problem !== null) throw wrong(`target.${problem.field}`, problem.message);
     const value = given ?? (reference ? this.secretOf({ name, target, from: "home" }) : null);
     if (needed && value !== null && !/^https?:\/\/./.test(value))
       throw wrong("secret", `must be the address of a ${target.kind} webhook, beginning with https://`);

@@ -4,6 +4,7 @@
 // K1. A machine is reported once it was in doubt for GRACE_MS, again after each of REPEATS_MS, and when its end is proven.
 // K2. A rule reports once for a run; `silent`, `waiting` and `no checkpoint` again after the metric, the machine or a checkpoint came.
 // K3. A rule with `stop` ends the run in the transaction of its notice.
+// K4. The rules for a run are those of the home, those of configure() and the run's own; the same rule twice counts once.
 
 import type { LogRecord } from "../domain/log-stream.ts";
 import { parseNotifyRule, type NotifyRule } from "../schemas/notify-rule.ts";
@@ -30,13 +31,19 @@ export interface WatchParts<Tx extends NoticeTransaction> {
   liveJobs: () => readonly JobRow[];
   /** When the last placement of a run closed; null without one. */
   closedAt: (jobId: string) => number | null;
+  /** The rules for all runs that configure() set. */
+  configured: () => readonly string[];
+  /** The run's own rules. */
+  ownOf: (jobId: string) => readonly string[];
   /** Ends a run, for this reason. */
   end: (tx: Tx, jobId: string, rule: string) => void;
 }
 
 export class Watch<Tx extends NoticeTransaction> {
   readonly #o: WatchParts<Tx>;
-  #rules: readonly NotifyRule[] | null = null;
+  #shared: readonly NotifyRule[] | null = null;
+  /** By run. Runs that have ended leave at the next look. */
+  #rules = new Map<string, readonly NotifyRule[]>();
   /** Since when each machine is in doubt. */
   #doubt = new Map<string, number>();
   /** By run, at its entry `seq`: since when it waits. Read again only after a transition, because every look asks for every run. */
@@ -48,18 +55,26 @@ export class Watch<Tx extends NoticeTransaction> {
     this.#o = parts;
   }
 
-  /** The rules of the home have changed. */
+  /** The rules of the home or of configure() have changed. */
   ruled(): void {
-    this.#rules = null;
+    this.#shared = null;
+    this.#rules.clear();
     this.#met.clear();
   }
 
-  rules(): readonly NotifyRule[] {
-    if (this.#rules) return this.#rules;
-    const lines: unknown = JSON.parse(this.#o.rows.rules());
-    const parsed = Array.isArray(lines) ? lines.map((line) => parseNotifyRule(String(line))) : [];
-    this.#rules = parsed.filter((rule) => typeof rule !== "string");
-    return this.#rules;
+  /** K4. A run's own rules never change. */
+  rules(jobId: string): readonly NotifyRule[] {
+    const known = this.#rules.get(jobId);
+    if (known !== undefined) return known;
+    if (this.#shared === null) {
+      const lines: unknown = JSON.parse(this.#o.rows.rules());
+      this.#shared = parsed([...(Array.isArray(lines) ? lines.map(String) : []), ...this.#o.configured()]);
+    }
+    const own = parsed(this.#o.ownOf(jobId));
+    const all = own.length === 0 ? this.#shared : [...this.#shared, ...own];
+    const rules = [...new Map(all.map((rule) => [rule.text, rule])).values()];
+    this.#rules.set(jobId, rules);
+    return rules;
   }
 
   async look(): Promise<void> {
@@ -72,7 +87,7 @@ export class Watch<Tx extends NoticeTransaction> {
 
   /** K2, K3. Called within the transaction that stores the points. */
   points(tx: Tx, jobId: string, records: readonly LogRecord[]): void {
-    const rules = this.rules();
+    const rules = this.rules(jobId);
     if (rules.length === 0) return;
     for (const record of records) {
       if (record.kind !== "metrics") continue;
@@ -135,14 +150,15 @@ export class Watch<Tx extends NoticeTransaction> {
   }
 
   #lateRuns(): (FoundNotice & { rule?: NotifyRule })[] {
-    const rules = this.rules().filter((rule) => "minutes" in rule);
-    if (rules.length === 0) return [];
-    const before = this.#waiting;
+    const [waited, ruled] = [this.#waiting, this.#rules];
     this.#waiting = new Map();
+    this.#rules = new Map();
     return this.#o.liveJobs().flatMap((row) => {
-      const known = before.get(row.id);
+      const known = waited.get(row.id);
       if (known?.seq === row.seq) this.#waiting.set(row.id, known);
-      return rules.flatMap((rule) => this.#late(row, rule) ?? []);
+      const rules = ruled.get(row.id);
+      if (rules !== undefined) this.#rules.set(row.id, rules);
+      return this.rules(row.id).flatMap((rule) => this.#late(row, rule) ?? []);
     });
   }
 
@@ -199,6 +215,9 @@ export class Watch<Tx extends NoticeTransaction> {
     return since;
   }
 }
+
+const parsed = (lines: readonly string[]): NotifyRule[] =>
+  lines.map((line) => parseNotifyRule(line)).filter((rule) => typeof rule !== "string");
 
 function isMet(rule: NotifyRule, value: number): boolean {
   if (rule.kind === "nan") return !Number.isFinite(value);

@@ -30,6 +30,17 @@ export type TargetKind = (typeof TARGET_KINDS)[number];
 const NEEDS_SECRET: ReadonlySet<TargetKind> = new Set(["slack", "discord"]);
 export const needsSecret = (kind: TargetKind): boolean => NEEDS_SECRET.has(kind);
 
+/** The fields of each kind in addition to `kind`, for the SDKs: the needed ones, and the others. `NotifyTarget` is their schema. */
+export const TARGET_FIELDS: Record<TargetKind, { needed: readonly string[]; others: readonly string[] }> = {
+  ntfy: { needed: ["topic"], others: ["url", "secret_ref", "events", "allow_private"] },
+  slack: { needed: ["secret_ref"], others: ["events", "allow_private"] },
+  discord: { needed: ["secret_ref"], others: ["events", "allow_private"] },
+  webhook: { needed: ["url"], others: ["secret_ref", "events", "allow_private"] },
+  email: { needed: ["host", "from", "to"], others: ["port", "user", "secret_ref", "events", "allow_private"] },
+  desktop: { needed: [], others: ["events"] },
+  command: { needed: ["argv"], others: ["events"] },
+};
+
 /** `merged`: a digest reports it instead. `gave_up`: svc has stopped retrying, or the target refuses the message for good. */
 export const DELIVERY_STATES = ["waiting", "sent", "merged", "gave_up"] as const;
 

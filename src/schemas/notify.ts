@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { line } from "./line.ts";
-import { DELIVERY_STATES, NOTICE_KINDS, TARGET_KINDS } from "./notify-names.ts";
+import { DELIVERY_STATES, needsSecret, NOTICE_KINDS, TARGET_KINDS } from "./notify-names.ts";
 import { SecretRef } from "./secret-ref.ts";
 
 const Instant = z.iso.datetime();
@@ -79,6 +79,15 @@ export const NotifyTarget = z
   .meta({ id: "NotifyTarget", title: "Notification target" });
 export type NotifyTarget = z.infer<typeof NotifyTarget>;
 
+/** The fault of a target whose fields are valid one by one; null without one. */
+export function targetProblem(target: NotifyTarget, hasSecret: boolean): { field: string; message: string } | null {
+  if (needsSecret(target.kind) && !hasSecret)
+    return { field: "secret_ref", message: `is required: it names the address of the ${target.kind} webhook` };
+  if ("url" in target && target.url.startsWith("http:") && target.allow_private !== true)
+    return { field: "url", message: "must begin with https://, unless allow_private is set" };
+  return null;
+}
+
 export const NotifyTargetBody = z
   .strictObject({
     target: NotifyTarget,
@@ -112,6 +121,9 @@ export const Notifications = z
   .object({
     targets: z.array(ShownTarget),
     rules: z.array(z.string()).meta({ description: "The rules of this home, one a line." }),
+    registry_rules: z
+      .array(z.string())
+      .meta({ description: "Further rules for all runs, set by configure() and read-only here." }),
     unread: Counted.meta({ description: "Notices that are newer than the last one marked as read." }),
     latest: z.int().meta({ description: "The id of the newest notice; 0 without any." }),
   })

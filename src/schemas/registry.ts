@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { line } from "./line.ts";
 import { SecretRef } from "./secret-ref.ts";
-import { NotifyTarget, TargetName } from "./notify.ts";
+import { NotifyTarget, targetProblem, TargetName } from "./notify.ts";
+import { RuleLines } from "./rule-lines.ts";
 import { ProviderName } from "./spec.ts";
 
 export const RegistryCredential = z
@@ -35,9 +36,23 @@ export const Registry = z
       })
       .nullish(),
     notifications: z
-      .strictObject({ targets: z.record(TargetName, NotifyTarget).nullish() })
-      .nullish()
-      .meta({ description: "Where messages go, by a name of your choice. They are read-only in the API." }),
+      .strictObject({
+        targets: z
+          .record(TargetName, NotifyTarget)
+          .superRefine((targets, context) => {
+            for (const [name, target] of Object.entries(targets)) {
+              const problem = targetProblem(target, "secret_ref" in target && target.secret_ref !== undefined);
+              if (problem !== null)
+                context.addIssue({ code: "custom", path: [name, problem.field], message: problem.message });
+            }
+          })
+          .nullish()
+          .meta({ description: "Where messages go, by a name of your choice. They are read-only in the API." }),
+        rules: RuleLines.nullish().meta({
+          description: "Rules for all runs, in addition to those of the home. They are read-only in the API.",
+        }),
+      })
+      .nullish(),
   })
   .meta({ id: "Registry" });
 export type Registry = z.infer<typeof Registry>;

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { BEST } from "./best.ts";
 import { line } from "./line.ts";
 import { CHOICES, RETRYABLE, SPOT_CHOICES } from "./names.ts";
+import { RuleLines } from "./rule-lines.ts";
 import { PROVIDER_NAMES, THIS_COMPUTER } from "../providers/descriptors.ts";
 import { Sinks } from "./sink.ts";
 
@@ -288,6 +289,11 @@ export const RunSpec = z
     health: z.enum(["quick", "off"]).optional().meta({
       title: "Health",
       description: "`quick` (default) tests the machine before the script starts; `off` skips the tests.",
+    }),
+    notify: RuleLines.optional().meta({
+      title: "Notify",
+      description:
+        "Rules of this run, in addition to those of the home: `loss > 10`, `loss is nan, stop`, `loss silent 20m`, `no checkpoint 60m`, `waiting 30m`. With `, stop` at its end a rule also ends the run.",
     }),
     sinks: Sinks,
   })

@@ -34,6 +34,8 @@ export interface DeskOptions extends Places {
   exclusively: Exclusively;
   /** Machines of a provider that may cost money. */
   machinesOf: (name: CredentialName) => number;
+  /** A registry was stored. */
+  stored?: () => void;
   /** Reports problems for the log. */
   warn: (line: string) => void;
   /** Checks without network access. Throws what is wrong with a credential before it is saved, naming the field. */
@@ -107,8 +109,9 @@ export class CredentialService {
    * `credential_in_use`
    */
   configure(body: RegistryBody): RegistryInUse {
-    const { exclusively, machinesOf, warn } = this.#o;
+    const { exclusively, machinesOf, warn, stored } = this.#o;
     const inUse = readable(() => putRegistry(body, this.#o, { exclusively, machinesOf, secretOf }));
+    stored?.();
     for (const warning of inUse.warnings) warn(warning);
     return inUse;
   }

@@ -100,14 +100,15 @@ function takeOver(body: RegistryBody, used: RegistryCredential[], places: Places
   };
   const tracker = body.registry.tracking?.tracker;
   const hub = body.registry.integrations?.hub;
-  const targets = body.registry.notifications?.targets;
+  const { targets, rules } = body.registry.notifications ?? {};
   const registry: Registry = {
     credentials: used.map((c) => ({ ...c, secret_ref: keep(c.secret_ref, `credentials.${c.cred_id}`) })),
     tracking: tracker && { tracker: { ...tracker, secret_ref: keep(tracker.secret_ref, "tracking.tracker") } },
     integrations: hub && { hub: { ...hub, token_ref: keep(hub.token_ref, "integrations.hub") } },
-    notifications: targets && {
+    notifications: body.registry.notifications && {
+      rules,
       targets: Object.fromEntries(
-        Object.entries(targets).map(([name, target]) => [
+        Object.entries(targets ?? {}).map(([name, target]) => [
           name,
           "secret_ref" in target && target.secret_ref !== undefined
             ? { ...target, secret_ref: keep(target.secret_ref, `notifications.${name}`) }

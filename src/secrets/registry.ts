@@ -109,6 +109,10 @@ export function configured(name: CredentialName, places: Places): Configured | n
 export const configuredTargets = (home: string): Readonly<Record<string, NotifyTarget>> =>
   readStored(home)?.registry.notifications?.targets ?? {};
 
+/** The rules for all runs that configure() set. Throws `UnusableFile`. */
+export const configuredRules = (home: string): readonly string[] =>
+  readStored(home)?.registry.notifications?.rules ?? [];
+
 /** The secret of such a target; undefined if it was not set for configure()'s caller. Throws `UnusableFile`, `secret_not_found`. */
 export function configuredTargetSecret(name: string, reference: string, places: Places): string | undefined {
   const stored = readStored(places.home);

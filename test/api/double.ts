@@ -149,7 +149,7 @@ export class PlaneDouble implements ControlPlane {
 
   /** Empty; test/notify has the real one. */
   notifications: NotificationsOf = {
-    overview: () => ({ targets: [], rules: [], unread: 0, latest: 0 }),
+    overview: () => ({ targets: [], rules: [], registry_rules: [], unread: 0, latest: 0 }),
     save: (name) => Promise.reject(new SvcError("notify_read_only", { name })),
     remove: (name) => Promise.reject(new SvcError("notify_unknown", { name })),
     test: (name) => Promise.reject(new SvcError("notify_unknown", { name })),

@@ -57,6 +57,7 @@ export const fakeNotifications = (): Notifications => ({
     }),
     shownTarget("fixed", { kind: "webhook", settings: { url: "https://example.com/hook" }, from: "registry" }),
   ],
+  registry_rules: ["val/acc < 0.1, stop"],
   rules: ["waiting 30m", "loss is nan, stop"],
   unread: 3,
   latest: 6,

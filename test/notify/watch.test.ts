@@ -12,7 +12,10 @@ import { NotifyWorld } from "./world.ts";
 
 const MINUTE_MS = 60_000;
 
-function watchOf(world: NotifyWorld): Watch<Transaction> {
+function watchOf(
+  world: NotifyWorld,
+  { own = [], configured = [] }: { own?: string[]; configured?: string[] } = {},
+): Watch<Transaction> {
   const { engine, store, clock } = world.h;
   return new Watch<Transaction>({
     rows: world.rows,
@@ -21,6 +24,8 @@ function watchOf(world: NotifyWorld): Watch<Transaction> {
     commit: (fn) => engine.commit(fn),
     liveJobs: () => store.liveJobs(),
     closedAt: (jobId) => store.lastPlacement(jobId)?.closed_at ?? null,
+    configured: () => configured,
+    ownOf: (jobId) => (jobId === "job1" ? own : []),
     end: (tx, jobId) => void engine.apply(tx, jobId, KILL),
   });
 }
@@ -81,6 +86,25 @@ describe("a rule", () => {
     await world.h.engine.commit((tx) => watch.points(tx, "job1", [metrics("loss", "NaN")]));
     expect(world.h.row().state).toBe("terminating");
     expect(titles(world)).toEqual(["job1 meets the rule loss is nan, stop"]);
+  });
+
+  it("of a run applies to that run alone, in addition to those of the home and of configure(), and counts once", async () => {
+    const world = await NotifyWorld.open();
+    await world.service.setRules(["loss > 10"]);
+    await world.h.create("job1");
+    await world.h.create("job2");
+    const watch = watchOf(world, { own: ["acc < 0.1", "loss  > 10"], configured: ["loss is nan"] });
+    for (const id of ["job1", "job2"])
+      await world.h.engine.commit((tx) =>
+        watch.points(tx, id, [metrics("acc", 0), metrics("loss", 11), metrics("loss", "NaN")]),
+      );
+    expect(titles(world)).toEqual([
+      "job1 meets the rule acc < 0.1",
+      "job1 meets the rule loss > 10",
+      "job1 meets the rule loss is nan",
+      "job2 meets the rule loss > 10",
+      "job2 meets the rule loss is nan",
+    ]);
   });
 
   it("about waiting reports when the time is over, and not again", async () => {

@@ -153,6 +153,37 @@ class Calls(WithHome):
         svc.configure(registry={}, use=[])
         self.assertRaises(svc.CredentialError, svc.jobs)
 
+    def test_targets_and_rules_of_notifications_are_sent_with_the_values_of_their_references(self):
+        self.server.answers["PUT", "/v1/registry"] = (200, {"use": [], "kept": [], "warnings": []})
+        mail = {"kind": "email", "host": "h", "port": 25, "from": "a@b", "to": ("c@d",), "secret_ref": "env://MAIL_KEY"}
+        registry = {"notifications": {"targets": {"mail": mail, "beep": {"kind": "desktop", "events": None}}, "rules": ("loss > 3",)}}
+        self.assertRaisesRegex(svc.CredentialError, "MAIL_KEY.*notifications.mail", svc.configure, registry)
+        with mock.patch.dict(os.environ, {"MAIL_KEY": "callers-key"}):
+            svc.configure(registry)
+        svc.jobs()
+        sent = next(body for method, path, body, _ in self.server.requests if path == "/v1/registry")
+        self.assertEqual(sent["values"], {"notifications.mail": "callers-key"})
+        targets = {"mail": {**mail, "to": ["c@d"]}, "beep": {"kind": "desktop"}}
+        self.assertEqual(sent["registry"]["notifications"], {"targets": targets, "rules": ["loss > 3"]})
+
+    def test_a_wrong_target_or_rule_is_refused_by_its_field_without_its_secret(self):
+        for given, field in [
+            ({"target": {}}, "target"),
+            ({"targets": []}, "targets"),
+            ({"targets": {"phone": "ntfy"}}, "targets.phone"),
+            ({"targets": {"phone": {"kind": "pager"}}}, "targets.phone.kind"),
+            ({"targets": {"phone": {"kind": "ntfy"}}}, "targets.phone.topic"),
+            ({"targets": {"team": {"kind": "slack", "secret": "hush"}}}, "targets.team.secret"),
+            ({"targets": {"team": {"kind": "slack", "secret_ref": "hush"}}}, "targets.team.secret_ref"),
+            ({"targets": {"hook": {"kind": "webhook", "url": "u", "topic": "t"}}}, "targets.hook.topic"),
+            ({"rules": "loss > 3"}, "rules"),
+            ({"rules": [3]}, "rules[0]"),
+        ]:
+            with self.subTest(field), self.assertRaises(svc.ConfigError) as caught:
+                svc.configure({"notifications": given})
+            self.assertEqual(caught.exception.errors[0][0], f"registry.notifications.{field}")
+            self.assertNotIn("hush", str(caught.exception))
+
     def test_a_submission_whose_answer_was_lost_is_sent_again_with_its_key(self):
         self.server.answers["POST", "/jobs"] = "drop"
         svc.run({"entrypoint": "a.py"})

@@ -29,6 +29,20 @@ test.each([
     "twice",
   ],
   [{ use: ["nobody"] }, "use[0]"],
+  [{ registry: { notifications: { target: {} } } }, "registry.notifications.target "],
+  [{ registry: { notifications: { targets: { phone: "ntfy" } } } }, "registry.notifications.targets.phone "],
+  [{ registry: { notifications: { targets: { phone: { kind: "pager" } } } } }, "targets.phone.kind"],
+  [{ registry: { notifications: { targets: { phone: { kind: "ntfy" } } } } }, "targets.phone.topic"],
+  [{ registry: { notifications: { targets: { team: { kind: "slack", secret: "x" } } } } }, "targets.team.secret "],
+  [
+    { registry: { notifications: { targets: { team: { kind: "slack", secret_ref: "x" } } } } },
+    "targets.team.secret_ref",
+  ],
+  [
+    { registry: { notifications: { targets: { team: { kind: "slack", url: "x", secret_ref: "env://A" } } } } },
+    "team.url",
+  ],
+  [{ registry: { notifications: { rules: ["waiting 5m", "loss ~ 3"] } } }, "registry.notifications.rules[1]"],
 ])("refuses %j and names %s", (settings, named) => {
   expect(() => configure(settings as Parameters<typeof configure>[0])).toThrow(SvcError);
   expect(() => configure(settings as Parameters<typeof configure>[0])).toThrow(named);
@@ -103,6 +117,28 @@ test("the registry is sent once: this process's environment, whole paths, and on
     values: { "credentials.c": "callers-key" },
   });
   vi.unstubAllEnvs();
+});
+
+test("targets and rules of notifications are sent with the values of their references, and a missing variable is named at once", async () => {
+  vi.stubEnv("HOOK_KEY", "callers-key");
+  const hook = { kind: "webhook" as const, url: "https://example.com/hook", secret_ref: "env://HOOK_KEY" };
+  const phone = { kind: "ntfy" as const, topic: "long-random-topic" };
+  configure({ registry: { notifications: { targets: { hook, phone }, rules: ["loss is nan, stop"] } } });
+  const sent: unknown[] = [];
+  const client = new Client({ baseUrl: "http://127.0.0.1:1" });
+  client.configure = (body) => (sent.push(body), Promise.resolve({ use: [], kept: [], warnings: [] }));
+  await tellConfigured("/home/c", client);
+  expect(sent).toEqual([
+    {
+      registry: { credentials: [], notifications: { targets: { hook, phone }, rules: ["loss is nan, stop"] } },
+      use: [],
+      values: { "notifications.hook": "callers-key" },
+    },
+  ]);
+  vi.unstubAllEnvs();
+  expect(() => configure({ registry: { notifications: { targets: { hook } } } })).toThrow(
+    /HOOK_KEY.*notifications\.hook/,
+  );
 });
 
 test("the catalogue needs no control plane", () => {

@@ -41,7 +41,7 @@ export function NotifySection({ open, onToggle }: NotifySectionProps) {
         <TargetCard key={target.name} target={target} {...card(`target-${target.name}`)} />
       ))}
       <TargetCard target={null} {...card("notify-new")} />
-      {data && <RulesCard rules={data.rules} {...card("notify-rules")} />}
+      {data && <RulesCard rules={data.rules} fixed={data.registry_rules} {...card("notify-rules")} />}
     </>
   );
 }

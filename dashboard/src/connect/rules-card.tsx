@@ -11,12 +11,15 @@ import { withCode } from "../parts/with-code.tsx";
 
 interface RulesCardProps {
   rules: readonly string[];
+  /** Further rules that configure() set. */
+  fixed: readonly string[];
   open: boolean;
   onToggle: (open: boolean) => void;
   onChange: () => void;
 }
 
-export function RulesCard({ rules, open, onToggle, onChange }: RulesCardProps) {
+export function RulesCard({ rules, fixed, open, onToggle, onChange }: RulesCardProps) {
+  const count = rules.length + fixed.length;
   return (
     <details
       className="panel connect"
@@ -28,8 +31,20 @@ export function RulesCard({ rules, open, onToggle, onChange }: RulesCardProps) {
         <span className="connect-name">
           <strong>Rules</strong> <span className="quiet">when svc reports something about a run</span>
         </span>
-        <span className="pill">{rules.length === 0 ? "none" : plural(rules.length, "rule")}</span>
+        <span className="pill">{count === 0 ? "none" : plural(count, "rule")}</span>
       </summary>
+      {fixed.length > 0 && (
+        <div className="form">
+          <p className="help">Set in code, by configure(), for all runs:</p>
+          <ul className="rule-words">
+            {fixed.map((line) => (
+              <li key={line}>
+                <code>{line}</code> <span className="quiet">{ruleWords(line).words}</span>
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
       <RulesForm key={rules.join("\n")} rules={rules} onChange={onChange} />
     </details>
   );

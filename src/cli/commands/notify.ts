@@ -133,9 +133,13 @@ function valueOf(key: string, value: string): unknown {
   return key === "allow_private" ? value === "true" : value;
 }
 
-async function listed({ targets, rules: lines }: Notifications, input: Input, io: Io): Promise<number> {
+async function listed(
+  { targets, rules: lines, registry_rules: fixed }: Notifications,
+  input: Input,
+  io: Io,
+): Promise<number> {
   if (input.json) {
-    await printJson(io, { targets, rules: lines });
+    await printJson(io, { targets, rules: lines, registry_rules: fixed });
     return 0;
   }
   if (targets.length === 0) io.err("There is no target. `svc notify add phone ntfy topic=…` adds one.");
@@ -160,6 +164,7 @@ async function listed({ targets, rules: lines }: Notifications, input: Input, io
       ),
     );
   for (const line of lines) io.err(`rule: ${safeField(line)}`);
+  for (const line of fixed) io.err(`rule of configure(): ${safeField(line)}`);
   return 0;
 }
 
