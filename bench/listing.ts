@@ -2,8 +2,8 @@
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { engineOf, instantSteps } from "../scripts/lib/instant-engine.ts";
-import { newJob, newJobId, openHome, withFolder } from "./lib/home.ts";
+import { addEndedJobs } from "./lib/ended-jobs.ts";
+import { withFolder } from "./lib/home.ts";
 import { median, pause, rowOf, type Bench, type Row } from "./lib/measure.ts";
 import { Served, SVC, wholeProcess } from "./lib/served.ts";
 
@@ -12,37 +12,12 @@ const ROUNDS = 7;
 const ASKS = 60;
 const STARTS = 15;
 
-/** Real jobs: the engine drove each through its eight steps, so the store also has the journal, feed and attempts. */
-async function fill(home: string): Promise<void> {
-  const store = await openHome(home);
-  // These rows are made before the measurement, so a crash would lose nothing.
-  store.db.pragma("synchronous = OFF");
-  const over = new Map<string, () => void>();
-  const engine = engineOf(store, instantSteps(), (id) => {
-    over.get(id)?.();
-    over.delete(id);
-  });
-  let left = JOBS;
-  const worker = async (): Promise<void> => {
-    while (left-- > 0) {
-      const id = newJobId();
-      const ended = new Promise<void>((resolve) => over.set(id, resolve));
-      await engine.create(newJob(id));
-      await ended;
-    }
-  };
-  await Promise.all(Array.from({ length: 200 }, worker));
-  await engine.stop();
-  store.db.pragma("synchronous = FULL");
-  store.db.close();
-}
-
 async function measure(): Promise<Row[]> {
   return withFolder(async (folder) => {
     const home = join(folder, "home");
     const project = join(folder, "project");
     mkdirSync(project);
-    await fill(home);
+    await addEndedJobs(home, JOBS);
     const served = await Served.start(home, project);
     const medians: number[] = [];
     const healths: number[] = [];

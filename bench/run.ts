@@ -16,6 +16,7 @@ import type { Bench, Row } from "./lib/measure.ts";
 import { table } from "./lib/table.ts";
 import { hub } from "./hub.ts";
 import { costs } from "./costs.ts";
+import { growth } from "./growth.ts";
 import { listing } from "./listing.ts";
 import { metrics } from "./metrics.ts";
 import { runPage } from "./run-page.ts";
@@ -29,6 +30,7 @@ const BENCHES: Bench[] = [
   firstLine,
   controlPlane,
   listing,
+  growth,
   costs,
   recovery,
   flooding,
