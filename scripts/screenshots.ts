@@ -96,7 +96,7 @@ async function shoot(browser: Browser, url: string, page: Shown, look: Look, fil
 const settled = (tab: Page) =>
   tab.waitForFunction(
     () =>
-      !/Reading the|asking…/.test(document.querySelector("main")?.textContent ?? "") &&
+      !/Reading the|Asking the|asking…/.test(document.querySelector("main")?.textContent ?? "") &&
       [...document.querySelectorAll("figcaption")].every(
         (each) => each.getBoundingClientRect().top > innerHeight || !each.textContent.trimEnd().endsWith("–"),
       ),

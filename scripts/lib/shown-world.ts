@@ -143,10 +143,19 @@ function dateBack(store: EngineStore, times: readonly { id: string; kind: PastKi
     "INSERT INTO machine (name, job_id, node, ordinal, provider, state, resource_id, price_micro, created_at, horizon_at, held_at, empty_looks, released_at, proof) " +
       "VALUES (?, ?, 0, 1, ?, 'released', 'past', ?, ?, ?, ?, 0, ?, 'the provider says that it does not exist')",
   );
+  // What the script's own time costs is no waste: the costs read it from the journal.
+  const journal = store.db.prepare(
+    "UPDATE journal SET at = CASE WHEN seq <= (SELECT min(seq) FROM journal AS begun WHERE begun.job_id = journal.job_id " +
+      "AND begun.type = 'launch.done') THEN ? ELSE ? END WHERE job_id = ?",
+  );
+  const placement = store.db.prepare("UPDATE placement SET opened_at = ?, closed_at = ? WHERE job_id = ?");
   store.db.transaction(() => {
     for (const { id, kind, at } of times) {
       const end = at + kind.minutes * 60_000;
-      job.run(at, at + 90_000, end, id);
+      const began = at + 90_000;
+      job.run(at, began, end, id);
+      journal.run(began, end, id);
+      placement.run(at, end, id);
       const priced = kind.provider === "cloudvm" ? null : Math.round(kind.price * 1e6);
       machine.run(`svc-past-${id}-0-1`, id, kind.provider, priced, at, at, at + 20_000, end);
     }
