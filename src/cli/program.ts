@@ -41,7 +41,9 @@ export function tellError(thrown: unknown, json: boolean, err: (text: string) =>
     const { code, message, hint, errors } = e;
     err(toJson({ error: { code, message, hint, ...(errors ? { errors } : {}) } }));
   } else {
-    const fields = e.errors?.length ? ` (${e.errors.map((f) => `${f.field}: ${f.message}`).join("; ")})` : "";
+    // The summary of a refusal may already say what is wrong with a field.
+    const further = (e.errors ?? []).filter((f) => !(e.message.includes(f.field) && e.message.includes(f.message)));
+    const fields = further.length > 0 ? ` (${further.map((f) => `${f.field}: ${f.message}`).join("; ")})` : "";
     err(`${safeField(e.message + fields)}\n${safeField(e.hint)}`);
     if (e.code === "internal_error" && process.env["SVC_DEBUG"]) err(String((thrown as Error)?.stack ?? thrown));
   }

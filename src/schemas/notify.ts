@@ -69,7 +69,7 @@ export const NotifyTarget = z
     z.strictObject({ kind: z.literal("desktop"), events: shared.events }),
     z.strictObject({
       kind: z.literal("command"),
-      argv: z.array(line(4_096)).min(1).max(64).meta({
+      argv: z.array(line(4_096)).min(1, "must name a program").max(64).meta({
         title: "Program and arguments",
         description: "It runs without a shell and gets the message as JSON on its standard input.",
       }),

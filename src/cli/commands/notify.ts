@@ -48,6 +48,8 @@ export const notify: Command = {
     const verb = VERBS.find((each) => each === given);
     if (verb === undefined)
       throw usage(`Unknown action \`svc notify ${safeField(given)}\`.`, `Use ${VERBS.join(", ")}.`);
+    if ((verb === "list" || verb === "history") && name !== undefined)
+      throw usage(`\`svc notify ${verb}\` takes no further words.`, `\`svc notify ${verb}\` lists everything.`);
     if (verb === "list") return withDesk(io, async (desk) => listed(await desk.overview(), input, io));
     if (verb === "history")
       return withDesk(io, async (desk) => history(await desk.deliveries({ limit: SHOWN }), input, io));
@@ -92,7 +94,11 @@ async function withDesk(io: Io, use: (desk: Desk) => Promise<number>): Promise<n
 /** The fields `key=value` after the kind; `to` and `events` are lists, `argv` is the rest of the words. */
 async function bodyOf([kind = "", ...fields]: string[], io: Io): Promise<NotifyTargetBody> {
   const known = TARGET_KINDS.find((each) => each === kind);
-  if (known === undefined) throw usage(`Unknown kind ${safeField(kind)}.`, `Use ${TARGET_KINDS.join(", ")}.`);
+  if (known === undefined)
+    throw usage(
+      kind === "" ? "`svc notify add` needs NAME and KIND." : `Unknown kind ${safeField(kind)}.`,
+      `Use ${TARGET_KINDS.join(", ")}.`,
+    );
   const target: Record<string, unknown> = { kind: known };
   // The other kinds take one with `secret`.
   let asks = needsSecret(known);
@@ -116,21 +122,23 @@ async function bodyOf([kind = "", ...fields]: string[], io: Io): Promise<NotifyT
     }
   if (target["secret_ref"] !== undefined) asks = false;
   const { NotifyTarget } = await import("../../schemas/notify.ts");
-  const checked = NotifyTarget.safeParse(target);
-  if (!checked.success) {
-    const [issue] = checked.error.issues;
+  const { checked } = await import("../../api/field-errors.ts");
+  const valid = checked(NotifyTarget, target, "target");
+  if (!asks) return { target: valid };
+  const secret = await readSecret(`Secret of the ${known} target: `, io);
+  if (secret === "")
     throw usage(
-      `The target is not valid: ${issue?.path.join(".") ?? ""} ${issue?.message ?? ""}.`,
-      "See docs/reference/notifications.md.",
+      `The secret of the ${known} target is empty.`,
+      `It is read from standard input: \`svc notify add NAME ${known} … < secret.txt\`. Nothing was changed.`,
     );
-  }
-  return { target: checked.data, ...(asks ? { secret: await readSecret(`Secret of the ${known} target: `, io) } : {}) };
+  return { target: valid, secret };
 }
 
 function valueOf(key: string, value: string): unknown {
   if (key === "to" || key === "events") return value.split(",").map((part) => part.trim());
-  if (key === "port") return Number(value);
-  return key === "allow_private" ? value === "true" : value;
+  if (key === "port") return /^\d+$/.test(value) ? Number(value) : value;
+  if (key !== "allow_private") return value;
+  return value === "true" ? true : value === "false" ? false : value;
 }
 
 async function listed(
@@ -170,6 +178,7 @@ async function listed(
 
 async function history({ deliveries }: Deliveries, input: Input, io: Io): Promise<number> {
   if (input.json) await printJson(io, { deliveries });
+  else if (deliveries.length === 0) io.err("svc has not sent anything yet.");
   else
     await io.out(
       table(
@@ -201,6 +210,7 @@ async function rules(lines: string[], input: Input, io: Io): Promise<number> {
     const now =
       lines.length === 0 ? (await desk.overview()).rules : await desk.setRules(lines.join() === "none" ? [] : lines);
     if (input.json) await printJson(io, { rules: now });
+    else if (now.length === 0) io.err("There are no rules.");
     else await io.out(now.map((line) => `${safeField(line)}\n`).join(""));
     return 0;
   });
