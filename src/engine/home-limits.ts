@@ -12,6 +12,7 @@ import {
   plus,
   shortageOf,
   verdictsOf,
+  type Amounts,
   type Shortage,
   type Admission,
   type Waiter,
@@ -76,18 +77,17 @@ export class LimitKeeper {
   /** Throws `limit_never_fits` or `limit_cost_unknown` for a run that the limits can never admit. */
   check(spec: RunSpec): void {
     const limits = readLimits(this.#rows.all);
-    if (!areSet(limits) || !countsUnderLimits(spec)) return;
-    const shortage = shortageOf(limits, NOTHING_TAKEN, claimOf(spec, this.#o.startSeconds));
-    if (shortage !== null) throw refusalOf(spec, shortage);
+    if (areSet(limits) && countsUnderLimits(spec)) refuseNever(spec, limits, claimOf(spec, this.#o.startSeconds));
   }
 
   /** Whether a new job has to wait; if so, within the transaction, it is in the queue from now on. */
   holds(tx: Transaction, { id, row }: NewJob): boolean {
     const spec = specOf(row);
-    const isFree = !areSet(readLimits(this.#rows.all)) && readWaits(this.#rows.all).length === 0;
+    const limits = readLimits(this.#rows.all);
+    const isFree = !areSet(limits) && readWaits(this.#rows.all).length === 0;
     if (isFree || !countsUnderLimits(spec)) return false;
-    this.check(spec);
     const claim = claimOf(spec, this.#o.startSeconds);
+    refuseNever(spec, limits, claim);
     const own = this.#admit(tx, { id, claim, passes: 0 }).find((verdict) => verdict.id === id);
     if (own === undefined || own.isIn) return false;
     this.#rows.enter(id, reasonOf(own));
@@ -208,6 +208,11 @@ export class LimitKeeper {
 
 const decide = ({ limits, used, reserved, waiters }: Accounts, fresh?: Waiter): Admission[] =>
   verdictsOf(limits, plus(used, reserved), fresh === undefined ? waiters : [...waiters, fresh]);
+
+function refuseNever(spec: RunSpec, limits: Amounts, claim: Amounts): void {
+  const shortage = shortageOf(limits, NOTHING_TAKEN, claim);
+  if (shortage !== null) throw refusalOf(spec, shortage);
+}
 
 const reasonOf = ({ shortage, behind, never }: Admission) => ({ shortage, behind, never });
 
