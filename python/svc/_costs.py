@@ -114,6 +114,8 @@ class ReceiptMachine:
 
     ``ordered_at`` is when svc ordered it; ``ended_at`` is when its end was proven, None while it may still cost money.
     ``price_per_hour_usd`` is the last price, and ``price_changed`` is true if an earlier time had another one.
+    ``unproven_usd`` is the most that an order may have cost which no list has shown, and which is not proven to have rented nothing;
+    None for all others.
     """
 
     name: str
@@ -132,6 +134,7 @@ class ReceiptMachine:
     work_usd: float = 0.0
     waste: Waste = field(default_factory=Waste)
     proof: str | None = None
+    unproven_usd: float | None = None
 
 
 @dataclass(frozen=True)

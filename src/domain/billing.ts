@@ -2,7 +2,8 @@
 // plan call it with rows of the ledger.
 //
 // B1. A machine is billed from its order until the provider proved its end. Where a rate changed (storage before GPU), each part has its own.
-// B2. An order without an answer may be a machine: it costs the assumed rate until it is found, or proven absent.
+// B2. An order without an answer may be a machine: it costs the highest price that it accepted until it is found, or proven absent, and at
+//     most what the budget gave to it. If no proof comes, it costs that until it can exist no longer (ADR 0035).
 // B3. A rate that nobody reports is unknown, and never 0. A rate that the user gives takes its place.
 // B4. A provider's minimum is owed for every machine that existed.
 
@@ -17,9 +18,13 @@ export interface PricedMachine extends PricedTime {
   provider: string;
 }
 
-/** And its state. */
+/** And its state; for an order, what it may cost at most. A home from an older version lacks these columns. */
 export interface BilledMachine extends PricedMachine {
   state: string;
+  horizon_at?: number;
+  order_micro?: number | null;
+  most_micro?: number | null;
+  doubt_at?: number | null;
 }
 
 /** Micro-dollars per hour for what no provider reports; null where they are not known either. */
@@ -49,8 +54,36 @@ export function rateOf(machine: BilledMachine, { givenMicro, assumedMicro }: Rat
   if (!isBilled(machine.provider)) return 0;
   // An intent is a few seconds old; then it is held, and counts from its order on, or `unknown`. Its guard has the budget's deadlines.
   if (machine.state === "intended") return 0;
-  if (machine.held_at === null) return machine.price_micro ?? assumedMicro ?? givenMicro;
+  if (machine.held_at === null) return orderRate(machine, { givenMicro, assumedMicro });
   return machine.price_micro ?? givenMicro ?? assumedMicro;
+}
+
+const orderRate = (machine: BilledMachine, { givenMicro, assumedMicro }: Rates): number | null =>
+  machine.order_micro ?? assumedMicro ?? givenMicro;
+
+/**
+ * The instant up to which an order that no list has shown may have been a machine; null if it was none: it was refused, it was proven absent, or
+ * its request may not even have left.
+ */
+export function mayHaveRunUntil(machine: BilledMachine, now: number): number | null {
+  if (machine.held_at !== null) return null;
+  if (!mayCost(machine)) return machine.doubt_at ?? null;
+  // The process that wrote this intent has ended if its request is late: it may have left.
+  const isFresh = machine.state === "intended" && now <= (machine.horizon_at ?? Infinity);
+  return isFresh ? null : now;
+}
+
+/** Micro-dollars, not rounded, of an order up to `at` at a rate per hour (B2). */
+const orderedMicro = ({ provider, created_at, most_micro }: BilledMachine, rate: number, at: number): number =>
+  Math.min(
+    most_micro ?? Infinity,
+    Math.max(minimumMicro(provider, rate), (rate * Math.max(0, at - created_at)) / HOUR_MS),
+  );
+
+/** Whole micro-dollars that an order may have cost up to `at`; null if its rate is unknown. @param givenMicro as in `Rates`. */
+export function mayHaveCostMicro(machine: BilledMachine, at: number, givenMicro: number | null): number | null {
+  const rate = orderRate(machine, { givenMicro, assumedMicro: null });
+  return rate === null ? null : Math.ceil(orderedMicro(machine, rate, at) - 1e-6);
 }
 
 /** Whether the machine may cost money now (B2). */
@@ -59,13 +92,18 @@ export const mayCost = (machine: BilledMachine): boolean => machine.released_at 
 /** The micro-dollars, not rounded, that are owed for one machine; null if its rate is unknown. */
 export function owedMicro(machine: BilledMachine, now: number, rates: Rates): number | null {
   const existed = machine.held_at !== null;
-  if (!existed && !mayCost(machine)) return 0;
+  if (!existed) {
+    const until = mayHaveRunUntil(machine, now);
+    if (until === null || !isBilled(machine.provider)) return 0;
+    const rate = orderRate(machine, rates);
+    return rate === null ? null : orderedMicro(machine, rate, until);
+  }
   const rate = rateOf(machine, rates);
   if (rate === null) return null;
   const least = minimumMicro(machine.provider, rate);
   // A price of the ledger has its own history; a given or assumed rate applies to the whole time.
   const owed =
-    existed && machine.price_micro !== null
+    machine.price_micro !== null
       ? costUsd(machine, now) * MICRO
       : (rate * Math.max(0, (machine.released_at ?? now) - machine.created_at)) / HOUR_MS;
   return Math.max(least, owed);

@@ -1,7 +1,14 @@
 // Splits the cost of a machine by day and by what the machine did. Pure; the reads and the sums of the store call it (ADR 0031).
 
 import type { Calendar } from "./calendar.ts";
-import { costMicro, estimateMicro, type PricedMachine } from "./billing.ts";
+import {
+  costMicro,
+  estimateMicro,
+  mayHaveCostMicro,
+  mayHaveRunUntil,
+  type BilledMachine,
+  type PricedMachine,
+} from "./billing.ts";
 import { costUsd, microOf } from "./money.ts";
 import type { WasteKind } from "../schemas/cost-names.ts";
 
@@ -43,10 +50,9 @@ export interface CostCell extends CostAmounts {
   kind: CostKind;
 }
 
-export interface CostedMachine extends PricedMachine {
+export interface CostedMachine extends BilledMachine {
   /** Whether the provider bills at all. */
   bills: boolean;
-  state: string;
 }
 
 const HOUR_MS = 3_600_000;
@@ -71,10 +77,20 @@ export function cellsOf(
   now: number,
   calendar: Calendar,
 ): CostCell[] {
-  const { created_at, held_at, released_at, price_micro, state } = machine;
+  const { created_at, held_at, released_at, price_micro } = machine;
+  const isOrder = held_at === null;
+  const mayRunUntil = mayHaveRunUntil(machine, now);
   // A refused order was never a machine; a request that was sent a moment ago is not one yet.
-  if (held_at === null && (released_at !== null || state === "intended")) return [];
-  const end = Math.max(created_at, released_at ?? now);
+  if (isOrder && mayRunUntil === null) return [];
+  const end = Math.max(created_at, isOrder ? (mayRunUntil ?? now) : (released_at ?? now));
+  /** What the time without a price costs up to an instant; null if no rate is known. */
+  const estimateAt = (at: number): number | null => {
+    if (isOrder) return mayHaveCostMicro(machine, at, rateMicro);
+    if (rateMicro === null) return null;
+    return at >= end
+      ? estimateMicro(machine.provider, rateMicro, at - created_at)
+      : Math.round((rateMicro * (at - created_at)) / HOUR_MS);
+  };
   const isUnpriced = machine.bills && (held_at === null || price_micro === null);
   const cells = new Map<string, CostCell>();
   let first = true;
@@ -97,14 +113,11 @@ export function cellsOf(
     }
     if (!isUnpriced) return;
     cell.unpricedMs += ms;
-    if (rateMicro === null) {
+    const estimatedNow = estimateAt(to);
+    if (estimatedNow === null) {
       cell.unratedMs += ms;
       return;
     }
-    const estimatedNow =
-      to >= end
-        ? estimateMicro(machine.provider, rateMicro, to - created_at)
-        : Math.round((rateMicro * (to - created_at)) / HOUR_MS);
     cell.estimateMicro += estimatedNow - estimated;
     estimated = estimatedNow;
   };

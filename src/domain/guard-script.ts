@@ -20,6 +20,10 @@ const AGAIN_SECONDS = 15;
 /** Time for the runner to record the end of the run. */
 const STOP_SPARE_SECONDS = 5;
 
+/** The guard of a machine that no control plane reaches ends it this many seconds after its start. */
+export const firstContactSeconds = (graceSeconds: number): number =>
+  Math.max(GUARD_GRACE_SECONDS_MIN, Math.ceil(graceSeconds)) + FIRST_CONTACT_SECONDS;
+
 /** Folder of the guard's files on the machine, where it runs as root. */
 export const guardDir = (name: string): string => `/var/lib/svc/${name}`;
 
@@ -69,7 +73,6 @@ echo "$stop $end" >"$dir/limit"`;
  *   and `$tries` (the number of this attempt, from 1).
  */
 export function guardScript(guard: GuardedMachine): string {
-  const grace = Math.max(GUARD_GRACE_SECONDS_MIN, Math.ceil(guard.graceSeconds));
   const stop = Math.ceil(guard.stopSeconds) + STOP_SPARE_SECONDS;
   return `#!/bin/sh
 # Ends this machine when nobody comes for its run any more.
@@ -172,7 +175,7 @@ SVC_GUARD
 then mv -f "$dir/guard.sh.new" "$dir/guard.sh"; fi
 [ -s "$dir/guard.sh" ] || exit 1
 read -r up rest </proc/uptime
-until=$((\${up%%.*} + ${grace + FIRST_CONTACT_SECONDS}))
+until=$((\${up%%.*} + ${firstContactSeconds(guard.graceSeconds)}))
 if echo "$until" >"$dir/keep.new"; then mv -f "$dir/keep.new" "$dir/keep"; else echo "$until" >"$dir/keep"; fi
 chmod 666 "$dir/keep"${limitAtStart(guard.limit)}
 [ -e "$dir/limit" ] || : >"$dir/limit"

@@ -69,7 +69,7 @@ export class Budgets {
   }
 
   /** Null if the job has no budget, or has ended. */
-  now(jobId: string, at: number): (BudgetNow & { graceSeconds: number; warned: number; state: string }) | null {
+  now(jobId: string, at: number): Now | null {
     const snapshot = this.#o.engine.now(jobId);
     const budgetMicro = snapshot?.context.budget_micro ?? null;
     // Most runs have no budget, and each of their transitions asks.
@@ -81,7 +81,8 @@ export class Budgets {
     const graceSeconds = stopGraceSeconds(spec);
     const unfetched = this.#unfetched.get(jobId) ?? ALL_FETCHED;
     const parts = { budgetMicro, machines, rates: ratesOf(spec, machines), now: at, graceSeconds, unfetched };
-    return { ...budgetNow(parts), graceSeconds, warned: snapshot.context.warned, state: snapshot.value };
+    const hasMachine = machines.some(({ held_at, released_at }) => held_at !== null && released_at === null);
+    return { ...budgetNow(parts), graceSeconds, warned: snapshot.context.warned, state: snapshot.value, hasMachine };
   }
 
   /** The deadlines that the guards of the job's machines get with the next contact; null for none. */
@@ -91,7 +92,7 @@ export class Budgets {
   }
 
   /** The deadlines of a machine that is about to be ordered, at its offer's price. */
-  limitOfOrder(jobId: string, priceMicro: number | null): MachineLimit | null {
+  limitOfOrder(jobId: string, priceMicro: number | null): (MachineLimit & { mostMicro: number }) | null {
     const now = this.now(jobId, this.#o.engine.clock.now());
     const row = this.#o.engine.store.job(jobId);
     if (now === null || row === undefined) return null;
@@ -100,7 +101,10 @@ export class Budgets {
     // The order itself may be among the rows already, at an assumed rate: its own price replaces that.
     const held = this.#rows.ofJob(jobId).filter((machine) => machine.held_at !== null);
     const { rateMicro } = spendingOf(held, this.#o.engine.clock.now(), NO_RATES);
-    return machineLimit(now.budgetMicro - now.spentMicro, Math.max(rateMicro, each * spec.nodes), now.graceSeconds);
+    const unspent = Math.max(0, now.budgetMicro - now.spentMicro);
+    const allMicro = Math.max(rateMicro, each * spec.nodes);
+    const limit = machineLimit(unspent, allMicro, now.graceSeconds);
+    return limit && { ...limit, mostMicro: Math.ceil((unspent * each) / allMicro) };
   }
 
   /** Why the budget allows no further machine; null if it does. The rate of the job's last machines is expected again. */
@@ -111,11 +115,13 @@ export class Budgets {
     const spec = specOf(row);
     const machines = this.#rows.ofJob(jobId);
     const { givenMicro } = ratesOf(spec, machines);
-    const last = machines.at(-1);
-    const rate = (last?.price_micro ?? givenMicro ?? 0) * spec.nodes;
+    const seen = machines.findLast(({ price_micro }) => price_micro !== null)?.price_micro;
+    const ordered = machines.findLast(({ doubt_at }) => doubt_at !== null)?.order_micro;
+    const rate = (seen ?? givenMicro ?? ordered ?? 0) * spec.nodes;
     const startSeconds = this.#o.startTimes(row.provider, row.gpus)?.seconds ?? null;
     const least = leastOf({ provider: row.provider, graceSeconds: now.graceSeconds }, rate, startSeconds);
-    if (now.budgetMicro - now.spentMicro >= least.micro) return null;
+    const unspent = now.budgetMicro - now.spentMicro;
+    if (unspent > 0 && unspent >= least.micro) return null;
     const why = `The rest is not enough for another machine, whose start and end cost ${usdOf(least.micro).toFixed(2)} dollars.`;
     return errorOf(now, why);
   }
@@ -129,9 +135,16 @@ export class Budgets {
     const now = this.now(jobId, tx.at);
     if (now === null) return;
     const { engine } = this.#o;
-    if (now.warning > now.warned && engine.apply(tx, jobId, { type: "budget.warned", percent: now.warning }).accepted)
+    if (
+      now.hasMachine &&
+      now.warning > now.warned &&
+      engine.apply(tx, jobId, { type: "budget.warned", percent: now.warning }).accepted
+    )
       tx.feed(jobId, "budget.warned", { percent: now.warning, ...told(now, tx.at) });
-    if (now.rateMicro <= 0) return;
+    const lack = this.#lackBetweenOrders(jobId, now);
+    if (lack !== null && engine.apply(tx, jobId, { type: "budget.reached", error: lack }).accepted)
+      tx.feed(jobId, "budget.reached", { ...told(now, tx.at), ends: "script", error: lack });
+    if (!now.hasMachine || now.rateMicro <= 0) return;
     const isEnding = now.state === "terminating";
     if (isEnding ? now.releaseInMs <= 0 : now.stopInMs <= 0) {
       const error = errorOf(now);
@@ -139,6 +152,11 @@ export class Budgets {
       const ends = isEnding ? "downloads" : "script";
       if (sent.accepted) tx.feed(jobId, "budget.reached", { ...told(now, tx.at), ends, error });
     }
+  }
+
+  /** Why the placement must not order its next machine: an earlier order of it may have used up what the next one needs (ADR 0035). */
+  #lackBetweenOrders(jobId: string, { state, rateMicro, spentMicro }: Now): JobError | null {
+    return state === "provisioning" && rateMicro <= 0 && spentMicro > 0 ? this.lack(jobId) : null;
   }
 
   #soon(jobId: string): void {
@@ -161,7 +179,7 @@ export class Budgets {
     try {
       const due = this.now(jobId, engine.clock.now());
       if (due === null) return void this.#unfetched.delete(jobId);
-      if (isDue(due)) await this.look(jobId);
+      if (isDue(due) || this.#lackBetweenOrders(jobId, due) !== null) await this.look(jobId);
     } catch (e) {
       report(`The budget of ${jobId} could not be checked: ${e instanceof Error ? e.message : String(e)}`);
     }
@@ -177,11 +195,21 @@ export class Budgets {
   }
 }
 
-type Now = NonNullable<ReturnType<Budgets["now"]>>;
+interface Now extends BudgetNow {
+  graceSeconds: number;
+  warned: number;
+  state: string;
+  /**
+   * Whether there is a machine to stop. Without one, an order whose outcome is unknown may use up the sum, and the list that svc asks for in this
+   * state decides: it finds the machine, or proves that nothing was rented.
+   */
+  hasMachine: boolean;
+}
 
 const isDue = (now: Now): boolean =>
-  now.warning > now.warned ||
-  (now.rateMicro > 0 && (now.state === "terminating" ? now.releaseInMs : now.stopInMs) <= 0);
+  now.hasMachine &&
+  (now.warning > now.warned ||
+    (now.rateMicro > 0 && (now.state === "terminating" ? now.releaseInMs : now.stopInMs) <= 0));
 
 function nextMs(now: Now): number {
   const until = [warnsInMs(now, now.warned), now.stopInMs, now.releaseInMs].filter((ms) => ms > 0);

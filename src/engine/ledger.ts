@@ -1,6 +1,6 @@
 // The machine ledger: debts to providers, recorded before they can arise and closed only by proof.
 
-import type { Intent, Ledger, LedgerEntry } from "../steps/ports.ts";
+import type { Intent, Ledger, LedgerEntry, ReleaseFacts } from "../steps/ports.ts";
 import type { MachineHandle } from "../providers/provider.ts";
 import type { MachineRow } from "../store/tables.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
@@ -23,6 +23,7 @@ export function entryOf(row: MachineRow): LedgerEntry {
     handle: row.handle === null ? null : (JSON.parse(row.handle) as MachineHandle),
     createdAt: row.created_at,
     horizonAt: row.horizon_at,
+    endsFrom: row.ends_from,
     emptyLooks: row.empty_looks,
     lastLookAt: row.last_look_at,
     account: row.account,
@@ -70,6 +71,9 @@ export class DurableLedger implements Ledger {
         account: order.account ?? null,
         placement: Math.max(1, this.#engine.placement(order.jobId).n),
         spot: order.spot === true ? 1 : 0,
+        order_micro: order.atMost?.rateMicro ?? null,
+        most_micro: order.atMost?.micro ?? null,
+        ends_from: order.atMost?.endsFrom ?? null,
       });
       this.#tell(tx, order.name);
     });
@@ -112,11 +116,11 @@ export class DurableLedger implements Ledger {
     return this.#commit(name, () => this.#rows.state(name, "releasing"));
   }
 
-  released(name: string, proof: string, left: Note | null = null): Promise<void> {
+  released(name: string, proof: string, { left = null, doubtAt = null }: ReleaseFacts = {}): Promise<void> {
     return this.#commit(name, (tx) => {
       const row = this.#rows.get(name);
       if (row?.state === "released") return;
-      this.#rows.released(name, tx.at, proof, left);
+      this.#rows.released(name, tx.at, proof, left, doubtAt);
       if (left !== null) tx.feed(row?.job_id ?? null, "notice", { level: "warning", message: left.message });
     });
   }
@@ -224,5 +228,9 @@ function blank(name: string, provider: string, at: number): MachineRow {
     note: null,
     placement: 1,
     spot: 0,
+    order_micro: null,
+    most_micro: null,
+    ends_from: null,
+    doubt_at: null,
   };
 }

@@ -34,7 +34,7 @@ const Costs = {
   cost_usd: z.number().nullable().meta({ description: "Null if no price is known." }),
   cost_estimate_usd: z.number().nullable().meta({
     description:
-      "`cost_usd` and the time without a price at the rate that you gave; null if a rate is missing or no time needs one.",
+      "`cost_usd`, the time without a price at the rate that you gave, and the most that orders without a proven outcome may have cost; null if a rate is missing or nothing needs an estimate.",
   }),
   work_usd: z.number().meta({ description: "The part of `cost_usd` that is not waste." }),
   waste: Waste,
@@ -83,6 +83,10 @@ export const ReceiptMachine = z
     work_usd: z.number(),
     waste: Waste,
     proof: z.string().nullable().meta({ description: "How its end was proven, in the words of the ledger." }),
+    unproven_usd: z.number().nullable().meta({
+      description:
+        "The most that it may have cost, for an order that no list has shown and that is not proven to have rented nothing; else null.",
+    }),
   })
   .meta({ id: "ReceiptMachine" });
 export type ReceiptMachine = z.infer<typeof ReceiptMachine>;

@@ -54,6 +54,8 @@ export interface LedgerEntry {
   createdAt: number;
   /** Until this time the order's request may still take effect. */
   horizonAt: number;
+  /** From then on the machine's own guard may have ended it; null or absent for never. */
+  endsFrom?: number | null;
   emptyLooks: number;
   lastLookAt: number | null;
   /** The account of the order; null if it was unknown. */
@@ -66,7 +68,27 @@ export type Intent = Pick<LedgerEntry, "name" | "node" | "ordinal" | "provider" 
   /** Whether the provider may take the machine back. */
   spot?: boolean;
   account?: string | null;
+  /** What the machine may cost, should its order have no answer (ADR 0035). */
+  atMost?: OrderAtMost;
 };
+
+/** Amounts are micro-dollars. */
+export interface OrderAtMost {
+  /** The highest price per hour that the order accepts; null if it is unknown. */
+  rateMicro: number | null;
+  /** The part of the budget that it is given; null without one. */
+  micro: number | null;
+  /** From this instant on the machine's own guard may end it; null if it has none. */
+  endsFrom: number | null;
+}
+
+/** What is known of a closed order beside its proof. */
+export interface ReleaseFacts {
+  /** A remaining note about the released machine. */
+  left?: Note | null;
+  /** A machine may have existed until this instant: no list that could show it was taken in time. */
+  doubtAt?: number | null;
+}
 
 /** Every call is durable when it resolves. */
 export interface Ledger {
@@ -91,8 +113,7 @@ export interface Ledger {
   /** A listing after the horizon did not show it; resolves with the number of such listings in a row. */
   emptyLook(name: string): Promise<number>;
   releasing(name: string): Promise<void>;
-  /** @param left a remaining note about the released machine */
-  released(name: string, proof: string, left?: Note | null): Promise<void>;
+  released(name: string, proof: string, more?: ReleaseFacts): Promise<void>;
   /** Whether the order is known, and proven released. */
   isClosed(name: string): boolean;
   note(name: string, note: Note | null): Promise<void>;
@@ -159,8 +180,8 @@ export type OrphanPorts = Omit<
 export interface BudgetPorts {
   /** Why there is not enough left for another machine. */
   lack(jobId: string): JobError | null;
-  /** The deadlines of a machine about to be ordered, at its offer's price. */
-  limitOfOrder(jobId: string, priceMicro: number | null): MachineLimit | null;
+  /** The deadlines of a machine about to be ordered, at its offer's price, and the micro-dollars that they leave to it. */
+  limitOfOrder(jobId: string, priceMicro: number | null): (MachineLimit & { mostMicro: number }) | null;
   /** The deadlines that the job's machines get with a contact. */
   limit(jobId: string): MachineLimit | null;
   /** The files that are not downloaded yet. */

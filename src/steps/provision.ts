@@ -26,11 +26,12 @@ import {
 import type { RunSpec } from "../schemas/spec.ts";
 import { endTwins, lookUp, type FoundOrder } from "./rental/resolve-lost-order.ts";
 import { ownedMachines } from "./rental/list-owned.ts";
-import type { LedgerEntry, StepPorts } from "./ports.ts";
+import type { LedgerEntry, OrderAtMost, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./rental/account-check.ts";
 import { release } from "./terminate.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
-import type { OrderLimit } from "../domain/guard-script.ts";
+import { firstContactSeconds } from "../domain/guard-script.ts";
+import { givenRate } from "../domain/budget.ts";
 import { isWithinCap, microOf, usdOf, usdOrNull } from "../domain/money.ts";
 import type { OffersSeen } from "../domain/refusal.ts";
 
@@ -65,6 +66,9 @@ export function provisionStep(ports: StepPorts): StepDefinition {
         );
         if (found.is === "held") return affordably(provider, spec, found.handle);
         if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
+        // What the closed order may have cost can be the whole budget: then the run ends here.
+        await ports.budget?.look(jobId);
+        signal.throwIfAborted();
       }
       let listed: Offer[] = [];
       try {
@@ -263,11 +267,28 @@ export function checkCap(
 }
 
 /** The guard of the machine gets the budget's deadlines with the order: svc may never reach it. */
-function limitOf(ports: StepPorts, jobId: string, spec: RunSpec, { priceMicro }: Offer): OrderLimit | null {
+function limitOf(ports: StepPorts, jobId: string, spec: RunSpec, { priceMicro }: Offer) {
   // Not the cap: far above the price, it would end the machine before svc has reached it.
   const rate = priceMicro ?? (spec.price_cap === undefined ? null : microOf(spec.price_cap));
   const limit = ports.budget?.limitOfOrder(jobId, rate) ?? null;
   return limit && { ...limit, madeAtMs: ports.now() };
+}
+
+/** What the machine may cost if the answer to its order is lost: the request leaves later, so its guard ends it later than this says. */
+function atMostOf(ports: StepPorts, provider: Provider, jobId: string, spec: RunSpec, offer: Offer): OrderAtMost {
+  const cap = spec.price_cap === undefined ? null : microOf(spec.price_cap);
+  const limit = limitOf(ports, jobId, spec, offer);
+  const ends = [
+    ...(limit === null ? [] : [limit.madeAtMs + limit.endSeconds * 1_000]),
+    ...(provider.info.capabilities.self_end
+      ? [ports.now() + firstContactSeconds(spec.orphan_grace_minutes * 60) * 1_000]
+      : []),
+  ];
+  return {
+    rateMicro: offer.priceMicro === null ? (givenRate(spec) ?? cap) : Math.max(offer.priceMicro, cap ?? 0),
+    micro: limit?.mostMicro ?? null,
+    endsFrom: ends.length === 0 ? null : Math.floor(Math.min(...ends)),
+  };
 }
 
 async function order(
@@ -285,7 +306,8 @@ async function order(
   const horizon = () => ports.now() + INTENT_FRESH_MS + provider.certainty.horizonMs;
   let stampedAt = ports.now();
   const spot = offer.spot === true;
-  const intent = { name, jobId, node, ordinal, provider: provider.name, account, spot };
+  const atMost = atMostOf(ports, provider, jobId, spec, offer);
+  const intent = { name, jobId, node, ordinal, provider: provider.name, account, spot, atMost };
   await ports.ledger.intend({ ...intent, horizonAt: horizon() });
   while (ports.now() - stampedAt > INTENT_FRESH_MS) {
     stampedAt = ports.now();

@@ -118,7 +118,7 @@ export async function release(
     const status = await provider.inspect(handle, signal);
     if (status.phase === "gone") {
       await assertSameAccount(provider, { name: entry.name, account }, signal, handle);
-      await ports.ledger.released(entry.name, "terminated; the provider says that it does not exist", left);
+      await ports.ledger.released(entry.name, "terminated; the provider says that it does not exist", { left });
       ports.gone?.(entry.name);
       return null;
     }

@@ -4,7 +4,7 @@
 import { isBilled } from "../providers/descriptors.ts";
 import { monthOf, type Calendar } from "../domain/calendar.ts";
 import { cellsOf, idleOf, NO_COSTS, spansOf, type CostCell, type CostKind } from "../domain/costs.ts";
-import { costMicro } from "../domain/billing.ts";
+import { costMicro, mayHaveCostMicro, mayHaveRunUntil } from "../domain/billing.ts";
 import { priceMicroOf, usdOf, usdOrNull } from "../domain/money.ts";
 import type { CostGroup, CostReport, CostsQuery, CostTotal, Receipt, ReceiptMachine } from "../schemas/costs.ts";
 import { iso, isoOrNull } from "./records.ts";
@@ -91,7 +91,7 @@ function costsOfJob(
       ({ node, at }) => node === machine.node && at >= machine.created_at && at <= (machine.released_at ?? now),
     );
     const spans =
-      machine.held_at === null && machine.released_at === null
+      machine.held_at === null
         ? [{ kind: "proof" as const, from: machine.created_at }]
         : spansOf({
             createdAt: machine.created_at,
@@ -315,10 +315,17 @@ export function readReceipt(all: All, jobId: string, now: number, calendar: Cale
         work_usd,
         waste,
         proof: row.proof,
+        unproven_usd: unprovenUsd(row, now, priceMicroOf(job.rate)),
       };
     }),
     total: totalOf(costed.flatMap(({ cells }) => cells)),
   };
+}
+
+/** The most that an order may have cost which no list has shown and nothing has disproved (ADR 0035). */
+function unprovenUsd(row: MachineRow, now: number, givenMicro: number | null): number | null {
+  const until = isBilled(row.provider) ? mayHaveRunUntil(row, now) : null;
+  return until === null ? null : usdOrNull(mayHaveCostMicro(row, until, givenMicro));
 }
 
 /** The ledger's own sum over these machines, in micro-dollars. */

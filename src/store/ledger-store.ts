@@ -77,17 +77,32 @@ export class LedgerStore {
               "account",
               "placement",
               "spot",
+              "order_micro",
+              "most_micro",
+              "ends_from",
+              "doubt_at",
             ),
           ),
       ),
       renew: prepare(db, change("horizon_at")),
       held: prepare(
         db,
-        change("state", "resource_id", "handle", "address", "price_micro", "held_at", "released_at", "proof", "note"),
+        change(
+          "state",
+          "resource_id",
+          "handle",
+          "address",
+          "price_micro",
+          "held_at",
+          "released_at",
+          "proof",
+          "note",
+          "doubt_at",
+        ),
       ),
       state: prepare(db, change("state")),
       look: prepare(db, change("empty_looks", "last_look_at")),
-      released: prepare(db, change("state", "released_at", "proof", "note")),
+      released: prepare(db, change("state", "released_at", "proof", "note", "doubt_at")),
       note: prepare(db, change("note")),
       account: prepare(db, change("account")),
       handle: prepare(db, change("handle", "address")),
@@ -123,7 +138,7 @@ export class LedgerStore {
   held(
     row: Pick<MachineRow, "name" | "state" | "resource_id" | "handle" | "address" | "price_micro" | "held_at">,
   ): void {
-    this.#s.held.run({ ...row, released_at: null, proof: null, note: null });
+    this.#s.held.run({ ...row, released_at: null, proof: null, note: null, doubt_at: null });
   }
   /** Keeps the note. */
   state(name: string, state: MachineRow["state"]): void {
@@ -132,8 +147,9 @@ export class LedgerStore {
   look(name: string, emptyLooks: number, at: number): void {
     this.#s.look.run({ name, empty_looks: emptyLooks, last_look_at: at });
   }
-  released(name: string, at: number, proof: string, note: Note | null): void {
-    this.#s.released.run({ name, state: "released", released_at: at, proof, note: storedNote(note) });
+  released(name: string, at: number, proof: string, note: Note | null, doubtAt: number | null): void {
+    const row = { name, state: "released", released_at: at, proof, note: storedNote(note), doubt_at: doubtAt };
+    this.#s.released.run(row);
   }
   account(name: string, account: string): void {
     this.#s.account.run({ name, account });

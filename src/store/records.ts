@@ -14,7 +14,7 @@ import type {
 } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
-import { costMicro, spendingOf } from "../domain/billing.ts";
+import { costMicro, mayHaveRunUntil, spendingOf } from "../domain/billing.ts";
 import { budgetNow, ratesOf } from "../domain/budget.ts";
 import { microOf, usdOf, usdOrNull } from "../domain/money.ts";
 import { stopGraceSeconds } from "../domain/stop-grace.ts";
@@ -155,7 +155,9 @@ type Money = Pick<
 function moneyOf(row: JobRow, spec: RunSpec, machines: readonly MachineRow[], now: number): Money {
   const rates = ratesOf(spec, machines);
   const { spentMicro, rateMicro, isKnown } = spendingOf(machines, now, rates);
-  const isGiven = machines.some((m) => m.price_micro === null && m.held_at !== null && isBilled(m.provider));
+  const isGiven = machines.some(
+    (m) => isBilled(m.provider) && (m.held_at === null ? mayHaveRunUntil(m, now) !== null : m.price_micro === null),
+  );
   const known = {
     cost_estimate_usd: isGiven && isKnown ? usdOf(spentMicro) : null,
     rate_usd_per_hour: isKnown ? usdOf(rateMicro) : null,

@@ -12,6 +12,7 @@ import { SCHEMA_0008 } from "./schema-0008.ts";
 import { SCHEMA_0009 } from "./schema-0009.ts";
 import { SCHEMA_0010 } from "./schema-0010.ts";
 import { SCHEMA_0011 } from "./schema-0011.ts";
+import { SCHEMA_0012 } from "./schema-0012.ts";
 
 export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0001-first-tables": SCHEMA_0001,
@@ -25,4 +26,5 @@ export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0009-costs": SCHEMA_0009,
   "0010-notifications": SCHEMA_0010,
   "0011-limits": SCHEMA_0011,
+  "0012-unproven-orders": SCHEMA_0012,
 };

@@ -94,6 +94,13 @@ export interface Tables {
     placement: number;
     /** 1 if the provider may take it back. */
     spot: number;
+    /** The highest price per hour that the order accepted, and the part of the budget that it was given. */
+    order_micro: number | null;
+    most_micro: number | null;
+    /** From then on its own guard may have ended it. */
+    ends_from: number | null;
+    /** It may have existed until then although no list showed it; null where the outcome is proven (ADR 0035). */
+    doubt_at: number | null;
   };
   placement: {
     job_id: string;

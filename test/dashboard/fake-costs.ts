@@ -53,6 +53,7 @@ export function fakeReceipt(id: string): Receipt {
         from: "2026-11-03T12:00:00.000Z",
         to: "2026-11-03T14:00:00.000Z",
         proof: "the provider says that it does not exist",
+        unproven_usd: null,
       },
       {
         ...machine,
@@ -62,6 +63,7 @@ export function fakeReceipt(id: string): Receipt {
         from: "2026-11-03T14:00:00.000Z",
         to: null,
         proof: null,
+        unproven_usd: null,
         price_changed: true,
       },
     ],

@@ -177,6 +177,57 @@ describe("The deadlines on the machine", () => {
   });
 });
 
+describe("An order that may have rented a machine which no list showed in time", () => {
+  const rules = {
+    searches: false,
+    retry_max: 2,
+    retry_on: ["machine_unfit"],
+    recovers: true,
+    max_preemptions: 10,
+    falls_back: false,
+  };
+  /** $0.20 at $3.60 an hour are 200 s; a start and an end need 85 s. */
+  async function lost(doubtSeconds: number | null): Promise<void> {
+    await h.create("job1", { spec: { provider: "podhost", gpus: "L4", budget_usd: 0.2 }, budgetMicro: 200_000, rules });
+    const { name } = machine();
+    const atMost = { rateMicro: 3_600_000, micro: 200_000, endsFrom: START + 194 * SECOND };
+    await ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START, atMost });
+    await ledger.unknown(name, { kind: "order_unknown", message: "lost" });
+    await h.clock.jump(300 * SECOND);
+    // The whole amount, and never more. The run does not end for it: the list that comes now may prove that nothing was rented.
+    expect(budgets.now("job1", h.clock.now())).toMatchObject({ spentMicro: 200_000 });
+    expect([h.row().state, told("budget.warned")]).toEqual(["provisioning", []]);
+    await ledger.released(name, "no list shows it", {
+      doubtAt: doubtSeconds === null ? null : START + doubtSeconds * SECOND,
+    });
+  }
+
+  it("leaves the rest to the guard of the next machine", async () => {
+    await lost(100);
+    expect(budgets.limitOfOrder("job1", 3_600_000)).toMatchObject({ endSeconds: 94, mostMicro: 100_000 });
+    expect(budgets.lack("job1")).toBeNull();
+    expect(h.reads.job("job1")).toMatchObject({ cost_usd: 0, spent_usd: 0.1, cost_estimate_usd: 0.1 });
+  });
+
+  it("ends the run before another order, where the rest cannot pay for a start and an end", async () => {
+    await lost(130);
+    expect(budgets.lack("job1")).toMatchObject({ code: "budget_reached" });
+    await budgets.look("job1");
+    expect(h.row().state).toBe("terminating");
+    expect(error()).toMatchObject({ code: "budget_reached" });
+    expect(h.attempt("provision").context.signal.aborted).toBe(true);
+    expect(h.folds()).toBe(true);
+  });
+
+  it("takes nothing from the budget once it is proven to have rented nothing", async () => {
+    await lost(null);
+    expect(budgets.limitOfOrder("job1", 3_600_000)).toMatchObject({ endSeconds: 194 });
+    await budgets.look("job1");
+    expect(h.row().state).toBe("provisioning");
+    expect(h.reads.job("job1")).toMatchObject({ cost_usd: 0, spent_usd: 0, cost_estimate_usd: null });
+  });
+});
+
 describe("Another placement", () => {
   it("is refused when the rest cannot pay for its start and end, and the job ends because of the budget", async () => {
     const rules = {

@@ -98,6 +98,35 @@ describe("A limit of a home", () => {
     expect(states("job2")).toEqual(["provisioning"]);
   });
 
+  it("counts an order that may have rented a machine, while its outcome is unknown and where it stays unproven", async () => {
+    await limits.set({ usd_per_day: 10 });
+    await submit("job1", { budget_usd: 4 });
+    const order = { name: "svc-test-job1-n0-1", jobId: "job1", node: 0, ordinal: 1, provider: "podhost" };
+    const atMost = { rateMicro: 3_600_000, micro: 4_000_000, endsFrom: h.clock.now() + HOUR };
+    await ledger.intend({ ...order, horizonAt: h.clock.now(), atMost });
+    await ledger.unknown(order.name, { kind: "order_unknown", message: "its answer was lost" });
+    await h.clock.advance(HOUR);
+    expect(h.reads.limits().usd_per_day).toEqual({ limit: 10, used: 3.6, reserved: 0.4, left: 6 });
+    await ledger.released(order.name, "no list shows it", { doubtAt: h.clock.now() });
+    await end("job1");
+    expect(h.reads.limits().usd_per_day).toEqual({ limit: 10, used: 3.6, reserved: 0, left: 6.4 });
+    await submit("job2", { budget_usd: 7 });
+    expect(states("job2")).toEqual(["waiting"]);
+    // The machine is found after all, and was dearer for a shorter time: the ledger's own price replaces the estimate.
+    await ledger.held(order.name, {
+      v: 1,
+      provider: "podhost",
+      id: "pod-1",
+      name: order.name,
+      address: null,
+      priceMicro: 1_000_000,
+    });
+    await ledger.released(order.name, "it is gone");
+    await h.clock.advance(0);
+    expect(h.reads.limits().usd_per_day).toMatchObject({ used: 1 });
+    expect(states("job2")).toEqual(["provisioning"]);
+  });
+
   it("is not passed by a clock that is set back during the day", async () => {
     await limits.set({ usd_per_day: 10 });
     await submit("job1", { budget_usd: 8 });

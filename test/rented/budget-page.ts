@@ -73,6 +73,9 @@ One again: \`npm run campaign -- --only budgets --seed S --runs 1\`.
 | --- | --- | --- | --- | --- | --- |
 ${faults.join("\n")}
 
+An order whose answer is lost while svc is away counts what it may have cost at most, unless a list that was taken in time shows that nothing was
+rented ([0035](../internals/adr/0035-an-order-counts-until-it-is-proven-to-be-none.md)); \`npm run sim\` draws this case and judges the sum of all its machines.
+
 ## What is not promised
 
 | what | why, and what happens |
@@ -82,7 +85,6 @@ ${faults.join("\n")}
 | the provider refuses every call of the machine to end itself | it tries every 5 s, after five tries every 17 s. At \`podhost\` and \`market\` it stops itself where it may not delete itself: its GPUs cost nothing then, its disk does until svc or you remove it. \`delete_errors\` refuses for a minute here |
 | the disk of a halted machine | cents a day, at \`cloudvm\`, and where a machine could only stop itself; not in the bill of this page |
 | a machine without network at its deadline | it ends when its call arrives; at \`cloudvm\` it needs none |
-| an order whose answer is lost, and svc is away until its machine has ended | the machine's guard ended it at the budget, and no list shows it any more: svc cannot know that it existed, and the next machine gets the budget again |
 | traffic, tax, the provider's rounding | not in any price that svc can read |
 `;
 }

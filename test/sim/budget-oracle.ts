@@ -1,9 +1,10 @@
 // What must be true of a job with a budget at its end, from the simulated bill, the rows and the journal; nothing here calls the code under
 // test. The simulation asks for each such job.
 //
-// O1. The bill is at most the budget, and what the machines cost until the last look: of their guards, or of the control plane. A machine
-//     that ended before svc could find it is not in it: see docs/quality/budgets.md.
-// O2. A job ends for its budget only if its rows and its end had used it up.
+// O1. The bill is at most the budget, and what the machines cost until the last look: of their guards, or of the control plane. Machines that
+//     ended themselves before svc could find them are in it.
+// O2. A job ends for its budget only if its rows, its end and, before an order, its start had used it up. An order counts only where a machine may have come of it:
+//     one that was refused, or that no list showed while its machine would still have run, counts nothing.
 // O3. Another placement begins only with enough left for its start and its end.
 // O4. Nothing changes the budget once the budget has asked the run to end.
 
@@ -60,13 +61,24 @@ export function wrongBudget({ job, plan, journal, machines, world, cloud }: Judg
     rows.reduce((sum, row) => {
       const isUnknown = row.held_at === null || row.held_at > at;
       const price = isUnknown ? assumed : (row.price_micro ?? assumed);
-      const isNone = row.held_at === null && row.released_at !== null && row.released_at <= at;
-      const ms = Math.max(leastMs(row.provider), Math.min(row.released_at ?? at, at) - row.created_at);
-      return sum + (isNone ? 0 : (Math.max(price, PRICE_MICRO) * ms) / 3_600_000);
+      const isClosed = row.released_at !== null && row.released_at <= at;
+      const isNone = row.held_at === null && isClosed && row.doubt_at === null;
+      const end = isClosed ? (row.doubt_at ?? row.released_at ?? at) : at;
+      const ms = Math.max(leastMs(row.provider), Math.min(end, at) - row.created_at);
+      const most = isUnknown ? (row.most_micro ?? Infinity) : Infinity;
+      return sum + (isNone ? 0 : Math.min(most, (Math.max(price, PRICE_MICRO) * ms) / 3_600_000));
     }, 0);
+  // Without guards in this world, svc still believes that there are some.
+  for (const { name, doubt_at } of world.budgets?.guards === true ? machines : []) {
+    const limitAt = cloud.limitOf(name);
+    if (doubt_at !== null && limitAt !== undefined && (limitAt === null || doubt_at < limitAt - SPARE_MS))
+      wrong.push(`${name} counts until ${doubt_at}, and its machine would have run until ${limitAt ?? "its release"}`);
+  }
   const reached = events.find(({ type, from_state: from, to_state: to }) => type === "budget.reached" && from !== to);
   const dearest = isDear ? 5 / 3 : 4 / 3;
-  if (reached && counted(reached.at) + cost(endMs(plan.nodes) + SPARE_MS) * dearest < budgetAt(reached.at))
+  // Before an order, its start counts, too: a machine that could not reach its script is not rented.
+  const neededMs = endMs(plan.nodes) + SPARE_MS + (reached?.from_state === "provisioning" ? START_MS : 0);
+  if (reached && counted(reached.at) + cost(neededMs) * dearest < budgetAt(reached.at))
     wrong.push(`its budget was reached at ${counted(reached.at).toFixed(0)} of ${budgetAt(reached.at)}`);
 
   for (const [index, row] of machines.entries()) {

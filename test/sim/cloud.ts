@@ -23,6 +23,8 @@ export interface CloudMachine {
   landedAt: number;
   readyAt: number;
   goneAt: number | null;
+  /** By the provider, with or without a word. */
+  takenBack: boolean;
   preempted: boolean;
   /** The machine never boots, because of its host. */
   bad: boolean;
@@ -60,6 +62,8 @@ export class Cloud {
   creates = 0;
   readonly #flights = new Set<Flight>();
   readonly #started = new Set<string>();
+  /** When the guard of each order's machine would end it. */
+  readonly #limits = new Map<string, number | null>();
   #badHosts = 0;
   #preempted = false;
   readonly #fail: (what: string) => void;
@@ -110,6 +114,7 @@ export class Cloud {
       landedAt: now,
       readyAt: rng.chance(faults.neverReady) ? Infinity : now + (ideal ? 20 : rng.int(0, rng.pick([1_000, 90_000]))),
       goneAt: null,
+      takenBack: false,
       preempted: false,
       bad: !how.foreign && (this.#badHosts++ < (this.plan.scripted?.badHosts ?? 0) || rng.chance(faults.badHost)),
       lies: rng.chance(faults.terminateLies) ? rng.int(1, 3) : 0,
@@ -142,9 +147,9 @@ export class Cloud {
     });
   }
 
-  /** Micro-dollars of the job's machines with these names. */
-  bill(jobId: string, names: ReadonlySet<string>): { micro: number; isDear: boolean; isDoubled: boolean } {
-    const own = this.machines.filter((m) => m.jobId === jobId && !m.foreign && names.has(m.name));
+  /** Micro-dollars of the job's machines. @param seen orders that svc found: without a trace is only what the provider took back before that. */
+  bill(jobId: string, seen: ReadonlySet<string>): { micro: number; isDear: boolean; isDoubled: boolean } {
+    const own = this.machines.filter((m) => m.jobId === jobId && !m.foreign && (seen.has(m.name) || !m.takenBack));
     const ms = (m: CloudMachine): number => Math.min(m.goneAt ?? Infinity, this.world.now) - m.landedAt;
     return {
       micro: own.reduce((sum, m) => sum + (m.priceMicro * ms(m)) / 3_600_000, 0),
@@ -153,8 +158,14 @@ export class Cloud {
     };
   }
 
+  /** The limit that left with an order; null for none, undefined if it never left. */
+  limitOf(name: string): number | null | undefined {
+    return this.#limits.get(name);
+  }
+
   #takeBack(machine: CloudMachine, preempted: boolean): void {
     if (!this.alive(machine)) return;
+    machine.takenBack = true;
     machine.preempted = preempted;
     this.#end(machine, preempted ? "was preempted" : "vanished");
   }
@@ -175,6 +186,7 @@ export class Cloud {
           : rng.int(0, certainty.horizonMs)
         : rng.int(0, 800);
     const flight: Flight = { ...order };
+    this.#limits.set(order.name, order.limitAt ?? null);
     this.#flights.add(flight);
     const lost = rng.chance(faults.createLost);
     this.world.schedule(lands, "land", null, () => {

@@ -290,10 +290,26 @@ export const MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/domain/billing.ts",
-        find: "if (!existed && !mayCost(machine)) return 0;",
-        replace: "if (!mayCost(machine)) return 0;",
+        find: "const existed = machine.held_at !== null;",
+        replace: "const existed = machine.held_at !== null;\n  if (existed && !mayCost(machine)) return 0;",
       },
     ],
+  },
+  {
+    name: "budget: an order that ended itself before a list could show it counts nothing",
+    main: false,
+    patches: [
+      {
+        file: "src/domain/billing.ts",
+        find: "if (!mayCost(machine)) return machine.doubt_at ?? null;",
+        replace: "if (!mayCost(machine)) return null;",
+      },
+    ],
+  },
+  {
+    name: "budget: an order counts though a list was taken in time",
+    main: false,
+    patches: [look("firstAt >= (entry.endsFrom ?? Infinity)", "firstAt >= 0")],
   },
   {
     name: "budget: a restart looks at no run",

@@ -118,7 +118,12 @@ function OneMachine({ machine, isUsed }: { machine: ReceiptMachine; isUsed: bool
           )}
         </dd>
         <dt>End</dt>
-        <dd>{machine.proof ?? (isUsed ? "none yet: the run uses it" : "not proven: it may still cost money")}</dd>
+        <dd>
+          {machine.unproven_usd !== null && machine.to !== null && (
+            <>It may have cost up to {usd(machine.unproven_usd)}, which is not proven: </>
+          )}
+          {machine.proof ?? (isUsed ? "none yet: the run uses it" : "not proven: it may still cost money")}
+        </dd>
       </dl>
     </>
   );

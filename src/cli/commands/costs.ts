@@ -153,5 +153,9 @@ async function showReceipt(input: Input, io: Io, receipt: Receipt | null): Promi
   return 0;
 }
 
-const proofWords = ({ proof }: ReceiptMachine): string =>
-  proof === null ? "its end is not proven: it may cost money" : `ended: ${proof}`;
+const proofWords = ({ proof, to, unproven_usd: most }: ReceiptMachine): string =>
+  most !== null && to !== null
+    ? `may have cost up to ${dollars(most)}, not proven: ${proof ?? "no list shows it"}`
+    : proof === null
+      ? "its end is not proven: it may cost money"
+      : `ended: ${proof}`;

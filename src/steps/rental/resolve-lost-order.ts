@@ -60,6 +60,14 @@ export async function lookUp(
   if (gap > 0) return { is: "open", afterMs: gap, why: sure };
   const looks = await ports.ledger.emptyLook(entry.name);
   if (looks < certainty.emptyLooks) return { is: "open", afterMs: certainty.lookGapMs, why: sure };
-  await ports.ledger.released(entry.name, `${looks} listings in a row without it, after any late request had landed`);
+  const proof = `${looks} listings in a row without it, after any late request had landed`;
+  // A machine that could have ended itself before the first of them would not be in any: its cost stays possible (ADR 0035).
+  const firstAt = entry.emptyLooks > 0 ? (entry.lastLookAt ?? askedAt) : askedAt;
+  const isLate = firstAt >= (entry.endsFrom ?? Infinity);
+  if (!isLate) await ports.ledger.released(entry.name, proof);
+  else
+    await ports.ledger.released(entry.name, `${proof}; its own guard may have ended it before the first of them`, {
+      doubtAt: firstAt,
+    });
   return { is: "absent" };
 }
