@@ -1,10 +1,12 @@
 // Builds dist/: the CLI with its control plane as split chunks, so that a command loads only what it needs, and the
-// dashboard. Native and large packages that gain nothing from bundling stay in node_modules.
+// dashboard, and the manual page. Native and large packages that gain nothing from bundling stay in node_modules.
 
-import { copyFileSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
+import { COMMANDS } from "../src/cli/commands/index.ts";
 import { buildDashboard, DASHBOARD_DIST } from "./lib/build-dashboard.ts";
+import { manPage } from "./lib/man-page.ts";
 
 const root = join(import.meta.dirname, "..");
 const started = performance.now();
@@ -57,6 +59,9 @@ await build({
 });
 for (const name of ["machine.sh", "init.py", "nvidia-smi"])
   copyFileSync(join(root, "test", "sim", "machines", name), join(root, "dist", "sim", name));
+const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+mkdirSync(join(root, "dist", "man"), { recursive: true });
+writeFileSync(join(root, "dist", "man", "svc.1"), manPage(COMMANDS, version));
 const sizes = Object.entries(result.metafile.outputs).filter(([name]) => name.endsWith(".mjs"));
 console.log(`dist/: ${sizes.length} files, ${Math.round(sizes.reduce((sum, [, o]) => sum + o.bytes, 0) / 1024)} KiB`);
 

@@ -3,6 +3,7 @@
 //   svc/                        the modules of `import svc`, and the console script's launcher
 //   svc/_plane/dist             the program, bundled            svc/_plane/dashboard/dist   the pages that it serves
 //   svc/_plane/node_modules     better-sqlite3, with its native parts for every platform
+//   share/man/man1/svc.1        the manual page
 //   svc/_plane/runner           what supervises a run           svc/_plane/python           the package, for the machines
 //
 // W1. The same sources make the same bytes: fixed times and modes, sorted entries, every tool of an exact version.
@@ -10,7 +11,7 @@
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cpSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { buildSite, SiteError } from "./lib/build-site.ts";
 import { NoPythonTools, pythonWith } from "./lib/python-tools.ts";
@@ -26,6 +27,9 @@ const TOOLS = [
   "trove-classifiers==2026.9.21.13",
 ];
 const CACHE = join(ROOT, ".cache");
+
+/** A virtual environment's `share/man` is where `man` looks for the programs of its `bin`. */
+const MANUAL = '\n[tool.hatch.build.targets.wheel.shared-data]\n"man/svc.1" = "share/man/man1/svc.1"\n';
 
 class WheelError extends Error {}
 
@@ -50,6 +54,9 @@ function stage(version: string, folder: string): void {
   const python = ["svc/**/*.py", "svc/py.typed"];
   take("python", ["pyproject.toml", "README.md", ...python], folder);
   take(".", ["LICENSE"], folder);
+  take("dist", ["man/svc.1"], folder);
+  // Not in the checkout's own pyproject.toml, because `pip install -e python` needs no build.
+  appendFileSync(join(folder, "pyproject.toml"), MANUAL);
   const plane = join(folder, "svc", "_plane");
   take(
     ".",

@@ -73,6 +73,10 @@ test("svc works without Node", () => {
   expect(call([svc, "no-such-command"], { env: env() }).code, "the exit code is the program's own").toBe(2);
 });
 
+test("brings the manual page to where man looks for it", () => {
+  expect(readFileSync(join(venv, "share", "man", "man1", "svc.1"), "utf8")).toContain(`"svc ${VERSION}"`);
+});
+
 test("serves its own dashboard and documentation", async () => {
   const serving = start([svc, "serve", "--port", "0", "--json"], { env: env(), cwd: project });
   const first = await new Promise<string>((done) => serving.child.stdout?.once("data", done));
