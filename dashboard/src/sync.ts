@@ -13,6 +13,8 @@ const EVERY_MS = 250;
 const MACHINES_EVERY_MS = 30_000;
 /** Progress within a step sends no event, so it is polled. */
 const STEP_EVERY_MS = 2_000;
+/** So is what waiting runs of the list have tried. They look at common instants that are so far apart. */
+const WAITING_EVERY_MS = 5_000;
 /** Maximum of changed runs in one request. */
 const TOGETHER_MAX = 200;
 const PAGE_SIZE = 100;
@@ -174,6 +176,11 @@ const touch = (id: string) => {
   jobs.mark();
 };
 
+function touchWaiting(): void {
+  const { jobs: known, list: listed } = store.getSnapshot().context;
+  for (const id of listed.ids) if (known[id]?.status === "waiting") touch(id);
+}
+
 /** Call it when the list of runs is on screen; the returned function ends that. */
 export function showList(filter: RunFilter): () => void {
   listShown = true;
@@ -253,6 +260,9 @@ export function startSync(): void {
   setInterval(() => {
     if (!document.hidden) machines.mark();
   }, MACHINES_EVERY_MS);
+  setInterval(() => {
+    if (!document.hidden && listShown) touchWaiting();
+  }, WAITING_EVERY_MS);
   setInterval(() => {
     const { timelines } = store.getSnapshot().context;
     const steps = (shown !== null && timelines[shown]?.steps) || [];
