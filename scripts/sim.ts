@@ -6,11 +6,13 @@
 //   npm run sim -- --workload happy --crashes 12,5 --trace   one of those, again
 //   npm run sim -- --mutants [--seeds N] [--from N]          which defects the simulation detects
 //   npm run sim -- --mutants --named WORDS                   only those with these words in their name
+//   npm run sim -- --mutants --tested                        defects that tests must detect, not the simulation
 
 import { availableParallelism } from "node:os";
 import { flagsOf } from "./lib/flags.ts";
 import { runExhaustive, runSeeds } from "../test/sim/fleet.ts";
-import { MUTANTS, score } from "../test/sim/mutants.ts";
+import { MUTANTS, score, type Score } from "../test/sim/mutants.ts";
+import { scoreByTests, TESTED_MUTANTS } from "../test/sim/tested-mutants.ts";
 import { idealPlan, randomPlan, WORKLOADS, type Plan, type Workload } from "../test/sim/plan.ts";
 import { Bench } from "../test/sim/bench.ts";
 
@@ -24,6 +26,7 @@ const flags = flagsOf(import.meta.filename, {
   workload: { type: "string" },
   crashes: { type: "string", default: "" },
   mutants: { type: "boolean", default: false },
+  tested: { type: "boolean", default: false },
   named: { type: "string", default: "" },
 });
 const lanes = Number(flags.lanes);
@@ -99,13 +102,15 @@ async function everyCrash(): Promise<boolean> {
 }
 
 async function mutants(count: number): Promise<boolean> {
-  const named = MUTANTS.filter(({ name }) => name.includes(flags.named));
-  const scores = await score(named, { from, count }, lanes, ({ name, seed, runs }) => {
-    process.stderr.write(`${name}: ${seed === null ? `not in ${runs} seeds` : `seed ${seed}`}\n`);
-  });
+  const isNamed = ({ name }: { name: string }): boolean => name.includes(flags.named);
+  const told = ({ name, seed, runs }: Score): void =>
+    void process.stderr.write(`${name}: ${seed === null ? `not in ${runs} seeds` : `seed ${seed}`}\n`);
+  const scores = flags.tested
+    ? await scoreByTests(TESTED_MUTANTS.filter(isNamed), lanes, told)
+    : await score(MUTANTS.filter(isNamed), { from, count }, lanes, told);
   table([
-    ["defect", "noticed at seed", "as"],
-    ...scores.map((s) => [s.name, s.seed ?? `not in ${s.runs} seeds`, s.what]),
+    ["defect", flags.tested ? "noticed" : "noticed at seed", "as"],
+    ...scores.map((s) => [s.name, s.seed ?? `not in ${s.runs} ${flags.tested ? "run" : "seeds"}`, s.what]),
   ]);
   const caught = scores.filter((s) => s.seed !== null);
   say(

@@ -309,3 +309,23 @@ describe("a summary of series", () => {
     expect(h.reads.seriesShape(id, 1, 2, 1)).toEqual({ min: null, max: null, last: null, samples: [null] });
   });
 });
+
+describe("the log of a later placement", () => {
+  const inPlacement = (n: number): void => {
+    const now = h.engine.placement("job1");
+    vi.spyOn(h.engine, "placement").mockReturnValue({ ...now, n });
+  };
+
+  it("continues the same log after one seam, on a line of its own, and its cursor begins at 0", async () => {
+    inPlacement(1);
+    await append({ text: "epoch 1\nepo", to: 11 });
+    inPlacement(2);
+    expect(sink.cursor("job1", 0, "run").sourceOffset).toBe(0);
+    // The step may run twice.
+    for (let i = 0; i < 2; i++) await sink.seam("job1", "svc: placement 2 continues");
+    await append({ text: "epoch 2\n", to: 8 });
+    inPlacement(3);
+    await sink.seam("job1", "svc: placement 3 continues");
+    expect(stored()).toBe("epoch 1\nepo\nsvc: placement 2 continues\nepoch 2\nsvc: placement 3 continues\n");
+  });
+});

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fingerprint, refold } from "../../src/engine/journal.ts";
+import { NO_FURTHER_PLACEMENTS } from "../../src/machines/job-context.ts";
 import { JOB_MACHINE_VERSION, jobMachine } from "../../src/machines/job-machine.ts";
 import { loadStored } from "../../src/machines/versions.ts";
 import { definitionText } from "./fingerprint.ts";
@@ -56,6 +57,17 @@ describe("snapshots that users have stored", () => {
     },
   );
 });
+
+it.each(corpus.filter(([version]) => version < 3))(
+  "a run of before there were placements is in its first one, and no other follows: version %i, %s",
+  (version, _, { snapshot }) => {
+    const loaded = loadStored(version, snapshot);
+    if (!loaded.ok) throw new TypeError(loaded.why);
+    const { placement, candidate, rules, retries, preemptions } = loaded.snapshot.context;
+    expect([placement, candidate, retries, preemptions]).toEqual([1, 0, 0, 0]);
+    expect(rules).toEqual(NO_FURTHER_PLACEMENTS);
+  },
+);
 
 describe("snapshots that are refused, with a reason", () => {
   it.each<[string, number, string, RegExp]>([

@@ -87,6 +87,21 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: "an order of unknown outcome does not keep the next placement from following",
+    main: true,
+    patches: [
+      terminate(
+        'if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };',
+        'if (found.is === "open") return null;',
+      ),
+    ],
+  },
+  {
+    name: "a release under way does not keep the next placement from following",
+    main: false,
+    patches: [terminate("return { later: { afterMs: LOOK_AGAIN_MS, why } };", "return null;")],
+  },
+  {
     name: "the next placement's rows bear the number of the last one",
     main: true,
     patches: [

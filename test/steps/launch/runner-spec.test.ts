@@ -71,6 +71,15 @@ describe("the environment", () => {
     });
   });
 
+  it("says which placement it is, and from which checkpoint it starts", () => {
+    expect(env({}, { placement: 3, resumeFrom: "/c/step_40" })).toMatchObject({
+      SVC_PLACEMENT: "3",
+      SVC_RESUME_FROM: "/c/step_40",
+    });
+    // A value of this computer would belong to another run.
+    expect(env({}, { inherited: { SVC_RESUME_FROM: "/other" } })).toMatchObject({ SVC_RESUME_FROM: null });
+  });
+
   it("prefers the job's own values to this computer's, and svc's to this computer's if svc sets them for the run", () => {
     const given = { PYTHONUNBUFFERED: "0", MINE: "1" };
     expect(

@@ -1,0 +1,136 @@
+// Deliberate defects in rules that the simulation cannot judge: it moves no bytes and loads no old snapshots. Tests must detect them.
+
+import { spawn } from "node:child_process";
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { inLanes, ROOT } from "./fleet.ts";
+import { patched, type Mutant, type Patch, type Score } from "./mutants.ts";
+
+export interface TestedMutant extends Omit<Mutant, "main"> {
+  /** The test files that must fail, relative to the tree. */
+  tests: string[];
+}
+
+const patch = (file: string, find: string, replace: string): Patch => ({ file, find, replace });
+const LOG = ["test/engine/run-log-writer.test.ts"];
+const CHOICES = ["test/steps/checkpoints/resume-choices.test.ts"];
+
+export const TESTED_MUTANTS: readonly TestedMutant[] = [
+  {
+    name: "rows: the cost of earlier placements is forgotten",
+    patches: [
+      patch(
+        "src/domain/billing.ts",
+        "if (!existed && !mayCost(machine)) return 0;",
+        "if (!mayCost(machine)) return 0;",
+      ),
+    ],
+    tests: ["test/engine/budgets.test.ts", "test/domain"],
+  },
+  {
+    name: "log: a later placement begins without a seam",
+    patches: [
+      patch(
+        "src/engine/run-log-writer.ts",
+        "if (from.sourceOffset > 0) return;",
+        "if (from.sourceOffset >= 0) return;",
+      ),
+    ],
+    tests: LOG,
+  },
+  {
+    name: "log: the seam is written again when its step is",
+    patches: [
+      patch("src/engine/run-log-writer.ts", "const to = { ...from, sourceOffset: 1 };", "const to = { ...from };"),
+    ],
+    tests: LOG,
+  },
+  {
+    name: "log: the next machine's log continues at the cursor of the last one",
+    patches: [patch("src/engine/run-log-writer.ts", "placement <= 1 ? stream", "placement > 0 ? stream")],
+    tests: LOG,
+  },
+  {
+    name: "resume: a later placement starts from what the first one was given",
+    patches: [
+      patch(
+        "src/steps/checkpoints/resume-choices.ts",
+        "if (before?.placement === placement) return before.resume;",
+        "if (before !== undefined) return before.resume;",
+      ),
+    ],
+    tests: CHOICES,
+  },
+  {
+    name: "resume: the script is not told the checkpoint",
+    patches: [patch("src/steps/launch/runner-spec.ts", "SVC_RESUME_FROM: input.resumeFrom,", "SVC_RESUME_FROM: null,")],
+    tests: ["test/steps/launch/runner-spec.test.ts"],
+  },
+  {
+    name: "resume: the checkpoint of the last placement does not count for the decision",
+    patches: [
+      patch(
+        "src/machines/job-machine.ts",
+        "checkpoint: ({ context, event }) => checkpointOf(event) ?? context.checkpoint",
+        "checkpoint: ({ context }) => context.checkpoint",
+      ),
+    ],
+    tests: ["test/machines/placements.test.ts", "test/engine/placements.test.ts"],
+  },
+  {
+    name: "old snapshots: a run of before placements is parked",
+    patches: [patch("src/machines/versions.ts", "on_demand: false,", "")],
+    tests: ["test/machines/versions.test.ts"],
+  },
+  {
+    name: "old snapshots: a run of before placements opens its first one again",
+    patches: [patch("src/machines/versions.ts", "placement: 1,", "placement: 0,")],
+    tests: ["test/machines/versions.test.ts"],
+  },
+];
+
+/** What the configuration of the tests and the tests themselves read. */
+const TREE = ["src", "test", "scripts", "sdk", "runner", "vitest.config.ts", "package.json", "tsconfig.json"];
+
+function run(root: string, tests: readonly string[]): Promise<{ failed: boolean; what: string }> {
+  return new Promise((resolve, reject) => {
+    const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
+    const child = spawn(process.execPath, [vitest, "run", "--root", root, "--project", "quick", ...tests], {
+      cwd: root,
+      stdio: ["ignore", "pipe", "ignore"],
+      env: { ...process.env, NO_COLOR: "1", CI: "true" },
+    });
+    let out = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text));
+    child.on("error", reject);
+    child.on("close", () => {
+      const what = /^ *(?:FAIL|×) +(.*)$/m.exec(out)?.[1] ?? "";
+      if (!/\d+ passed, \d+ failed/.test(out)) reject(new Error(`the tests did not run: ${out.slice(-2_000)}`));
+      else resolve({ failed: !/ 0 failed/.test(out), what });
+    });
+  });
+}
+
+/** As `score`, with the tests in place of seeds: a mutant that is caught has seed 1. */
+export async function scoreByTests(
+  mutants: readonly TestedMutant[],
+  lanes: number,
+  done: (score: Score) => void,
+): Promise<Score[]> {
+  const folder = join(ROOT, ".cache", `tested-mutants-${process.pid}`);
+  try {
+    return await inLanes(mutants, lanes, async (mutant) => {
+      const root = join(folder, String(mutants.indexOf(mutant)));
+      mkdirSync(root, { recursive: true });
+      for (const name of TREE) cpSync(join(ROOT, name), join(root, name), { recursive: true });
+      for (const [file, text] of patched({ ...mutant, main: false })) writeFileSync(join(root, file), text);
+      const { failed, what } = await run(root, mutant.tests);
+      rmSync(root, { recursive: true, force: true });
+      const result: Score = { name: mutant.name, seed: failed ? 1 : null, what, runs: 1 };
+      done(result);
+      return result;
+    });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
