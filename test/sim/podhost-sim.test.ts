@@ -160,6 +160,36 @@ describe("a pod", () => {
   });
 });
 
+describe("what clients of other programs ask for", () => {
+  test("An order by entrypoint and command runs it, and each ordered port leads to the machine", async () => {
+    await start();
+    const key = parts.apiKey;
+    const gpu = { id: "NVIDIA L4", count: 1, minCudaVersion: "12.8", minRamPerGpu: 20, minVcpuCountPerGpu: 4 };
+    const command = { entrypoint: ["/bin/sh"], cmd: ["-c", "exec /start.sh"] };
+    const env = { PUBLIC_KEY: parts.publicKey };
+    const body = { name: "peer-0", image: "base", gpu, ports: ["22/tcp", "10022/tcp"], env, ...command };
+    const pod = await call("POST", `${sim.url}/v2/pods`, { key, body });
+    expect(pod.status).toBe(201);
+    const shown = await eventually(async () => {
+      const { json } = await call("GET", `${sim.url}/v2/pods/${String(pod.json["id"])}`, { key });
+      const ports = (json["runtime"] as { ports: { private: number; public: number }[] } | null)?.ports ?? [];
+      return ports.length > 0 ? ports : undefined;
+    });
+    expect(shown.map((port) => port.private)).toEqual([22, 10_022]);
+    expect(shown[0]?.public).toBe(shown[1]?.public);
+    for (const path of ["account/ssh-keys", "registries"])
+      expect((await call("GET", `${sim.url}/v2/${path}`, { key })).status).toBe(200);
+  });
+
+  test("A key of the account can be set, and is read again", async () => {
+    await start();
+    const set = await ask(`mutation { updateUserSettings(input: { pubKey: "ssh-ed25519 AAAA me" }) { id pubKey } }`);
+    expect(set.status).toBe(200);
+    const asked = await ask("query { myself { pubKey podTemplates { name } networkVolumes { id } } }");
+    expect(data(asked)["myself"]).toEqual({ pubKey: "ssh-ed25519 AAAA me", podTemplates: [], networkVolumes: [] });
+  });
+});
+
 describe("strictness", () => {
   test("keys: none, wrong, read-only", async () => {
     await start({ readOnlyKeys: ["looks-only"] });

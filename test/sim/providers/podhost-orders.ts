@@ -147,6 +147,8 @@ export class PodOrders {
       underBalance: this.balanceUsd <= 0,
       pubKey: this.pubKey,
       pods: this.#pods.seen().map((pod) => this.shown(pod)),
+      podTemplates: [],
+      networkVolumes: [],
     };
   }
 

@@ -7,7 +7,9 @@ import { Refused, type Caller, type PodOrders } from "./podhost-orders.ts";
 import type { PodhostPods, PodRequest } from "./podhost-pods.ts";
 
 const FIELDS =
-  "name image args entrypoint disk ports env startSsh startJupyter cloud dataCenterIds countryCodes gpu mounts registry globalNetworking templateId";
+  "name image args entrypoint cmd disk ports env startSsh startJupyter cloud dataCenterIds countryCodes gpu mounts registry globalNetworking templateId";
+
+const GPU_FIELDS = ["id", "count", "minCudaVersion", "minRamPerGpu", "minVcpuCountPerGpu"];
 
 const problem = (status: number, title: string, detail: string, errors: unknown[] = []): Reply => ({
   status,
@@ -90,6 +92,8 @@ export function restRoutes(
   }
 
   return [
+    { method: "GET", path: "/v2/account/ssh-keys", run: guarded(() => ({ json: { sshKeys: [] } })) },
+    { method: "GET", path: "/v2/registries", run: guarded(() => ({ json: { registries: [] } })) },
     {
       method: "GET",
       path: "/v2/catalog/gpus",
@@ -150,7 +154,19 @@ function orderOf(body: unknown): Omit<PodRequest, "gpu"> & { gpuIds: string[]; s
   const given = body as Record<string, unknown>;
   for (const key of Object.keys(given))
     if (!FIELDS.split(" ").includes(key)) throw new Unprocessable(`unexpected property ${key}`);
-  const { name, image, args, disk, ports = [], env = {}, cloud = "SECURE", dataCenterIds = [], gpu } = given;
+  const {
+    name,
+    image,
+    args,
+    entrypoint,
+    cmd,
+    disk,
+    ports = [],
+    env = {},
+    cloud = "SECURE",
+    dataCenterIds = [],
+    gpu,
+  } = given;
   const must = (holds: boolean, what: string): void => {
     if (!holds) throw new Unprocessable(what);
   };
@@ -171,7 +187,7 @@ function orderOf(body: unknown): Omit<PodRequest, "gpu"> & { gpuIds: string[]; s
   must(Array.isArray(dataCenterIds), "dataCenterIds must be a list");
   must(typeof wish["id"] === "string", "gpu.id must be a string");
   must(
-    Object.keys(wish).every((key) => ["id", "count", "minCudaVersion"].includes(key)),
+    Object.keys(wish).every((key) => GPU_FIELDS.includes(key)),
     "gpu has an unexpected property",
   );
   return {
@@ -182,7 +198,7 @@ function orderOf(body: unknown): Omit<PodRequest, "gpu"> & { gpuIds: string[]; s
     cloud: cloud === "COMMUNITY" ? "COMMUNITY" : "SECURE",
     dataCenterId: Array.isArray(dataCenterIds) && typeof dataCenterIds[0] === "string" ? dataCenterIds[0] : null,
     env: env as Record<string, string>,
-    dockerArgs: typeof args === "string" ? args : null,
+    dockerArgs: typeof args === "string" ? args : cmd === undefined ? null : JSON.stringify({ entrypoint, cmd }),
     ports: (ports as unknown[]).map(String).join(","),
     containerDiskInGb: typeof disk === "number" ? disk : 20,
     volumeInGb: 0,

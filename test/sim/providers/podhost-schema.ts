@@ -21,6 +21,7 @@ export const SCHEMA = checkInstants(
   input PodFilter { podId: String! }
   input PodStopInput { podId: String!, incrementVersion: Boolean }
   input PodResumeInput { podId: String!, gpuCount: Int, syncMachine: Boolean, computeType: String }
+  input UpdateUserSettingsInput { pubKey: String }
   input PodTerminateInput { podId: String! }
   input GpuTypeFilter { id: String, ids: [String] }
   input GpuLowestPriceInput {
@@ -41,18 +42,23 @@ export const SCHEMA = checkInstants(
     podStop(input: PodStopInput!): Pod
     podResume(input: PodResumeInput!): Pod
     podTerminate(input: PodTerminateInput!): Boolean
+    updateUserSettings(input: UpdateUserSettingsInput): User
   }
 
   type User {
     id: ID, email: String, clientBalance: Float, currentSpendPerHr: Float, spendLimit: Int, minBalance: Float
-    underBalance: Boolean, pubKey: String, pods: [Pod]
+    underBalance: Boolean, pubKey: String, pods: [Pod], podTemplates: [PodTemplate]
+    networkVolumes: [NetworkVolume]
   }
+  type NetworkVolume { id: ID, name: String, size: Int, dataCenterId: String }
+  type PodTemplate { id: ID, name: String, imageName: String, containerRegistryAuthId: String }
   type Pod {
     id: ID, name: String, desiredStatus: String, lastStatusChange: String, costPerHr: Float, adjustedCostPerHr: Float
     gpuCount: Int, vcpuCount: Float, memoryInGb: Float, imageName: String, env: [String], ports: String
     containerDiskInGb: Int, volumeInGb: Float, volumeMountPath: String, networkVolumeId: String, templateId: String
     machineId: String, podType: String, createdAt: DateTime, lastStartedAt: DateTime, uptimeSeconds: Int
-    dockerArgs: String, machine: PodMachine, runtime: PodRuntime
+    dockerArgs: String, dockerId: String, port: Int, containerRegistryAuthId: String, machine: PodMachine
+    runtime: PodRuntime
   }
   type PodMachine {
     podHostId: String, gpuDisplayName: String, gpuTypeId: String, location: String, dataCenterId: String
@@ -65,7 +71,8 @@ export const SCHEMA = checkInstants(
   type GpuType {
     id: String, displayName: String, manufacturer: String, memoryInGb: Int, secureCloud: Boolean, communityCloud: Boolean
     securePrice: Float, communityPrice: Float, secureSpotPrice: Float, communitySpotPrice: Float, maxGpuCount: Int
-    maxGpuCountSecureCloud: Int, maxGpuCountCommunityCloud: Int, lowestPrice(input: GpuLowestPriceInput): LowestPrice
+    maxGpuCountSecureCloud: Int, maxGpuCountCommunityCloud: Int, cudaCores: Int, oneWeekPrice: Float
+    oneMonthPrice: Float, threeMonthPrice: Float, lowestPrice(input: GpuLowestPriceInput): LowestPrice
   }
   type LowestPrice {
     uninterruptablePrice: Float, minimumBidPrice: Float, stockStatus: String, availableGpuCounts: [Int]

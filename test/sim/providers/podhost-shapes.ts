@@ -117,6 +117,8 @@ export function podOfRest(pod: Pod, { price, hostile }: Looks): Record<string, u
           },
         ]
       : [],
+    runtime: running ? { ports: shown ? portsOrdered(pod, host, port) : [] } : null,
+    mounts: {},
     ssh: shown
       ? {
           direct: {
@@ -131,3 +133,10 @@ export function podOfRest(pod: Pod, { price, hostile }: Looks): Record<string, u
     globalNetworking: pod.private ? { ip: pod.machine?.privateAddress ?? null } : null,
   };
 }
+
+/** Every TCP port that the order asked for; all of them lead to the machine's sshd. */
+const portsOrdered = (pod: Pod, ip: string, port: number): Record<string, unknown>[] =>
+  pod.ports
+    .split(",")
+    .flatMap((each) => /^(\d+)\/tcp$/.exec(each)?.[1] ?? [])
+    .map((own) => ({ private: Number(own), public: port, type: "tcp", ip }));

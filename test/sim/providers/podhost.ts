@@ -259,6 +259,9 @@ export class PodhostSim implements ProviderSim {
         await this.orders.stop(pod);
         return { data: project(this.orders.shown(pod), fields) };
       }
+      case "updateUserSettings":
+        if (typeof input["pubKey"] === "string") this.orders.pubKey = input["pubKey"];
+        return { data: project(this.orders.account(), fields) };
       case "podResume":
         throw new Refused("There are not enough free GPUs on the host machine to start this pod.", { field: name });
       default:
