@@ -1,0 +1,81 @@
+// Installs each program into a Python environment of its own, as its documentation says, and measures room and time.
+
+import { existsSync, globSync, mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { run, type Name, type Ran } from "./contestant.ts";
+
+export interface Installed {
+  name: Name;
+  version: string;
+  /** Room beyond that of an empty environment. */
+  mb: number;
+  seconds: number;
+  /** Packages that pip lists, itself left out. */
+  packages: number;
+  /** `--version` as a whole process, after a first one that is not counted. */
+  versionMs: number[];
+  versionCpuMs: number[];
+}
+
+const ROOT = join(import.meta.dirname, "../..");
+const WANTED = { SkyPilot: "skypilot[runpod]==0.14.1", dstack: "dstack[server]==0.22.5" } as const;
+const COMMANDS = { svc: "svc", SkyPilot: "sky", dstack: "dstack" } as const;
+const FOLDERS = { svc: "svc", SkyPilot: "skypilot", dstack: "dstack" } as const;
+const LIMIT_MS = 20 * 60_000;
+const STARTS = 5;
+
+export async function install(venvs: string): Promise<Installed[]> {
+  mkdirSync(venvs, { recursive: true });
+  const done: Installed[] = [];
+  for (const name of ["svc", "SkyPilot", "dstack"] as const) {
+    const folder = join(venvs, FOLDERS[name]);
+    rmSync(folder, { recursive: true, force: true });
+    await must("python3", ["-m", "venv", folder]);
+    const empty = await megabytes(folder);
+    const pip = join(folder, "bin/pip");
+    const { ms } = await must(pip, [
+      "install",
+      "--quiet",
+      "--no-cache-dir",
+      name === "svc" ? await ourWheel() : WANTED[name],
+    ]);
+    const mb = (await megabytes(folder)) - empty;
+    const listed = await must(pip, ["list", "--format=freeze"]);
+    const packages = listed.out
+      .split("\n")
+      .filter((line) => /^[\w.-]+==/.test(line) && !/^(pip|setuptools)==/.test(line));
+    const command = join(folder, "bin", COMMANDS[name]);
+    const versionMs: number[] = [];
+    const versionCpuMs: number[] = [];
+    let version = "";
+    for (let start = 0; start <= STARTS; start++) {
+      const asked = await must(command, ["--version"]);
+      version = /\d+\.\d+\.\d+/.exec(asked.out)?.[0] ?? "";
+      if (start === 0) continue;
+      versionMs.push(asked.ms);
+      versionCpuMs.push(asked.cpuMs);
+    }
+    done.push({ name, version, mb, seconds: ms / 1_000, packages: packages.length, versionMs, versionCpuMs });
+    console.error(`${name} ${version}: ${mb} MB in ${(ms / 1_000).toFixed(0)} s`);
+  }
+  return done;
+}
+
+async function ourWheel(): Promise<string> {
+  const made = (): string | undefined => globSync(join(ROOT, "dist/svc-*.whl")).toSorted().at(-1);
+  if (made() === undefined) await must("npm", ["run", "--silent", "wheel"]);
+  const path = made();
+  if (path === undefined || !existsSync(path)) throw new Error("npm run wheel made no wheel");
+  return path;
+}
+
+async function megabytes(folder: string): Promise<number> {
+  return Number(/^\d+/.exec((await must("du", ["-sm", folder])).out)?.[0]);
+}
+
+async function must(program: string, args: readonly string[]): Promise<Ran> {
+  const env = { ...process.env, SKYPILOT_DISABLE_USAGE_COLLECTION: "1" };
+  const ran = await run(program, args, { cwd: ROOT, env, limitMs: LIMIT_MS });
+  if (ran.code !== 0) throw new Error(`${program} ${args.join(" ")}: ${ran.out.slice(-1_500)}`);
+  return ran;
+}

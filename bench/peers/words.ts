@@ -1,0 +1,40 @@
+// The words of docs/quality/side-by-side.md around its tables. `page.ts` joins them.
+
+export const BEFORE = `# Side by side
+
+svc next to two programs that many people use to rent GPUs, [SkyPilot](https://docs.skypilot.co) and [dstack](https://dstack.ai): room, time, memory, and the
+machines that are still billed after a fault. \`npm run bench:peers\` (\`bench/peers/run.ts\`) installs all three and makes this page; CI does not run it.
+[bench/peers/README.md](../../bench/peers/README.md) says how each program was driven.
+
+The three programs are not the same thing. SkyPilot chooses among more than twenty clouds and Kubernetes, serves models, runs pools of workers, moves
+managed jobs between clouds, and many people share one server. dstack has fleets, volumes, development environments, services with a gateway, and
+projects with several users. Both have been used in production for years. svc has four providers and one user, and does training runs.
+Its peers pay for their breadth with room and start time; a person who needs it pays gladly. We wrote both the simulator and the questions, and the
+questions are about what svc was built for: read the table so.`;
+
+export const LEAKS = `## Machines left
+
+Every program rents one RTX 4090 from the same simulated provider, which speaks RunPod's two APIs and bills by the second, with a price cap of $1 an hour. The
+fault strikes; then the user does nothing for two minutes (failing and lying deletes: one minute; a machine that never comes up: 11 minutes); then the user asks the program to end
+everything that it knows, and asks again two minutes later if it still lists something. A machine that is billed five minutes after the first
+request is *left*: only a look at the provider's own page would find it. In brackets: the machines that the provider made and still billed
+before the user asked, and the cost of all machines of the run. A machine that is billed then is not wrong by itself: a run may be using it.
+
+\`kill -9\` strikes the server and its commands at once, and the server is started again two seconds later.`;
+
+export const AFTER = `How to read it:
+
+- **The reply of create is lost, or a 500.** svc names each machine before it asks for it, finds it in the provider's list afterwards, and uses it or ends it.
+- **Price.** SkyPilot and dstack compare the cap with their price list before the order; what the provider then bills is not compared.
+- **A run that continues** costs money until its user ends it, with each of the programs. The dollars compare waste only where two runs did the same.
+
+## What was not measured, and why
+
+- **From a submission to the first line.** SkyPilot installs its runtime on each machine from the network, and dstack downloads its runner; the simulated
+  machines reach nothing. Neither got further than a machine that is up. svc brings its runner along; its own time is in [benchmarks.md](benchmarks.md).
+- **SkyPilot's managed jobs**, whose controller watches a cluster and starts it again, need a machine of their own with that runtime. They might end or
+  find machines that \`sky launch\` does not.
+- **dstack with PostgreSQL, SkyPilot's server for a team**, and both with more than one user: each ran as one person starts it on a laptop.
+- **Other providers.** Both peers have many; a fault may end otherwise there.
+- **SkyPilot's rows** are clusters that are up, because it lists clusters; those of dstack and svc are runs that have ended. Few people have 20,000 clusters.
+- **Pages.** \`svc jobs\` and its HTTP list show 50 rows, dstack 50 by request (\`ps -n 50\`), SkyPilot all: it has no pages.`;
