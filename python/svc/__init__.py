@@ -34,6 +34,7 @@ from svc._stop import should_stop
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc import aio, hub
+    from svc._chart import Chart, chart
     from svc._client import configure, job, jobs, kill, list_gpus, placements, plan, reconcile, remove, run, stream, update, vram_for, wait
     from svc._costs import CostGroup, CostReport, CostTotal, Limits, LimitUse, LimitWait, Receipt, ReceiptMachine, Waste
     from svc._errors import (
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Chart",
     "ConfigError",
     "CostGroup",
     "CostReport",
@@ -84,6 +86,7 @@ __all__ = [
     "aio",
     "alert",
     "atomic_save",
+    "chart",
     "checkpoint",
     "checkpoint_dir",
     "configure",
@@ -111,6 +114,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "svc._chart": "Chart chart",
     "svc._client": "configure job jobs kill list_gpus placements plan reconcile remove run stream update vram_for wait",
     "svc._costs": "CostGroup CostReport CostTotal LimitUse LimitWait Limits Receipt ReceiptMachine Waste",
     "svc._errors": "ConfigError CredentialError ExtraMissing JobNotFound PriceCapExceeded ProvisionError SvcError"

@@ -41,7 +41,7 @@ def progress_of(timeline: Callable[[str], Any]) -> Progress:
     """
     if os.environ.get("SVC_PROGRESS", "").lower() in ("0", "off", "no", "false"):
         return _Quiet()
-    display = _notebook_display()
+    display = notebook_display()
     if display is not None:
         return _Notebook(display, _Steps(timeline))
     if sys.stderr is not None and sys.stderr.isatty():
@@ -178,7 +178,7 @@ class _Notebook:
             pass
 
 
-def _notebook_display() -> Callable[..., Any] | None:
+def notebook_display() -> Callable[..., Any] | None:
     """IPython's ``display`` if this code runs in a notebook kernel; IPython is never imported for that."""
     if "ipykernel" not in sys.modules:
         return None

@@ -12,6 +12,7 @@ from svc._providers import THIS_COMPUTER
 from svc._table import html_table, text_table
 
 if TYPE_CHECKING:
+    from svc._chart import Chart
     from svc._costs import Receipt
 
 
@@ -130,6 +131,12 @@ class Job:
         from svc import _client
 
         return _client.placements(self.id)
+
+    def chart(self, *metrics: str) -> Chart:
+        """The run's metrics as a chart that moves in its notebook cell: see ``svc.chart``."""
+        from svc import _chart
+
+        return _chart.chart(self.id, *metrics)
 
     def receipt(self) -> Receipt:
         """What the run has cost so far, machine by machine: see ``svc.receipt``."""

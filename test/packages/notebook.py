@@ -38,15 +38,25 @@ def main(project: str) -> None:
         second = execute(ENDLESS)
         thread.join()
         # The kernel catches the interrupt, which ends the watching and not the run.
+        # The chart of the endless run is shown without blocking, and is drawn again once the run has ended.
+        execute('svc.jobs()[0].chart()')
         third = execute('left = svc.jobs()[0]; print("after:", left.status); svc.kill(left.id); print("killed:", svc.wait(left.id).status)')
+        execute("import threading\n[t.join(60) for t in threading.enumerate() if t.name.startswith('svc chart')]")
+        refused = execute('svc.chart("nothing")')
     finally:
         client.stop_channels()
         manager.shutdown_kernel()
     text = "".join(m["content"].get("text", "") for m in said if m["msg_type"] == "stream")
     data = [m["content"]["data"] for m in said if m["msg_type"] == "execute_result"]
     shown = [m["content"]["data"]["text/plain"] for m in said if m["msg_type"] in ("display_data", "update_display_data")]
+    charts = [
+        m["content"]["data"]["text/html"]
+        for m in said
+        if m["msg_type"] in ("display_data", "update_display_data") and m["content"]["data"]["text/plain"].startswith("svc ·")
+    ]
+    traceback = "\n".join(refused["traceback"])
     replies = [reply.get("ename") or reply["status"] for reply in (first, second, third)]
-    print(json.dumps({"replies": replies, "text": text, "kinds": sorted(data[0]) if data else [], "data": data, "shown": shown}))
+    print(json.dumps({"replies": replies, "text": text, "kinds": sorted(data[0]) if data else [], "data": data, "shown": shown, "charts": charts, "traceback": traceback}))
 
 
 main(sys.argv[1])

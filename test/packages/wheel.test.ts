@@ -192,6 +192,8 @@ test("a notebook kernel starts a run, shows it, and is interrupted", () => {
     text: string;
     kinds: string[];
     shown: string[];
+    charts: string[];
+    traceback: string;
   };
   expect(said.replies).toEqual(["ok", "KeyboardInterrupt", "ok"]);
   expect(said.text).toContain("succeeded 0");
@@ -203,6 +205,10 @@ test("a notebook kernel starts a run, shows it, and is interrupted", () => {
     said.shown.some((line) => /^svc: \w+ succeeded after /.test(line)),
     "the steps, in place",
   ).toBe(true);
+  expect(said.charts[0]).toContain("running");
+  expect(said.charts.at(-1), "drawn again when the run has ended").toContain("cancelled");
+  expect(said.traceback).toMatch(/svc\.chart\("nothing"\)/);
+  expect(said.traceback, "a refusal shows the line of the cell alone").not.toMatch(/_client\.py|_http\.py|_chart\.py/);
 });
 
 test("mypy --strict knows all of it, in a script of a user", () => {
