@@ -142,7 +142,12 @@ describe("notifications in the dashboard", { tags: "needs/chromium" }, () => {
         await page.getByRole("link", { name: "Add a target" }).click();
         await page.locator("#notify-new").getByText("Save and send a test").waitFor();
       },
-      { answers: { notifications: { targets: [], rules: [], registry_rules: [], unread: 0, latest: 0 }, notices: { notices: [] } } },
+      {
+        answers: {
+          notifications: { targets: [], rules: [], registry_rules: [], unread: 0, latest: 0 },
+          notices: { notices: [] },
+        },
+      },
     ));
 
   it("has a form for each kind of target, with its own fields", () =>
