@@ -6,13 +6,14 @@ const GROUPS: readonly { title: string; fields: readonly string[] }[] = [
   { title: "Environment", fields: ["env", "install", "python", "launcher", "image"] },
   { title: "Machine", fields: ["nodes", "min_vram_gb", "disk_gb", "region", "health", "rate_usd_per_hour"] },
   {
-    title: "When it ends",
+    title: "Limits and rules",
     fields: [
       "max_runtime_minutes",
       "idle_timeout_minutes",
       "stop_grace_seconds",
       "orphan_grace_minutes",
       "terminate_on_exit",
+      "notify",
     ],
   },
   {
