@@ -25,7 +25,12 @@ it("Each setting of a run has a group in the form, and appears once", () => {
   const schema = z.toJSONSchema(SubmitBody, { io: "input", unrepresentable: "any" }) as JsonSchema;
   const fields = fieldsOf(schema).filter(({ name }) => !ELSEWHERE.includes(name));
   const groups = grouped(fields);
-  expect(groups.map(({ title }) => title)).toEqual(["Environment", "Machine", "Limits and rules", "Data and checkpoints"]);
+  expect(groups.map(({ title }) => title)).toEqual([
+    "Environment",
+    "Machine",
+    "Limits and rules",
+    "Data and checkpoints",
+  ]);
   const names = groups.flatMap((group) => group.fields.map(({ name }) => name));
   expect(names.toSorted()).toEqual(fields.map(({ name }) => name).toSorted());
 });
