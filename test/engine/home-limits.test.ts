@@ -165,6 +165,37 @@ describe("A limit of a home", () => {
     expect(states("late")).toEqual(["provisioning"]);
   });
 
+  it("lets 50 scripts of different size finish under one day's limit: it is never passed, and none starves", async () => {
+    await limits.set({ usd_per_day: 10 });
+    const ids = Array.from({ length: 50 }, (_, n) => `run${String(n).padStart(2, "0")}`);
+    // Each seventh run needs the whole limit, and so waits until no other runs.
+    for (const [n, id] of ids.entries()) await submit(id, { budget_usd: n % 7 === 3 ? 6.5 : 1 + (n % 3) });
+    const isWithin = (): void => {
+      const { used, reserved } = h.reads.limits().usd_per_day;
+      expect(used + (reserved ?? Infinity)).toBeLessThanOrEqual(10 + 1e-9);
+    };
+    const admitted: string[] = [];
+    for (let round = 0; round < 50 && ids.some((id) => h.row(id).state !== "terminal"); round++) {
+      isWithin();
+      const running = ids.filter((id) => h.row(id).state === "provisioning");
+      admitted.push(...running);
+      for (const id of running) await rent(id);
+      // A minute costs 6 cents.
+      await h.clock.advance(60_000);
+      isWithin();
+      await h.upTo("terminate");
+      for (const id of running) await released(id);
+      for (const attempt of h.attempts) if (attempt.step === "terminate" && !attempt.answered) await attempt.done();
+      await h.clock.advance(0);
+    }
+    expect(ids.map((id) => h.row(id).status)).toEqual(ids.map(() => "succeeded"));
+    expect(admitted.toSorted()).toEqual(ids);
+    // No run was passed by more than ten younger ones.
+    for (const [at, id] of admitted.entries())
+      expect(admitted.slice(0, at).filter((other) => other > id).length, id).toBeLessThanOrEqual(10);
+    expect(h.reads.limits()).toMatchObject({ usd_per_day: { used: 3, reserved: 0 }, waiting: [] });
+  });
+
   it("lowered below what is reserved kills nothing, starts nothing, and is said clearly", async () => {
     await limits.set({ usd_per_day: 20 });
     await submit("job1");
