@@ -232,7 +232,18 @@ function withBudgets(plan: Plan): Plan {
     const runMs = rng.chance(0.7) ? job.runMs.map((ms) => ms + seconds * 1_000) : job.runMs;
     return { ...job, budgetMicro, runMs, raiseAtMs: rng.chance(0.4) ? rng.int(0, seconds * 1_000) : null };
   });
-  if (rng.chance(0.5)) return { ...plan, jobs, budgets: { guards: true } };
+  if (rng.chance(0.5)) {
+    const guarded = { ...plan, jobs, budgets: { guards: true } };
+    if (!rng.chance(0.4)) return guarded;
+    // The first answers are lost while the computer sleeps, longer than the budget lasts: the machine ends itself unseen.
+    const away = (): Crash => ({
+      afterBoundaries: rng.int(8, 30),
+      downMs: rng.int(5 * MINUTE, 180 * MINUTE),
+      how: "killed",
+      damage: false,
+    });
+    return { ...guarded, faults: { ...plan.faults, createLost: 0.6 }, crashes: [away(), away(), ...plan.crashes] };
+  }
   const { vanishes, preempts, badHost, noStock, offersFail, createFailsBefore } = plan.faults;
   const faults = { ...IDEAL, vanishes, preempts, badHost, noStock, offersFail, createFailsBefore };
   const crashes = plan.crashes.map((crash): Crash => ({ ...crash, how: "killed", damage: false }));
