@@ -10,6 +10,7 @@
 
 import { availableParallelism } from "node:os";
 import { flagsOf } from "./lib/flags.ts";
+import { costRows } from "../test/sim/cost-oracle.ts";
 import { runExhaustive, runSeeds } from "../test/sim/fleet.ts";
 import { MUTANTS, score, type Score } from "../test/sim/mutants.ts";
 import { scoreByTests, TESTED_MUTANTS } from "../test/sim/tested-mutants.ts";
@@ -80,6 +81,7 @@ async function seeds(count: number): Promise<boolean> {
     ["crashes", counts.crashes],
     ["orders", counts.creates],
     ...Object.entries(counts.outcomes).toSorted(([a], [b]) => a.localeCompare(b)),
+    ...costRows(counts.costs),
     ["failures", counts.failures.length],
   ]);
   for (const { seed, what } of counts.failures.slice(0, 20))

@@ -76,6 +76,25 @@ ${faults.join("\n")}
 An order whose answer is lost while svc is away counts what it may have cost at most, unless a list that was taken in time shows that nothing was
 rented ([0035](../internals/adr/0035-an-order-counts-until-it-is-proven-to-be-none.md)); \`npm run sim\` draws this case and judges the sum of all its machines.
 
+## Costs, against the bill
+
+\`npm run sim -- --seeds 1000\`: after each world, costs by day, month, provider, project, label and GPU, before and after they are added to the sums of the
+home, must equal the receipts to the micro-dollar, and each receipt the simulated provider's price over the time from the order to the proof. Besides the
+time in which a machine existed, which its bill has, this counts by design: the time from its order until it existed, the time from its end until svc had the proof, and
+the provider's minimum. Seeds 1 to 1000 (1,682 crashes, 3,012 orders):
+
+| | dollars |
+| --- | --- |
+| the bill of 2,758 machines at the simulated providers | 1,793.96 |
+| from the order until the machine existed | 4.83 |
+| from its end until the proof, lost and refused releases included | 191.23 |
+| provider minimums | 1.02 |
+| what costs, receipts and all groups show | 1,991.04 |
+| difference | 0.00 |
+
+136 further machines are on no receipt: the provider made two of one order, and a sweep ended the second; or they ended before any list showed them,
+and count at most as an estimate.
+
 ## What is not promised
 
 | what | why, and what happens |

@@ -1,5 +1,6 @@
 // A process that runs one batch of simulations and prints the results as one line of JSON.
 
+import { NO_COST_SUMS, plusCosts, type CostSums } from "./cost-oracle.ts";
 import { exhaustive, type Counts, type Pairs } from "./exhaustive.ts";
 import { randomPlan, type Workload } from "./plan.ts";
 import { Bench } from "./bench.ts";
@@ -15,6 +16,7 @@ export interface RandomCounts {
   creates: number;
   outcomes: Record<string, number>;
   failures: { seed: number; what: string }[];
+  costs: CostSums;
   seconds: number;
 }
 
@@ -28,6 +30,7 @@ async function random(bench: Bench, batch: Extract<Batch, { kind: "random" }>): 
     creates: 0,
     outcomes: {},
     failures: [],
+    costs: NO_COST_SUMS,
     seconds: 0,
   };
   const began = performance.now();
@@ -37,6 +40,7 @@ async function random(bench: Bench, batch: Extract<Batch, { kind: "random" }>): 
     counts.boundaries += result.boundaries;
     counts.crashes += result.crashes;
     counts.creates += result.creates;
+    counts.costs = plusCosts(counts.costs, result.costs);
     for (const outcome of result.outcomes) counts.outcomes[outcome] = (counts.outcomes[outcome] ?? 0) + 1;
     const what = result.failures[0];
     if (what === undefined) continue;

@@ -1,5 +1,6 @@
 // Runs batches in separate processes, a few at a time. A mutant's batches run the mutant's own copy of the tree.
 
+import { NO_COST_SUMS, plusCosts } from "./cost-oracle.ts";
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -52,13 +53,15 @@ export async function runSeeds(
   for (let at = from; at < from + count; at += CHUNK) {
     chunks.push({ kind: "random", from: at, count: Math.min(CHUNK, from + count - at), stopAtFirst: false });
   }
-  const sum: RandomCounts = { runs: 0, boundaries: 0, crashes: 0, creates: 0, outcomes: {}, failures: [], seconds: 0 };
+  const none = { runs: 0, boundaries: 0, crashes: 0, creates: 0, seconds: 0 };
+  const sum: RandomCounts = { ...none, outcomes: {}, failures: [], costs: NO_COST_SUMS };
   await inLanes(chunks, lanes, async (chunk) => {
     const { counts } = (await runBatch(chunk)) as Extract<BatchResult, { kind: "random" }>;
     for (const key of ["runs", "boundaries", "crashes", "creates", "seconds"] as const) sum[key] += counts[key];
     for (const [outcome, n] of Object.entries(counts.outcomes))
       sum.outcomes[outcome] = (sum.outcomes[outcome] ?? 0) + n;
     sum.failures.push(...counts.failures);
+    sum.costs = plusCosts(sum.costs, counts.costs);
     done?.(sum);
   });
   sum.failures.sort((a, b) => a.seed - b.seed);

@@ -9,6 +9,7 @@ import { refold } from "../../src/engine/journal.ts";
 import type { JobRow, JournalRow, MachineRow, PlacementRow } from "../../src/store/tables.ts";
 import { CHECKPOINT_MS, Cloud } from "./cloud.ts";
 import { wrongBudget } from "./budget-oracle.ts";
+import { costsOf, NO_COST_SUMS, type CostSums } from "./cost-oracle.ts";
 import { Incarnation } from "./incarnation.ts";
 import type { JobPlan, Plan } from "./plan.ts";
 import { Shadow } from "./watch.ts";
@@ -38,6 +39,7 @@ export interface Result {
   crashes: number;
   creates: number;
   billedMs: number;
+  costs: CostSums;
   outcomes: string[];
 }
 
@@ -57,6 +59,7 @@ export class Simulation {
   readonly #saved = new Map<string, number>();
   readonly #distinct: number[] = [];
   #boundaries = 0;
+  #costs: CostSums = NO_COST_SUMS;
   #sinceStart = 0;
   #crashes = 0;
   #restarting = false;
@@ -303,6 +306,7 @@ export class Simulation {
       crashes: this.#crashes,
       creates: this.cloud.creates,
       billedMs: this.cloud.billedMs(),
+      costs: this.#costs,
       outcomes,
     };
   }
@@ -349,6 +353,12 @@ export class Simulation {
           for (const wrong of wrongBudget({ job, plan, journal, machines, world: this.plan, cloud: this.cloud }))
             this.fail(`${job.id}: ${wrong}`);
       }
+      this.#costs = costsOf(
+        db,
+        jobs.map(({ id }) => id),
+        this.cloud,
+        (what) => this.fail(what),
+      );
       const feed = all<{ seq: number }>("SELECT seq FROM feed ORDER BY seq");
       if (feed.some(({ seq }, i) => seq !== i + 1)) this.fail("the feed has gaps");
       const again = all<{ id: number }>(
