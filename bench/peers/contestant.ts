@@ -1,8 +1,9 @@
 // The interface of a program that is compared, and a function that runs one of its commands. `ours.ts`, `skypilot.ts` and
 // `dstack.ts` implement it; `leaks.ts` and `figures.ts` drive it.
 
-import { spawn } from "node:child_process";
-import { MARK } from "./processes.ts";
+import { spawn, type ChildProcess } from "node:child_process";
+import { openSync } from "node:fs";
+import { MARKED } from "./processes.ts";
 
 export const NAMES = ["svc", "SkyPilot", "dstack"] as const;
 export type Name = (typeof NAMES)[number];
@@ -20,8 +21,6 @@ export interface Ground {
 
 export interface Contestant {
   readonly name: Name;
-  /** Marks its processes. */
-  readonly mark: string;
   /** Starts its server as a user does; resolves with the milliseconds until it answers. */
   start(): Promise<number>;
   /** Asks for a run on one RTX 4090 for at most a dollar an hour, and returns once the program has taken the order or refused it. */
@@ -63,12 +62,19 @@ export interface RunOptions {
   limitMs?: number;
 }
 
+/** Starts a program that stays, marked as the contestant's; its output goes to the end of a file. */
+export function launch(program: string, args: readonly string[], options: RunOptions & { log: string }): ChildProcess {
+  const log = openSync(options.log, "a");
+  const { cwd, env } = options;
+  return spawn(MARKED[0], [MARKED[1], program, ...args], { cwd, env, stdio: ["ignore", log, log] });
+}
+
 /** Runs a program to its end; past the limit it is killed, and `code` is null. */
 export function run(program: string, args: readonly string[], options: RunOptions): Promise<Ran> {
   const start = performance.now();
   return new Promise((resolve, reject) => {
     // The shell adds the processor time of its children as the last line; a group of its own can be ended whole.
-    const shell = ["-c", '"$@"; code=$?; times >&2; exit $code', "sh", program, ...args];
+    const shell = ["-c", '"$@"; code=$?; times >&2; exit $code', "sh", ...MARKED, program, ...args];
     const { cwd, env } = options;
     const child = spawn("/bin/sh", shell, { cwd, env, stdio: ["ignore", "pipe", "pipe"], detached: true });
     let out = "";
@@ -109,12 +115,11 @@ function processorMs(out: string): number {
 }
 
 /** The environment of a contestant: nothing of the caller's own but the path. */
-export const bareEnv = (dir: string, mark: string, more: Record<string, string> = {}): NodeJS.ProcessEnv => ({
+export const bareEnv = (dir: string, more: Record<string, string> = {}): NodeJS.ProcessEnv => ({
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   HOME: dir,
   LANG: "C.UTF-8",
   NO_COLOR: "1",
   TERM: "dumb",
-  [MARK]: mark,
   ...more,
 });

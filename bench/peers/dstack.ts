@@ -3,11 +3,10 @@
 // Its client has the provider's address as a constant: `dstack_server.py` turns it, in the server's process, and changes
 // nothing else. GPUHUNT_CATALOG_URL names a price list with one GPU in three zones, at the simulator's price.
 
-import { spawn } from "node:child_process";
-import { mkdirSync, openSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pause } from "../lib/measure.ts";
-import { bareEnv, PRICE, PRICE_CAP, run, ZONES, type Contestant, type Ground, type Ran } from "./contestant.ts";
+import { bareEnv, launch, PRICE, PRICE_CAP, run, ZONES, type Contestant, type Ground, type Ran } from "./contestant.ts";
 
 const API = "http://127.0.0.1:3999";
 const TOKEN = "11111111-2222-4333-8444-555555555555";
@@ -16,7 +15,6 @@ const CSV_HEAD =
 
 export class Dstack implements Contestant {
   readonly name = "dstack";
-  readonly mark: string;
   readonly #ground: Ground;
   readonly #env: NodeJS.ProcessEnv;
   #runs = 0;
@@ -25,9 +23,8 @@ export class Dstack implements Contestant {
 
   constructor(ground: Ground) {
     this.#ground = ground;
-    this.mark = `dstack-${ground.dir}`;
     const { dir } = ground;
-    this.#env = bareEnv(dir, this.mark, {
+    this.#env = bareEnv(dir, {
       PEERS_URL: ground.simUrl ?? "http://127.0.0.1:9",
       GPUHUNT_CATALOG_URL: `file://${dir}/catalog`,
       DSTACK_SERVER_ADMIN_TOKEN: TOKEN,
@@ -73,7 +70,6 @@ export class Dstack implements Contestant {
 
   async start(): Promise<number> {
     await this.#catalogue();
-    const log = openSync(join(this.#ground.dir, "server.log"), "a");
     const args = [
       join(import.meta.dirname, "dstack_server.py"),
       "server",
@@ -84,10 +80,10 @@ export class Dstack implements Contestant {
       "3999",
     ];
     const start = performance.now();
-    const child = spawn(this.#program("python"), args, {
+    const child = launch(this.#program("python"), args, {
       cwd: this.#ground.dir,
       env: this.#env,
-      stdio: ["ignore", log, log],
+      log: join(this.#ground.dir, "server.log"),
     });
     let ended = false;
     child.on("exit", () => (ended = true));

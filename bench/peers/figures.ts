@@ -32,7 +32,7 @@ export interface Figures {
 export const ROWS = [0, 1_000, 20_000] as const;
 /** Time from its start until the memory is read. */
 const IDLE_MS = 15_000;
-const ASKS = 10;
+const ASKS = 2;
 
 async function measure(name: Name, rounds: number, dir: string, venvs: string): Promise<Figures> {
   mkdirSync(dir, { recursive: true });
@@ -51,16 +51,16 @@ async function measure(name: Name, rounds: number, dir: string, venvs: string): 
     load: [before, before],
   };
   await pause(5_000);
-  await killMarked(program.mark);
+  await killMarked();
   for (let round = 0; round < rounds; round++) {
     figures.startMs.push(await program.start());
-    figures.startCpuMs.push(processorOf(marked(program.mark)));
+    figures.startCpuMs.push(processorOf(marked()));
     await pause(IDLE_MS);
-    const pids = marked(program.mark);
+    const pids = marked();
     figures.processes = pids.length;
     figures.memoryMb.push(memoryOf(pids) / 1e6);
     say(`start ${figures.startMs.at(-1)?.toFixed(0)} ms, ${figures.memoryMb.at(-1)?.toFixed(0)} MB`);
-    await killMarked(program.mark);
+    await killMarked();
   }
   for (const rows of ROWS) {
     if (rows > 0) await program.fill(rows);
@@ -78,7 +78,7 @@ async function measure(name: Name, rounds: number, dir: string, venvs: string): 
     }
     say(`${rows} rows: ${list.commandMs.map((ms) => ms.toFixed(0)).join(" ")} ms by command`);
     figures.lists.push(list);
-    await killMarked(program.mark);
+    await killMarked();
   }
   figures.load = [before, loadavg()[0] ?? 0];
   return figures;

@@ -1,6 +1,6 @@
 // Installs each program into a Python environment of its own, as its documentation says, and measures room and time.
 
-import { existsSync, globSync, mkdirSync, rmSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { run, type Name, type Ran } from "./contestant.ts";
 
@@ -29,17 +29,8 @@ export async function install(venvs: string): Promise<Installed[]> {
   const done: Installed[] = [];
   for (const name of ["svc", "SkyPilot", "dstack"] as const) {
     const folder = join(venvs, FOLDERS[name]);
-    rmSync(folder, { recursive: true, force: true });
-    await must("python3", ["-m", "venv", folder]);
-    const empty = await megabytes(folder);
     const pip = join(folder, "bin/pip");
-    const { ms } = await must(pip, [
-      "install",
-      "--quiet",
-      "--no-cache-dir",
-      name === "svc" ? await ourWheel() : WANTED[name],
-    ]);
-    const mb = (await megabytes(folder)) - empty;
+    const { mb, seconds } = await made(folder, name);
     const listed = await must(pip, ["list", "--format=freeze"]);
     const packages = listed.out
       .split("\n")
@@ -55,16 +46,30 @@ export async function install(venvs: string): Promise<Installed[]> {
       versionMs.push(asked.ms);
       versionCpuMs.push(asked.cpuMs);
     }
-    done.push({ name, version, mb, seconds: ms / 1_000, packages: packages.length, versionMs, versionCpuMs });
-    console.error(`${name} ${version}: ${mb} MB in ${(ms / 1_000).toFixed(0)} s`);
+    done.push({ name, version, mb, seconds, packages: packages.length, versionMs, versionCpuMs });
+    console.error(`${name} ${version}: ${mb} MB in ${seconds.toFixed(0)} s`);
   }
   return done;
 }
 
+/** Makes an environment, or takes a whole one of an earlier call, with the figures that belong to it. */
+async function made(folder: string, name: Name): Promise<{ mb: number; seconds: number }> {
+  const note = join(folder, "installed.json");
+  if (existsSync(note)) return JSON.parse(readFileSync(note, "utf8")) as { mb: number; seconds: number };
+  rmSync(folder, { recursive: true, force: true });
+  await must("python3", ["-m", "venv", folder]);
+  const empty = await megabytes(folder);
+  const wanted = name === "svc" ? await ourWheel() : WANTED[name];
+  const { ms } = await must(join(folder, "bin/pip"), ["install", "--quiet", "--no-cache-dir", wanted]);
+  const figures = { mb: (await megabytes(folder)) - empty, seconds: ms / 1_000 };
+  writeFileSync(note, JSON.stringify(figures));
+  return figures;
+}
+
 async function ourWheel(): Promise<string> {
-  const made = (): string | undefined => globSync(join(ROOT, "dist/svc-*.whl")).toSorted().at(-1);
-  if (made() === undefined) await must("npm", ["run", "--silent", "wheel"]);
-  const path = made();
+  const newest = (): string | undefined => globSync(join(ROOT, "dist/svc-*.whl")).toSorted().at(-1);
+  if (newest() === undefined) await must("npm", ["run", "--silent", "wheel"]);
+  const path = newest();
   if (path === undefined || !existsSync(path)) throw new Error("npm run wheel made no wheel");
   return path;
 }

@@ -150,7 +150,7 @@ async function play(name: Name, fault: CaseName, dir: string, venvs: string): Pr
   if (!struck) throw new Error("its order did not come that far in time");
   if (chosen.kill !== undefined) {
     say("kill -9");
-    await killMarked(program.mark);
+    await killMarked();
     await pause(2_000);
     say(`ready again after ${(await program.start()).toFixed(0)} ms`);
   }
@@ -186,7 +186,7 @@ async function play(name: Name, fault: CaseName, dir: string, venvs: string): Pr
     asked,
     open: await listed(program),
   };
-  await killMarked(program.mark);
+  await killMarked();
   await sim.close();
   await fleet.close();
   return outcome;

@@ -1,26 +1,23 @@
 // svc as a user runs it: `svc serve`, a job by HTTP, `svc jobs`, `svc kill --all`.
 
-import { spawn } from "node:child_process";
-import { mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { hasEnded, type JOB_STATUSES } from "../../src/schemas/names.ts";
 import { addEndedJobs } from "../lib/ended-jobs.ts";
-import { bareEnv, PRICE_CAP, run, type Contestant, type Ground, type Ran } from "./contestant.ts";
+import { bareEnv, launch, PRICE_CAP, run, type Contestant, type Ground, type Ran } from "./contestant.ts";
 
 const PORT = "46999";
 const API = `http://127.0.0.1:${PORT}`;
 
 export class Ours implements Contestant {
   readonly name = "svc";
-  readonly mark: string;
   readonly #ground: Ground;
   readonly #env: NodeJS.ProcessEnv;
 
   constructor(ground: Ground) {
     this.#ground = ground;
-    this.mark = `svc-${ground.dir}`;
-    this.#env = bareEnv(ground.dir, this.mark, {
+    this.#env = bareEnv(ground.dir, {
       SVC_HOME: join(ground.dir, "home"),
       SVC_GATE_INDEX: "off",
       SVC_PODHOST_URL: ground.simUrl ?? "http://127.0.0.1:9",
@@ -47,12 +44,11 @@ export class Ours implements Contestant {
 
   async start(): Promise<number> {
     const path = join(this.#ground.dir, "serve.log");
-    const log = openSync(path, "a");
     const start = performance.now();
-    const child = spawn(this.#program, ["serve", "--port", PORT, "--json"], {
+    const child = launch(this.#program, ["serve", "--port", PORT, "--json"], {
       cwd: this.#cwd,
       env: this.#env,
-      stdio: ["ignore", log, log],
+      log: path,
     });
     let code: number | null = null;
     child.on("exit", (ended) => (code = ended ?? -1));

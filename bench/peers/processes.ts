@@ -1,24 +1,27 @@
-// Finds the processes of a contestant by a mark in their environment, which children inherit. The kill cases and the
-// memory figures use it: some programs detach their servers, so that a tree by parent would miss them.
+// Finds the processes of a contestant by a resource limit of theirs, which children inherit and programs leave alone. The kill
+// cases and the memory figures use it: some programs detach their servers, and some overwrite their environment with a title.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { pause } from "../lib/measure.ts";
 
-/** The variable that carries the mark. */
-export const MARK = "PEERS_MARK";
+/** An odd size for the message queues that none of them uses. One contestant runs in each table of processes. */
+const MARK = 700_001;
 
-/** The processes that carry the mark. */
-export function marked(mark: string): number[] {
-  const wanted = `${MARK}=${mark}`;
+/** The words in front of a command that mark it. */
+export const MARKED = ["prlimit", `--msgqueue=${MARK}`] as const;
+
+/** The processes of the contestant. */
+export function marked(): number[] {
+  const line = new RegExp(String.raw`^Max msgqueue size\s+${MARK}\s`, "m");
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => pid !== process.pid && read(`/proc/${pid}/environ`).split("\0").includes(wanted));
+    .filter((pid) => line.test(read(`/proc/${pid}/limits`)));
 }
 
 /** Ends them with SIGKILL, all in one go, and again until none is left: one of them may have been starting another. */
-export async function killMarked(mark: string): Promise<void> {
-  for (let pids = marked(mark); pids.length > 0; pids = marked(mark)) {
+export async function killMarked(): Promise<void> {
+  for (let pids = living(); pids.length > 0; pids = living()) {
     for (const pid of pids) {
       try {
         process.kill(pid, "SIGKILL");
@@ -29,6 +32,9 @@ export async function killMarked(mark: string): Promise<void> {
     await pause(50);
   }
 }
+
+/** Those that have not ended: a zombie keeps its limits, and holds nothing else. */
+const living = (): number[] => marked().filter((pid) => !/^State:\s+Z/m.test(read(`/proc/${pid}/status`)));
 
 /** Bytes of memory of these processes; a page that n of them share counts 1/n in each (PSS). */
 export const memoryOf = (pids: readonly number[]): number =>

@@ -3,11 +3,10 @@
 // Its RunPod library takes the provider's address from RUNPOD_API_BASE_URL. It would download its price list: a list of one
 // GPU in three zones, at the simulator's price, is in the place of one that its user has edited.
 
-import { spawn } from "node:child_process";
-import { mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pause } from "../lib/measure.ts";
-import { bareEnv, PRICE, PRICE_CAP, run, ZONES, type Contestant, type Ground, type Ran } from "./contestant.ts";
+import { bareEnv, launch, PRICE, PRICE_CAP, run, ZONES, type Contestant, type Ground, type Ran } from "./contestant.ts";
 
 const API = "http://127.0.0.1:46580";
 const CSV_HEAD =
@@ -17,16 +16,14 @@ const GPU_INFO =
 
 export class SkyPilot implements Contestant {
   readonly name = "SkyPilot";
-  readonly mark: string;
   readonly #ground: Ground;
   readonly #env: NodeJS.ProcessEnv;
   #clusters = 0;
 
   constructor(ground: Ground) {
     this.#ground = ground;
-    this.mark = `skypilot-${ground.dir}`;
     const { dir } = ground;
-    this.#env = bareEnv(dir, this.mark, {
+    this.#env = bareEnv(dir, {
       SKYPILOT_DISABLE_USAGE_COLLECTION: "1",
       RUNPOD_API_KEY: ground.apiKey,
       RUNPOD_API_BASE_URL: ground.simUrl ?? "http://127.0.0.1:9",
@@ -76,12 +73,11 @@ export class SkyPilot implements Contestant {
 
   submit(): Promise<void> {
     // `sky launch` ends with the run: its output goes into a file, and the case continues.
-    const log = openSync(join(this.#ground.dir, "launch.log"), "a");
     const args = ["launch", "-y", "-c", `peer${++this.#clusters}`, "task.yaml"];
-    const child = spawn(this.#program("sky"), args, {
+    const child = launch(this.#program("sky"), args, {
       cwd: this.#ground.dir,
       env: this.#env,
-      stdio: ["ignore", log, log],
+      log: join(this.#ground.dir, "launch.log"),
     });
     child.unref();
     return Promise.resolve();
@@ -131,7 +127,7 @@ export class SkyPilot implements Contestant {
   async quiet(): Promise<void> {
     const log = join(this.#ground.dir, ".sky/api_server/server.log");
     const refreshing = /Running request skypilot-status-refresh-daemon with pid (\d+)/g;
-    for (let tries = 0; tries < 300; tries++) {
+    for (let tries = 0; tries < 1_500; tries++) {
       const pid = [...readFileSync(log, "utf8").matchAll(refreshing)].at(-1)?.[1];
       if (pid !== undefined) {
         process.kill(Number(pid), "SIGSTOP");

@@ -24,9 +24,17 @@ before the user asked, and the cost of all machines of the run. A machine that i
 
 export const AFTER = `How to read it:
 
-- **The reply of create is lost, or a 500.** svc names each machine before it asks for it, finds it in the provider's list afterwards, and uses it or ends it.
-- **Price.** SkyPilot and dstack compare the cap with their price list before the order; what the provider then bills is not compared.
-- **A run that continues** costs money until its user ends it, with each of the programs. The dollars compare waste only where two runs did the same.
+- **The reply of create is lost, or is a 500, or the program dies before it.** dstack records the id that the provider returns, so a machine without an answer is
+  unknown to it: it rents another one, and the first stays. SkyPilot looks for its cluster's name in the provider's list, finds the machine, ends it and
+  tries the next zone. svc writes the name of the machine down before it asks, finds the machine, and uses it.
+- **A delete that lies.** SkyPilot and dstack take the provider's answer for the end of the machine. svc looks again and repeats the delete until the
+  machine is gone.
+- **A delete that fails**, and a kill during it: all three repeat it; SkyPilot waits for its user to ask again.
+- **Price.** SkyPilot and dstack compare the cap with their price list before the order and not with the bill. svc ends the machine when its price is known.
+- **A machine that never comes up.** None of the three had given up after 11 minutes, and all three ended it when they were asked.
+- **A kill with the machine ready.** All three find it again. svc continues the run; the peers had none to continue, because their own programs cannot be
+  installed here (below).
+- **Dollars** include runs that did what they were asked to do. They compare waste only where two programs did the same.
 
 ## What was not measured, and why
 
