@@ -1,4 +1,4 @@
-// Start, memory and lists of one program: `node figures.ts NAME ROUNDS DIR VENVS`, in a network and a process table of its own.
+// Start, memory and lists of one program: `node figures.ts NAME ROUNDS ROWS DIR VENVS`, in a network and a process table of its own.
 // `run.ts` starts it; the last line that it prints is the figures.
 
 import { mkdirSync } from "node:fs";
@@ -29,12 +29,11 @@ export interface Figures {
   load: [number, number];
 }
 
-export const ROWS = [0, 1_000, 20_000] as const;
 /** Time from its start until the memory is read. */
 const IDLE_MS = 15_000;
 const ASKS = 2;
 
-async function measure(name: Name, rounds: number, dir: string, venvs: string): Promise<Figures> {
+async function measure(name: Name, rounds: number, lists: number[], dir: string, venvs: string): Promise<Figures> {
   mkdirSync(dir, { recursive: true });
   const program = makeContestant(name, { dir, simUrl: null, apiKey: "peers-key-0123456789abcdef", venvs });
   const before = loadavg()[0] ?? 0;
@@ -62,7 +61,7 @@ async function measure(name: Name, rounds: number, dir: string, venvs: string): 
     say(`start ${figures.startMs.at(-1)?.toFixed(0)} ms, ${figures.memoryMb.at(-1)?.toFixed(0)} MB`);
     await killMarked();
   }
-  for (const rows of ROWS) {
+  for (const rows of lists) {
     if (rows > 0) await program.fill(rows);
     await program.start();
     await program.quiet();
@@ -85,10 +84,10 @@ async function measure(name: Name, rounds: number, dir: string, venvs: string): 
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const [, , name, rounds, dir, venvs] = process.argv;
+  const [, , name, rounds, rows, dir, venvs] = process.argv;
   const known = NAMES.find((each) => each === name);
-  if (!known || !rounds || !dir || !venvs) throw new Error("usage: figures.ts NAME ROUNDS DIR VENVS");
-  const figures = await measure(known, Number(rounds), join(dir, "home"), venvs);
+  if (!known || !rounds || !rows || !dir || !venvs) throw new Error("usage: figures.ts NAME ROUNDS ROWS DIR VENVS");
+  const figures = await measure(known, Number(rounds), rows.split(",").map(Number), join(dir, "home"), venvs);
   console.log(`figures: ${JSON.stringify(figures)}`);
   process.exit(0);
 }

@@ -9,7 +9,8 @@ export interface Installed {
   version: string;
   /** Room beyond that of an empty environment. */
   mb: number;
-  seconds: number;
+  /** Null where the time was not taken. */
+  seconds: number | null;
   /** Packages that pip lists, itself left out. */
   packages: number;
   /** `--version` as a whole process, after a first one that is not counted. */
@@ -47,15 +48,15 @@ export async function install(venvs: string): Promise<Installed[]> {
       versionCpuMs.push(asked.cpuMs);
     }
     done.push({ name, version, mb, seconds, packages: packages.length, versionMs, versionCpuMs });
-    console.error(`${name} ${version}: ${mb} MB in ${seconds.toFixed(0)} s`);
+    console.error(`${name} ${version}: ${mb} MB in ${seconds?.toFixed(0) ?? "?"} s`);
   }
   return done;
 }
 
 /** Makes an environment, or takes a whole one of an earlier call, with the figures that belong to it. */
-async function made(folder: string, name: Name): Promise<{ mb: number; seconds: number }> {
+async function made(folder: string, name: Name): Promise<Pick<Installed, "mb" | "seconds">> {
   const note = join(folder, "installed.json");
-  if (existsSync(note)) return JSON.parse(readFileSync(note, "utf8")) as { mb: number; seconds: number };
+  if (existsSync(note)) return JSON.parse(readFileSync(note, "utf8")) as Pick<Installed, "mb" | "seconds">;
   rmSync(folder, { recursive: true, force: true });
   await must("python3", ["-m", "venv", folder]);
   const empty = await megabytes(folder);

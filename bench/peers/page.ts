@@ -41,7 +41,11 @@ function timed(install: Installed[], figures: Figures[]): string {
   const lines: Line[] = [
     { what: "installed size", unit: "MB", values: of(install, ({ mb }) => [mb]) },
     { what: "packages from the registry", unit: "", values: of(install, ({ packages }) => [packages]) },
-    { what: "`pip install`, nothing cached", unit: "s", values: of(install, ({ seconds }) => [seconds]) },
+    {
+      what: "`pip install`, nothing cached",
+      unit: "s",
+      values: of(install, ({ seconds }) => (seconds === null ? [] : [seconds])),
+    },
     { what: "`--version`, whole process", unit: "ms", values: of(install, ({ versionMs }) => versionMs) },
     { what: "its processor time", unit: "ms", values: of(install, ({ versionCpuMs }) => versionCpuMs) },
     { what: "start of the server, to its first answer", unit: "ms", values: of(figures, ({ startMs }) => startMs) },
@@ -65,11 +69,11 @@ function timed(install: Installed[], figures: Figures[]): string {
       { what: `list of ${rows.toLocaleString("en")} rows, HTTP`, unit: "ms", values: lists(rows, "apiMs") },
     ]),
   ];
+  const shown = lines.filter(({ values }) => NAMES.some((name) => values[name].length > 0));
   return table(
-    ["measured", "n", ...NAMES, "SkyPilot / svc", "dstack / svc"],
-    lines.map(({ what, unit, values }) => [
+    ["measured (median, range, n)", ...NAMES, "SkyPilot / svc", "dstack / svc"],
+    shown.map(({ what, unit, values }) => [
       what,
-      String(Math.max(...NAMES.map((name) => values[name].length))),
       ...NAMES.map((name) => figure(values[name], unit)),
       ratio(values.SkyPilot, values.svc),
       ratio(values.dstack, values.svc),
@@ -80,7 +84,9 @@ function timed(install: Installed[], figures: Figures[]): string {
 function figure(values: number[], unit: string): string {
   if (values.length === 0) return "—";
   const middle = `${digits(median(values))}${unit === "" ? "" : ` ${unit}`}`;
-  return values.length === 1 ? middle : `${middle} (${digits(quantile(values, 0))} to ${digits(quantile(values, 1))})`;
+  return values.length === 1
+    ? middle
+    : `${middle} (${digits(quantile(values, 0))} to ${digits(quantile(values, 1))}, ${values.length})`;
 }
 
 const ratio = (theirs: number[], ours: number[]): string =>
@@ -113,5 +119,6 @@ function told(outcomes: Outcome[]): string {
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 
-const digits = (value: number): string => (value >= 100 ? value.toFixed(0) : value.toPrecision(3));
+const digits = (value: number): string =>
+  Number.isInteger(value) || value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 const fixed = (value: number): string => value.toFixed(1);

@@ -3,6 +3,7 @@
 //   --only install|figures|leaks|page  one part; the page is written from all that --keep has
 //   --keep DIR                    keeps environments, logs and results there, and uses what is there
 //   --rounds N                    rounds of every timed figure (5)
+//   --rows A,B                    rows of the lists (0,1000,20000)
 //   --leak-rounds N               rounds of every fault (1)
 //   --faults A,B                  these faults alone, by the names in leaks.ts
 //   --at-once N                   faults at the same time (4)
@@ -25,6 +26,7 @@ const { values: options } = parseArgs({
     only: { type: "string" },
     keep: { type: "string" },
     rounds: { type: "string", default: "5" },
+    rows: { type: "string", default: "0,1000,20000" },
     "leak-rounds": { type: "string", default: "1" },
     faults: { type: "string" },
     "at-once": { type: "string", default: "4" },
@@ -51,7 +53,8 @@ const wants = (part: string): boolean => options.only === undefined || options.o
 try {
   if (wants("install")) writeFileSync(join(dir, "install.json"), JSON.stringify(await install(venvs), null, 2));
   if (wants("figures"))
-    for (const name of NAMES) await apart("figures", [name, options.rounds], `figures-${name}`, FIGURES_LIMIT_MS);
+    for (const name of ["svc", "dstack", "SkyPilot"] as const)
+      await apart("figures", [name, options.rounds, options.rows], `figures-${name}`, FIGURES_LIMIT_MS);
   if (wants("leaks")) for (let round = 1; round <= Number(options["leak-rounds"]); round++) await leaks(round);
   const installed = join(dir, "install.json");
   const results: Results = {
