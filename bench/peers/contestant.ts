@@ -66,7 +66,7 @@ export interface RunOptions {
 export function launch(program: string, args: readonly string[], options: RunOptions & { log: string }): ChildProcess {
   const log = openSync(options.log, "a");
   const { cwd, env } = options;
-  return spawn(MARKED[0], [MARKED[1], program, ...args], { cwd, env, stdio: ["ignore", log, log] });
+  return spawn(MARKED[0], [MARKED[1], program, ...args], { cwd, env, stdio: ["ignore", log, log], detached: true });
 }
 
 /** Runs a program to its end; past the limit it is killed, and `code` is null. */

@@ -95,7 +95,8 @@ function apart(file: string, args: readonly string[], folder: string, limitMs: n
   rmSync(own, { recursive: true, force: true });
   mkdirSync(own, { recursive: true });
   const script = join(import.meta.dirname, `${file}.ts`);
-  const inside = ["-c", 'ip link set lo up && exec "$@"', "--", process.execPath, script, ...args, own, venvs];
+  // A session of its own: a program that ends its process group must not reach this one, which such a signal would.
+  const inside = ["-c", 'ip link set lo up && exec setsid "$@"', "--", process.execPath, script, ...args, own, venvs];
   const child = spawn("unshare", ["--net", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", ...inside], {
     stdio: ["ignore", "pipe", "pipe"],
   });
