@@ -425,7 +425,8 @@ describe("checkpoints", () => {
     writeFileSync(join(checkpoints(), "x.pt"), "x");
     const files = await listed();
     const host = machine.hosts[0]!;
-    rmSync(host.runDir, { recursive: true });
+    // The runner may write a file into it meanwhile.
+    rmSync(host.runDir, { recursive: true, maxRetries: 10 });
     expect(await host.status(never)).toBeNull();
     expect(await host.listCheckpoints(never)).toEqual(files);
     await host.fetchCheckpoint(files[0]!, join(scratch, "x.pt"), never);
