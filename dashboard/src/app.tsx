@@ -80,7 +80,7 @@ export function App() {
   );
 }
 
-/** What stands while a page's program loads. It has a heading, as every page has: screen readers go by it. */
+/** Shown while the program of a page loads. Screen readers need its heading, as on every page. */
 function Opening() {
   return (
     <div className="empty">

@@ -3,8 +3,9 @@
 import { descriptorOf, PROVIDER_NAMES } from "../../../src/providers/descriptors.ts";
 import { SPOT_CHOICES } from "../../../src/schemas/names.ts";
 import { FieldFrame } from "./field-frame.tsx";
+import type { OneFieldProps } from "./field-input.tsx";
 import { cellText, jsonRowsOf, jsonTextOf, withCell, type JsonRow } from "./json-rows.ts";
-import type { Field } from "./schema-fields.ts";
+import { TextCell } from "./text-cell.tsx";
 
 /** Providers whose machines are rented: only these can be candidates. */
 const RENTED = PROVIDER_NAMES.filter((name) => descriptorOf(name)?.capabilities.bills === true);
@@ -13,15 +14,8 @@ const RENTED = PROVIDER_NAMES.filter((name) => descriptorOf(name)?.capabilities.
 const withValue = (row: JsonRow, name: string, text: string): JsonRow =>
   withCell(row, name, name === "price_cap" && text.trim() !== "" && !Number.isNaN(Number(text)) ? Number(text) : text);
 
-interface CandidatesInputProps {
-  field: Field;
-  value: string;
-  error: string | undefined;
-  onChange: (value: string) => void;
-}
-
 /** A row for each machine that the run may use, in the order in which they are tried. */
-export function CandidatesInput({ field, value, error, onChange }: CandidatesInputProps) {
+export function CandidatesInput({ field, value, error, onChange }: OneFieldProps) {
   const rows = jsonRowsOf(value) ?? [];
   const write = (next: readonly JsonRow[]) => onChange(jsonTextOf(next));
   const set = (index: number, name: string, text: string) =>
@@ -31,18 +25,13 @@ export function CandidatesInput({ field, value, error, onChange }: CandidatesInp
     write(next.toSpliced(index + by, 0, rows[index] ?? {}));
   };
   const input = (index: number, row: JsonRow, name: string, title: string, placeholder: string) => (
-    <label>
-      <span>{title}</span>
-      <input
-        type="text"
-        inputMode={name === "price_cap" ? "decimal" : undefined}
-        autoComplete="off"
-        spellCheck={false}
-        placeholder={placeholder}
-        value={cellText(row[name])}
-        onChange={(event) => set(index, name, event.target.value)}
-      />
-    </label>
+    <TextCell
+      title={title}
+      placeholder={placeholder}
+      isNumber={name === "price_cap"}
+      value={cellText(row[name])}
+      onChange={(text) => set(index, name, text)}
+    />
   );
   return (
     <FieldFrame field={field} error={error}>

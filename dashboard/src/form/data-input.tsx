@@ -6,17 +6,10 @@ import { plural } from "../format.ts";
 import { useAnswer } from "../parts/use-answer.ts";
 import { Link } from "../router.tsx";
 import { FieldFrame } from "./field-frame.tsx";
-import type { Field } from "./schema-fields.ts";
+import type { OneFieldProps } from "./field-input.tsx";
 
-interface DataInputProps {
-  field: Field;
-  /** Names, one on each line. */
-  value: string;
-  error: string | undefined;
-  onChange: (value: string) => void;
-}
-
-export function DataInput({ field, value, error, onChange }: DataInputProps) {
+/** The value has the names, one on each line. */
+export function DataInput({ field, value, error, onChange }: OneFieldProps) {
   const { data, problem } = useAnswer(api.data);
   const chosen = value.split("\n").filter((name) => name !== "");
   const known = data?.data ?? [];

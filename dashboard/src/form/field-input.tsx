@@ -4,11 +4,15 @@ import { splitWords } from "../../../src/domain/shell-words.ts";
 import { withCode } from "../parts/with-code.tsx";
 import type { Field } from "./schema-fields.ts";
 
-interface FieldInputProps {
+/** The properties of an input for one field of the form. */
+export interface OneFieldProps {
   field: Field;
   value: string;
   error: string | undefined;
   onChange: (value: string) => void;
+}
+
+interface FieldInputProps extends OneFieldProps {
   /** Id of a datalist with suggestions. */
   suggestions?: string;
   placeholder?: string;

@@ -5,20 +5,13 @@ import type { Folder } from "../../../src/schemas/folder.ts";
 import type { Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { Modal } from "../parts/modal.tsx";
-import { FieldInput } from "./field-input.tsx";
-import type { Field } from "./schema-fields.ts";
+import { useAnswer } from "../parts/use-answer.ts";
+import { FieldInput, type OneFieldProps } from "./field-input.tsx";
+import { recentRuns } from "./recent-runs.ts";
 
 const RECENT_MAX = 8;
-const RUNS_READ = 50;
 
-interface FolderFieldProps {
-  field: Field;
-  value: string;
-  error: string | undefined;
-  onChange: (value: string) => void;
-}
-
-export function FolderField(props: FolderFieldProps) {
+export function FolderField(props: OneFieldProps) {
   const { value, onChange } = props;
   const [choosing, setChoosing] = useState(false);
   const recent = useRecentProjects();
@@ -49,7 +42,7 @@ export function FolderField(props: FolderFieldProps) {
 }
 
 interface FolderDialogProps {
-  /** Where it begins; empty for the directory of the control plane. */
+  /** The first folder; empty for the directory of the control plane. */
   start: string;
   recent: readonly string[];
   onChoose: (path: string) => void;
@@ -152,17 +145,9 @@ export function useFolder(path: string, wait = 0): Omit<SeenFolder, "of"> {
 
 /** The project directories of the last runs, newest first. */
 function useRecentProjects(): string[] {
-  const [paths, setPaths] = useState<string[]>([]);
-  useEffect(() => {
-    let gone = false;
-    api.jobs({ limit: RUNS_READ }).then(
-      ({ jobs }) => {
-        const seen = jobs.flatMap(({ spec }) => (typeof spec["project_dir"] === "string" ? [spec["project_dir"]] : []));
-        if (!gone) setPaths([...new Set(seen)].slice(0, RECENT_MAX));
-      },
-      () => undefined,
-    );
-    return () => void (gone = true);
-  }, []);
-  return paths;
+  const { data } = useAnswer(recentRuns);
+  const seen = (data ?? []).flatMap(({ spec }) =>
+    typeof spec["project_dir"] === "string" ? [spec["project_dir"]] : [],
+  );
+  return [...new Set(seen)].slice(0, RECENT_MAX);
 }

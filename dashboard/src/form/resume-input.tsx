@@ -2,25 +2,16 @@
 
 import { useEffect, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
-import type { JobRecord, ResumePoint } from "../../../src/schemas/job.ts";
+import type { ResumePoint } from "../../../src/schemas/job.ts";
 import { api } from "../api.ts";
 import { useAnswer } from "../parts/use-answer.ts";
 import { titleOf } from "../status.ts";
-import { FieldInput } from "./field-input.tsx";
-import type { Field } from "./schema-fields.ts";
-
-const RUNS_LISTED = 50;
-const recentRuns = (): Promise<JobRecord[]> => api.jobs({ limit: RUNS_LISTED }).then(({ jobs }) => jobs);
-
-interface ResumeInputProps {
-  field: Field;
-  value: string;
-  error: string | undefined;
-  onChange: (value: string) => void;
-}
+import { FieldInput, type OneFieldProps } from "./field-input.tsx";
+import { recentRuns } from "./recent-runs.ts";
+import { TYPED_MS } from "./typed.ts";
 
 /** The id of the run to continue from. The list suggests recent runs; any id can be entered. */
-export function ResumeFromInput(props: ResumeInputProps) {
+export function ResumeFromInput(props: OneFieldProps) {
   const { data } = useAnswer(recentRuns);
   return (
     <>
@@ -35,7 +26,7 @@ export function ResumeFromInput(props: ResumeInputProps) {
 }
 
 /** The checkpoint to continue from, of the run `from`. */
-export function ResumeCheckpointInput({ from, ...props }: ResumeInputProps & { from: string }) {
+export function ResumeCheckpointInput({ from, ...props }: OneFieldProps & { from: string }) {
   const points = useResumePoints(from);
   if (points.length === 0 && props.value === "") return null;
   const choices = points.map(({ name }) => name);
@@ -75,6 +66,3 @@ function useResumePoints(from: string): ResumePoint[] {
   }, [from]);
   return found.from === from ? found.points : [];
 }
-
-/** The id has probably been typed to its end after this pause. */
-const TYPED_MS = 300;

@@ -1,9 +1,9 @@
 // Edits the field `sinks` of the new run form as rows, one for each object store that receives copies.
 
 import { FieldFrame } from "./field-frame.tsx";
-import { FieldInput } from "./field-input.tsx";
+import { FieldInput, type OneFieldProps } from "./field-input.tsx";
 import { cellText, jsonRowsOf, jsonTextOf, withCell, type JsonRow } from "./json-rows.ts";
-import type { Field } from "./schema-fields.ts";
+import { TextCell } from "./text-cell.tsx";
 
 const COPIES = ["checkpoints", "logs", "checkpoints and logs"] as const;
 const ADDED: JsonRow = { kind: "objstore_a", url: "", what: ["checkpoints"] };
@@ -16,14 +16,7 @@ function withUrl(row: JsonRow, url: string): JsonRow {
 
 const copiesOf = (row: JsonRow): string => (Array.isArray(row["what"]) ? row["what"].join(" and ") : "");
 
-interface SinksInputProps {
-  field: Field;
-  value: string;
-  error: string | undefined;
-  onChange: (value: string) => void;
-}
-
-export function SinksInput({ field, value, error, onChange }: SinksInputProps) {
+export function SinksInput({ field, value, error, onChange }: OneFieldProps) {
   const rows = jsonRowsOf(value);
   // From a link: only the text itself can be mended.
   if (rows === null) return <FieldInput field={field} value={value} error={error} onChange={onChange} />;
@@ -37,17 +30,12 @@ export function SinksInput({ field, value, error, onChange }: SinksInputProps) {
             // A row has no id: its position identifies it.
             // eslint-disable-next-line react/no-array-index-key
             <li key={i} className="sink-row" role="group" aria-label={`Object store ${i + 1}`}>
-              <label>
-                <span>Address</span>
-                <input
-                  type="text"
-                  autoComplete="off"
-                  spellCheck={false}
-                  placeholder="s3://bucket/prefix or gs://bucket/prefix"
-                  value={cellText(row["url"])}
-                  onChange={(event) => change(i, withUrl(row, event.target.value))}
-                />
-              </label>
+              <TextCell
+                title="Address"
+                placeholder="s3://bucket/prefix or gs://bucket/prefix"
+                value={cellText(row["url"])}
+                onChange={(text) => change(i, withUrl(row, text))}
+              />
               <label>
                 <span>Copies</span>
                 <select
@@ -59,17 +47,12 @@ export function SinksInput({ field, value, error, onChange }: SinksInputProps) {
                   ))}
                 </select>
               </label>
-              <label>
-                <span>Endpoint</span>
-                <input
-                  type="text"
-                  autoComplete="off"
-                  spellCheck={false}
-                  placeholder="the provider’s"
-                  value={cellText(row["endpoint"])}
-                  onChange={(event) => change(i, withCell(row, "endpoint", event.target.value))}
-                />
-              </label>
+              <TextCell
+                title="Endpoint"
+                placeholder="the provider’s"
+                value={cellText(row["endpoint"])}
+                onChange={(text) => change(i, withCell(row, "endpoint", text))}
+              />
               <button
                 type="button"
                 className="button small"

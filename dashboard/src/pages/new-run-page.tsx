@@ -6,7 +6,7 @@ import { useEffect, useMemo, useRef, useState, type ComponentType, type FormEven
 import type { Gpu, JobRecord, Problem, ProviderInfo } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { newKey } from "../form/new-key.ts";
-import { FieldInput } from "../form/field-input.tsx";
+import { FieldInput, type OneFieldProps } from "../form/field-input.tsx";
 import { CandidatesInput } from "../form/candidates-input.tsx";
 import { CodeTabs } from "../form/code-tabs.tsx";
 import { DataInput } from "../form/data-input.tsx";
@@ -31,6 +31,7 @@ import { ResumeCheckpointInput, ResumeFromInput } from "../form/resume-input.tsx
 import { fieldOfError, type Field } from "../form/schema-fields.ts";
 import { grouped } from "../form/setting-groups.ts";
 import { SinksInput } from "../form/sinks-input.tsx";
+import { TYPED_MS } from "../form/typed.ts";
 import { useDraft } from "../form/use-draft.ts";
 import { usePlan } from "../form/use-plan.ts";
 import { usdPerHour } from "../format.ts";
@@ -44,8 +45,6 @@ const MAIN = ["entrypoint", "args", "project_dir", "provider", "gpus", ...PAID_L
 /** Which machines a run uses, and what follows when one is lost or none is free. */
 const FURTHER = ["candidates", "choose", "wait_for_capacity_minutes", "spot", "retry", "max_preemptions"];
 const SETTINGS = grouped(FIELDS.filter(({ name }) => !MAIN.includes(name) && !FURTHER.includes(name)));
-/** A path has probably been typed to its end after this pause. */
-const TYPED_MS = 300;
 const field = (name: string) => FIELDS.find((each) => each.name === name);
 
 export function NewRunPage({ query }: { query: URLSearchParams }) {
@@ -158,7 +157,7 @@ function RunForm({ initial }: { initial: Values }) {
       />
     );
   /** A field with an input of its own. */
-  const own = (name: string, Input: ComponentType<OwnInputProps>) => {
+  const own = (name: string, Input: ComponentType<OneFieldProps>) => {
     const known = field(name);
     return (
       known && (
@@ -274,13 +273,6 @@ function RunForm({ initial }: { initial: Values }) {
 }
 
 const isRented = (provider: string): boolean => descriptorOf(provider)?.capabilities.bills === true;
-
-interface OwnInputProps {
-  field: Field;
-  value: string;
-  error: string | undefined;
-  onChange: (value: string) => void;
-}
 
 interface MoreProps {
   title: string;

@@ -1,0 +1,2 @@
+/** A path or an id has probably been typed to its end after this pause. */
+export const TYPED_MS = 300;
