@@ -166,7 +166,7 @@ export const MUTANTS: readonly Mutant[] = [
     patches: [
       provision(
         `await ports.ledger.unknown(name, { kind: "order_unknown", message: "The create call failed or its answer was lost; the machine may exist and cost money until svc has looked it up." },`,
-        'await ports.ledger.released(name, "the answer was lost", null,',
+        'await ports.ledger.released(name, "the answer was lost", {},',
       ),
     ],
   },
