@@ -166,7 +166,7 @@ export const MUTANTS: readonly Mutant[] = [
     patches: [
       provision(
         `await ports.ledger.unknown(name, { kind: "order_unknown", message: "The create call failed or its answer was lost; the machine may exist and cost money until svc has looked it up." },`,
-        'await ports.ledger.released(name, "the answer was lost", {},',
+        'await ports.ledger.released(name, "the answer was lost"); void Array.of(',
       ),
     ],
   },
@@ -383,11 +383,17 @@ function loosely(find: string): RegExp {
   return new RegExp(escaped.join("\\s*"), "g");
 }
 
-/** The patched text of each file of a mutant. Throws if a patch does not fit in exactly one place. */
-export function patched(mutant: Mutant): Map<string, string> {
+/**
+ * The patched text of each file of a mutant. Throws if a patch does not fit in exactly one place.
+ * @param onTopOf texts that other mutants have changed
+ */
+export function patched(
+  mutant: Pick<Mutant, "name" | "patches">,
+  onTopOf: ReadonlyMap<string, string> = new Map(),
+): Map<string, string> {
   const texts = new Map<string, string>();
   for (const { file, find, replace } of mutant.patches) {
-    const text = texts.get(file) ?? readFileSync(join(ROOT, file), "utf8");
+    const text = texts.get(file) ?? onTopOf.get(file) ?? readFileSync(join(ROOT, file), "utf8");
     const pattern = loosely(find);
     const places = [...text.matchAll(pattern)].length;
     if (places !== 1) throw new Error(`the mutant "${mutant.name}" fits ${places} places of ${file}; it must fit one`);
