@@ -175,7 +175,7 @@ export async function scoreByTests(
       const root = join(folder, String(mutants.indexOf(mutant)));
       mkdirSync(root, { recursive: true });
       for (const name of TREE) cpSync(join(ROOT, name), join(root, name), { recursive: true });
-      for (const [file, text] of patched({ ...mutant, main: false })) writeFileSync(join(root, file), text);
+      for (const [file, text] of patched(mutant)) writeFileSync(join(root, file), text);
       const { failed, what } = await run(root, mutant.tests);
       rmSync(root, { recursive: true, force: true });
       const result: Score = { name: mutant.name, seed: failed ? 1 : null, what, runs: 1 };
