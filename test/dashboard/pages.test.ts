@@ -31,13 +31,16 @@ const PAGES: { name: string; path: string; ready: string }[] = [
 ];
 describe("pages of the dashboard", { tags: "needs/chromium" }, () => {
   const board = dashboard();
-  for (const { width, colorScheme } of LOOKS) {
+  for (const width of new Set(LOOKS.map((look) => look.width))) {
     for (const { name, path, ready } of PAGES) {
-      it(`shows ${name} at ${width} pixels in ${colorScheme} without a browser error`, async () => {
-        const opened = await board.open(path, { viewport: { width, height: 900 }, colorScheme });
+      it(`shows ${name} at ${width} pixels in light and in dark without a browser error`, async () => {
+        const opened = await board.open(path, { viewport: { width, height: 900 }, colorScheme: "light" });
         try {
           await opened.page.waitForSelector(ready);
           await opened.page.waitForSelector(".connection-live");
+          await expectSound(opened);
+          // The scheme of the system may change while the page is open.
+          await opened.page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
           await expectSound(opened);
         } finally {
           await opened.close();
