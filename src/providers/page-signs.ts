@@ -56,23 +56,37 @@ const wordsOf = (name: string): string =>
 const ELSEWHERE = /\b(prev|previous|before|first|self|current|start|base)\b/;
 const MORE = /\b(more|next|truncated|incomplete|partial|further|continues|continue|cut|capped)\b/;
 const COMPLETE = /\b(complete|last|final|done|end|ended|exhausted|finished|whole)\b/;
+/** Of these, a number is a flag, and no position in the list. */
+const COMPLETE_FLAG = /\b(complete|done|exhausted|finished|whole)\b/;
 const NEXT = /\b(next|continuation|continue)\b/;
-const CURSOR = /\b(cursor|token|after|marker|bookmark|scroll|key)\b/;
+const CURSOR = /\b(cursor|token|after|marker|bookmark|scroll|key|iterator|position|resume)\b/;
+/** `LastEvaluatedKey`: the last row of this page, from which the next one starts. */
+const LAST_KEY = /\blast\b.*\b(key|token|cursor|marker)\b/;
 const PAGES = /^(total pages?|pages? total|pages|page count|num pages|number of pages|last page|max page)$/;
 const PAGE = /^(page|page number|page no|page index|current page|current|number)$/;
 const OFFSET = /\b(offset|skip|skipped|start|start index|from)\b/;
 const LIMIT = /\b(limit|per page|page size|size|max results|take|max)\b/;
-const TOTAL = /\b(total|totals|count|found|matched|hits|results)\b/;
+const TOTAL = /\b(total|totals|count|found|matched|hits|results)\b|^(of|all|length)$|^(num|nb|number of) /;
 const LEFT = /\b(remaining|left|more|omitted|hidden|missing|further|rest)\b/;
 const FAILED =
   /\b(warnings?|errors?|unreachables?|unavailable|failed|failures?|missing|skipped|omitted|excluded|incomplete|partial|silent)\b/;
 const SUSPICIOUS =
   /\b(more|next|cursor|page|pages|paging|pagination|paginated|token|continuation|continue|truncated|partial|incomplete|remaining|left|total|offset|marker|scroll|rest|omitted|hidden|further|unreachable|unreachables|unavailable|missing|capped|cut|warning|warnings)\b/;
+/** Flags that, if they are set, say that the rows may not be those of now, or not all of them. */
+const DOUBTFUL =
+  /\b(timed out|timeout|degraded|stale|clipped|overflow|sampled|limited|limit reached|exceeded|approximate)\b/;
+const SUCCEEDED = /^(ok|success|successful)$/;
+/** A text in any member that says that the list is not all. */
+const SAYS_PARTIAL =
+  /\b(partial(ly)?|truncated|incomplete|time(d)? ?out|did not (answer|respond)|unreachable|more (results|items|rows|entries))\b/i;
+const SOME_OF_ALL = /\b(\d{1,9}) of (\d{1,9})\b/;
 /** The rest of these members does not concern the list. */
 const OTHER_BUSINESS = /\b(rate|ratelimit|quota|quotas|usage|throttle|cost|costs|credits?|balance|billing)\b/;
 /** An announcement that an API will be retired says nothing about the list. */
 const RETIREMENT = /deprecat|sunset|retire|migrat|end[- ]of[- ]life/i;
 const LINK = /^(https?:\/\/|\/|\?)/i;
+/** A flag that was written as text. */
+const FLAGS: Readonly<Record<string, boolean>> = { true: true, yes: true, false: false, no: false };
 
 class Reader {
   readonly signs: Signs = {
@@ -107,10 +121,13 @@ class Reader {
       if (name === "link") this.#linkHeader(text);
       else if (name === "content-range") {
         const total = /\/(\d{1,12})\s*$/.exec(text)?.[1];
-        if (total !== undefined) this.#total(Number(total));
+        if (total === undefined) this.#unclear(name, text);
+        else this.#total(Number(total));
+      } else if (name === "warning") {
+        if (!RETIREMENT.test(text)) this.#unclear(name, text);
       } else if (/^(x-|pagination|next-|total)/.test(name) && !/rate|retry|request|trace/.test(name)) {
         const member = name.replace(/^x-/, "");
-        if (!SUSPICIOUS.test(wordsOf(member)) && !TOTAL.test(wordsOf(member))) continue;
+        if (![SUSPICIOUS, TOTAL, LIMIT].some((words) => words.test(wordsOf(member)))) continue;
         const json = /^\s*[{[]/.test(text) ? jsonOf(text) : undefined;
         this.#read(member, json ?? plainValue(text), 1, false);
       }
@@ -125,9 +142,11 @@ class Reader {
     if (typeof value === "string" && value.trim() !== "") {
       const number = /^\d{1,12}$/.test(value) && (TOTAL.test(words) || PAGES.test(words) || PAGE.test(words));
       if (number) return this.#number(words, member, Number(value), underNext);
+      const flag = FLAGS[value.trim().toLowerCase()];
+      if (flag !== undefined) return this.#flag(words, member, flag);
       return this.#text(words, member, value.trim(), underNext);
     }
-    if (Array.isArray(value) && value.length > 0) return this.#array(words, member, value, depth);
+    if (Array.isArray(value) && value.length > 0) return this.#array(words, member, value);
     if (isRecord(value) && Object.keys(value).length > 0) return this.#object(words, member, value, depth, underNext);
     // Null, or empty: a member for the next page that leads nowhere.
     if (NEXT.test(words) || CURSOR.test(words)) this.signs.endTold = true;
@@ -137,7 +156,8 @@ class Reader {
     if (ELSEWHERE.test(words)) return;
     if (MORE.test(words)) this.#more(value);
     else if (COMPLETE.test(words)) this.#more(!value);
-    else if (value && SUSPICIOUS.test(words)) this.#unclear(member, value);
+    else if (value ? SUSPICIOUS.test(words) || DOUBTFUL.test(words) : SUCCEEDED.test(words))
+      this.#unclear(member, value);
   }
 
   #more(more: boolean): void {
@@ -149,7 +169,8 @@ class Reader {
   }
 
   #number(words: string, member: string, value: number, underNext: boolean): void {
-    if (NEXT.test(words) || underNext) {
+    if (COMPLETE_FLAG.test(words) && (value === 0 || value === 1)) this.#more(value === 0);
+    else if (NEXT.test(words) || underNext) {
       if (value > 0) this.signs.next.push({ member, value: String(value) });
       else this.signs.endTold = true;
     } else if (PAGES.test(words)) this.signs.pages = value;
@@ -169,32 +190,39 @@ class Reader {
   }
 
   #text(words: string, member: string, value: string, underNext: boolean): void {
-    if (ELSEWHERE.test(words) || (/\blast\b/.test(words) && !underNext)) return;
     const isNext = NEXT.test(words) || underNext;
+    const [, some = 0, all = 0] = SOME_OF_ALL.exec(value) ?? [];
+    if ((SAYS_PARTIAL.test(value) || Number(some) < Number(all)) && !LINK.test(value) && !RETIREMENT.test(value))
+      return this.#unclear(member, value);
+    if (ELSEWHERE.test(words) && !isNext) return;
+    if (/\blast\b/.test(words) && !isNext && !LAST_KEY.test(words)) return;
     if (isNext && LINK.test(value)) this.signs.links.push(value);
     else if (isNext) this.signs.next.push({ member, value });
     else if (CURSOR.test(words)) this.signs.maybeNext.push({ member, value });
-    else if (SUSPICIOUS.test(words) && !RETIREMENT.test(value)) this.#unclear(member, value);
+    else if ((SUSPICIOUS.test(words) || FAILED.test(words)) && !RETIREMENT.test(value)) this.#unclear(member, value);
   }
 
-  #array(words: string, member: string, value: readonly unknown[], depth: number): void {
+  #array(words: string, member: string, value: readonly unknown[]): void {
     if (/\blinks?\b/.test(words)) {
       for (const link of value) {
-        if (!isRecord(link) || link["rel"] !== "next") continue;
+        if (!isRecord(link) || typeof link["rel"] !== "string" || !/\bnext\b/i.test(link["rel"])) continue;
         const address = link["href"] ?? link["url"];
         if (typeof address === "string") this.signs.links.push(address);
       }
-    } else if (FAILED.test(words) && !value.every((one) => RETIREMENT.test(JSON.stringify(one))))
-      this.#unclear(member, value[0]);
-    else if (depth > 0 && SUSPICIOUS.test(words)) this.#unclear(member, value[0]);
+    } else if (FAILED.test(words) || SUSPICIOUS.test(words)) {
+      if (!value.every((one) => RETIREMENT.test(JSON.stringify(one)))) this.#unclear(member, value[0]);
+    }
   }
 
   #object(words: string, member: string, value: Record<string, unknown>, depth: number, underNext: boolean): void {
     if (FAILED.test(words)) {
       if (!RETIREMENT.test(JSON.stringify(value))) this.#unclear(member, value);
-    } else if (ELSEWHERE.test(words) || words === "last") return;
+    } else if (TOTAL.test(words) && typeof value["value"] === "number") {
+      if ((value["relation"] ?? "eq") === "eq") this.#total(value["value"]);
+      else this.#unclear(member, value);
+    } else if ((ELSEWHERE.test(words) && !NEXT.test(words)) || words === "last") return;
     else if (depth >= DEPTH_MAX) this.#unclear(member, "nested too deep");
-    else this.readMembers(value, depth + 1, underNext || NEXT.test(words));
+    else this.readMembers(value, depth + 1, underNext || NEXT.test(words) || LAST_KEY.test(words));
   }
 
   #linkHeader(text: string): void {

@@ -21,6 +21,8 @@ const LIST_MS_MAX = 120_000;
 export type PageQuery = Readonly<Record<string, string>>;
 
 export interface PageAnswer {
+  /** 206 and its like say that the body is not all of the list. */
+  status: number;
   body: unknown;
   /** Names in lower case. */
   headers: Readonly<Record<string, string>>;
@@ -170,8 +172,11 @@ class Pages<Row> {
   }
 
   async #page(query: PageQuery): Promise<Page<Row>> {
-    const { body, headers } = await this.#request.ask(query);
-    return { rows: this.#request.rows(body), signs: signsOf(body, headers, this.#content) };
+    const { status, body, headers } = await this.#request.ask(query);
+    const rows = this.#request.rows(body);
+    const signs = signsOf(body, headers, this.#content);
+    if (status !== 200) signs.unclear.push(`status: ${status}`);
+    return { rows, signs };
   }
 
   #take({ rows, signs }: Page<Row>): void {
@@ -221,17 +226,18 @@ class Pages<Row> {
     const isLast = (page?.value ?? 1) >= (pages ?? 0) - (this.#startsAtZero(signs) ? 1 : 0);
     const fewer = total !== null && total > this.rows.size;
     const full = limit !== null && limit > 0 && length >= limit && total === null && !signs.endTold;
-    const isMore = more === true || fewer || (pages !== null && !isLast) || (full && (page ?? offset) !== null);
+    const isMore = more === true || fewer || (pages !== null && !isLast) || full;
     if (!isMore) return null;
     const ways: Way[] = [];
-    if (page !== null) ways.push(way(page.member, page.value + 1));
+    if (page !== null) ways.push(...[...new Set([page.member, "page"])].map((member) => way(member, page.value + 1)));
     if (offset !== null) ways.push(way(offset.member, offset.value + length));
-    if (ways.length === 0 && (fewer || pages !== null) && this.#request.cursorParameter === undefined)
+    if (ways.length === 0 && (fewer || full || pages !== null) && this.#request.cursorParameter === undefined)
       ways.push(way("page", this.count + 1), way("offset", this.rows.size));
     const known = ways.filter(({ parameter }) => parameter === this.#parameter);
     const usable = known.length > 0 ? known : ways;
     if (usable.length > 0) return usable;
-    return fewer ? `it shows ${this.rows.size} of ${total}` : null;
+    if (fewer) return `it shows ${this.rows.size} of ${total}`;
+    return full ? "its page is full, and nothing says that it is the last one" : null;
   }
 
   #zero: boolean | null = null;

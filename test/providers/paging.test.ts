@@ -30,6 +30,7 @@ function list(answer: Answer, change: Partial<ListRequest<string>> = {}): ListRe
   };
 }
 const page = (rows: unknown, more: object = {}, headers: Record<string, string> = {}): PageAnswer => ({
+  status: 200,
   body: Array.isArray(rows) && Object.keys(more).length === 0 ? rows : { pods: rows, ...more },
   headers,
 });
@@ -85,6 +86,26 @@ const FORMS: Record<string, Answer> = {
     page(from(Number(offset)), { offset: Number(offset), limit: SIZE }),
   "a total alone": ({ offset = "0" }) => page(from(Number(offset)), { totalCount: 7 }),
   "a total in a header": ({ page: at = "1" }) => page(from((Number(at) - 1) * SIZE), {}, { "x-total-count": "7" }),
+  "a token whose end is an empty text": ({ page_token: at = "0" }) =>
+    page(from(Number(at)), { next_page_token: Number(at) < 6 ? `${Number(at) + SIZE}` : "" }),
+  "a token for the start of the next page": ({ start_token: at = "0" }) =>
+    page(from(Number(at)), { next_start_token: Number(at) < 6 ? `${Number(at) + SIZE}` : null }),
+  "the key of the last row that was read": ({ last_key: at = "0" }) =>
+    page(from(Number(at)), Number(at) < 6 ? { last_key: `${Number(at) + SIZE}` } : {}),
+  "a Link header without quotes behind others": ({ page: at = "1" }) =>
+    page(
+      from((Number(at) - 1) * SIZE),
+      {},
+      {
+        link: `</v2/pods?page=3>; title="a, b"; rel="last"${at === "3" ? "" : `, </v2/pods?page=${Number(at) + 1}>; rel=next`}`,
+      },
+    ),
+  "the number of a page under another name than its parameter": ({ page: at = "0" }) =>
+    page(from(Number(at) * SIZE), { number: Number(at), size: SIZE, totalElements: 7, totalPages: 3 }),
+  "a total with its relation": ({ offset = "0" }) =>
+    page(from(Number(offset)), { total: { value: 7, relation: "eq" } }),
+  "a limit alone": ({ offset = "0" }) => page(from(Number(offset)), { limit: SIZE }),
+  "the range of its rows": ({ offset = "0" }) => page(from(Number(offset)), {}, { "content-range": "pods 0-2/7" }),
   "a next page in a header": ({ page: at = "1" }) =>
     page(from((Number(at) - 1) * SIZE), {}, { "x-next-page": Number(at) < 3 ? `${Number(at) + 1}` : "" }),
 };
@@ -105,6 +126,24 @@ describe("a list is not complete", () => {
     ["where a warning stands beside it", () => page(from(0), { warnings: [{ message: "region eu did not answer" }] })],
     ["where a place did not answer", () => page(from(0), { unreachable: ["eu"] })],
     ["where a total is larger than it", () => page(from(0), { total: 7 })],
+    ["where its page is as long as its limit", () => page(from(0), { pageSize: SIZE })],
+    ["where its page is as long as the limit of a header", () => page(from(0), {}, { "x-per-page": "3" })],
+    ["where the total is a lower bound", () => page(from(0), { total: { value: 3, relation: "gte" } })],
+    ["where the key of its last row is an object", () => page(from(0), { LastEvaluatedKey: { id: { S: "c" } } })],
+    ["where a token leads backwards to the next page", () => page(from(0), { next_before: "abc" })],
+    ["where a token of any name continues it", () => page(from(0), { iterator: "abc" })],
+    ["where an array names the next page", () => page(from(0), { next: ["abc"] })],
+    ["where a state says so", () => page(from(0), { status: "PARTIAL" })],
+    ["where a sentence counts it", () => page(from(0), { message: "Showing 3 of 7 pods" })],
+    ["where a place timed out", () => page(from(0), { regions: { eu: "timeout", us: "ok" } })],
+    ["where an error stands beside it", () => page(from(0), { error: "eu: internal error" })],
+    ["where success is denied", () => page(from(0), { success: false })],
+    ["where it was cut by time", () => page(from(0), { timed_out: true })],
+    ["where a flag is text", () => page(from(0), { isLast: "false" })],
+    ["where a flag is a number", () => page(from(0), { complete: 0 })],
+    ["where the range of its rows has no total", () => page(from(0), {}, { "content-range": "pods 0-2/*" })],
+    ["where a header warns", () => page(from(0), {}, { warning: '199 - "list was cut"' })],
+    ["where its status says so", () => ({ ...page(from(0)), status: 206 })],
     ["where the next page is at another address", () => page(from(0), { next: "https://x.example/v3/machines?c=1" })],
     [
       "where the cursor goes round in a circle",
@@ -160,6 +199,15 @@ describe("a list is complete", () => {
     [
       "with a warning that its API will be retired",
       page(NAMES, { warnings: ["GraphQL is deprecated and will be retired in 2027"] }),
+    ],
+    ["with a limit that it does not reach", page(NAMES, { limit: 25 })],
+    [
+      "with a header about the API",
+      page(NAMES, {}, { warning: '299 - "deprecated"', "keep-alive": "timeout=5, max=7" }),
+    ],
+    [
+      "with times and its last row",
+      page(NAMES, { lastUpdated: "2026-11-01", last_id: "ours", message: "7 of 7 pods" }),
     ],
     ["with a count of itself", page(NAMES, { count: 7 })],
     ["with a cursor where it ends, and a flag that it ends there", page(NAMES, { endCursor: "7", hasNextPage: false })],

@@ -50,6 +50,7 @@ test.each<[string, unknown]>([
   ["a cursor that leads nowhere new", { nextCursor: "3", hasNextPage: true }],
   ["a flag alone", { hasNextPage: true }],
   ["a total", { total: 4 }],
+  ["a page as long as its limit", { limit: 3 }],
   ["a word that nobody knows", { continuationState: "open" }],
 ])("REST: a list with %s is incomplete: it does not prove that a missing pod is gone", async (_what, pagination) => {
   const stub = await podhostStub(

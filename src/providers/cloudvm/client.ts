@@ -30,7 +30,7 @@ export interface Refusal {
   retryAfterMs: number | null;
 }
 
-export type Reply = { ok: true; body: unknown } | ({ ok: false } & Refusal);
+export type Reply = { ok: true; status: number; body: unknown } | ({ ok: false } & Refusal);
 
 type Request = Pick<HttpRequest, "method" | "path" | "query" | "json" | "signal">;
 
@@ -104,7 +104,7 @@ export class ComputeClient {
 function replyOf(answer: HttpAnswer): Reply {
   const body = answer.isHtml ? undefined : answer.json();
   if (answer.status >= 200 && answer.status < 300 && typeof body === "object" && body !== null)
-    return { ok: true, body };
+    return { ok: true, status: answer.status, body };
   const parsed = ErrorBody.safeParse(body);
   const { status, retryAfterMs } = answer;
   const plain = answer.isHtml || body !== undefined ? "" : plainText(answer.text, 200);

@@ -120,7 +120,7 @@ async function operationsOf(
         reply = await ask();
       }
       if (!reply.ok) throw errorOf(reply, `list the operations of ${place.zone}`);
-      return { body: reply.body, headers: {} };
+      return { status: reply.status, body: reply.body, headers: {} };
     },
     rows: (body) => {
       const list = OperationList.safeParse(body);

@@ -54,7 +54,7 @@ export async function listInstances(
       };
       const reply = await client.send({ method: "GET", path, query, signal });
       if (!reply.ok) throw errorOf(reply, "list machines");
-      return { body: reply.body, headers: {} };
+      return { status: reply.status, body: reply.body, headers: {} };
     },
     rows: rowsOf,
     key: (row) => ("instance" in row ? `${row.zone}/${row.instance.name}` : `${row.zone ?? ""} ${row.words}`),

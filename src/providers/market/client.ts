@@ -111,7 +111,7 @@ export class MarketClient {
       now: this.options.now,
       ask: async (query) => {
         answer = await this.ask("names", { method: "GET", path, query, signal });
-        return { body: objectOf(answer), headers: answer.headers };
+        return { status: answer.status, body: objectOf(answer), headers: answer.headers };
       },
       rows: () => this.read(GpuNames, answer, "the names of GPUs").gpu_names,
       key: (name) => name,
@@ -172,7 +172,7 @@ export class MarketClient {
       now: this.options.now,
       ask: async (page) => {
         answer = await this.ask("list", { method: "GET", path, query: { limit: PAGE, ...page }, signal });
-        return { body: objectOf(answer), headers: answer.headers };
+        return { status: answer.status, body: objectOf(answer), headers: answer.headers };
       },
       rows: () => {
         const { instances, next_token, total_instances } = this.read(ListPage, answer, "the listing of machines");

@@ -157,7 +157,7 @@ export class GraphqlApi implements PodApi {
       now: this.#transport.now,
       ask: async () => {
         const { data, headers, extensions } = await this.#answer(LIST, {}, "read");
-        return { body: { ...membersOf(this.#account(data)), ...hintsOf(extensions) }, headers };
+        return { status: 200, body: { ...membersOf(this.#account(data)), ...hintsOf(extensions) }, headers };
       },
       rows: (myself) => {
         const raw = field(myself, "pods");

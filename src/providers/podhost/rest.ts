@@ -194,7 +194,7 @@ export class RestApi implements PodApi {
         const query = { ...list.query, ...page };
         answer = first ?? (await this.#transport.call({ method: "GET", path, query, signal }, purpose));
         first = undefined;
-        return { body: answer.json(), headers: answer.headers };
+        return { status: answer.status, body: answer.json(), headers: answer.headers };
       },
       rows: () => this.#rows(answer, name),
     });
