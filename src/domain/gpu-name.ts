@@ -33,11 +33,18 @@ const VARIANTS: Readonly<Record<string, string>> = {
   fhhl: "fhhl",
 };
 
+/** Cards that are SXM modules where their name says nothing: `H200` is one, `H200 NVL` is not. */
+const SXM_UNLESS_NAMED: ReadonlySet<string> = new Set(["h200", "b200", "b300", "gh200"]);
+/** `H-100`, `A 6000`, `MI 300X`, `L40-S`: a letter apart from its number. A letter before gigabytes is a name by itself (`Titan V 12GB`). */
+const APART =
+  /(?<![a-z0-9])(?:(gb|gh|mi|[abhlptv])[\s_-]+(\d{1,4}[a-z]?(?![a-z0-9])(?![\s_-]*gi?b?(?![a-z])))|(l40)[\s_-]+(s)(?![a-z0-9]))/g;
+
 export function readGpuName(name: string): GpuName {
   const words = name
     .slice(0, 200)
     .toLowerCase()
     .replace(/\bmax[\s_-]?q\b/g, "maxq")
+    .replace(APART, "$1$2$3$4")
     .match(/[a-z]*\d+(?!\d)[a-z]?(?![a-z])|[a-z]*\d+|[a-z]+/g);
   const card: string[] = [];
   const variants = new Set<string>();
@@ -63,6 +70,7 @@ function partsOf(word: string): string[] {
   const bare = word.replace(/^(?:rtx|gtx)(?=[a-z]*\d)/, "");
   const pro = /^(pro)(\d+)([a-z]?)$/.exec(bare);
   if (pro) return pro.slice(1).filter((part) => part !== "");
+  if (bare === "tisuper") return ["ti", "super"];
   const supers = /^(\d{4})s$/.exec(bare);
   if (supers) return [supers[1] ?? bare, "super"];
   const gigabytes = /^(\d{2,3})g$/.exec(bare);
@@ -81,7 +89,8 @@ export function gpuKey(name: string): string {
  */
 export function gpuCovers(wanted: GpuName, sold: GpuName, leastGb: number | null, soldGb: number | null): boolean {
   if (wanted.card === "" || wanted.card !== sold.card) return false;
-  for (const variant of wanted.variants) if (!sold.variants.has(variant)) return false;
+  const isSxm = sold.variants.size === 0 && SXM_UNLESS_NAMED.has(sold.card);
+  for (const variant of wanted.variants) if (!sold.variants.has(variant) && !(isSxm && variant === "sxm")) return false;
   const has = soldGb ?? sold.memoryGb;
   if (wanted.memoryGb !== null) return has === null || near(has, wanted.memoryGb);
   return leastGb === null || has === null || has >= leastGb * TOLERANCE;

@@ -22,6 +22,10 @@ test.each([
   ["RTX 3080 Ti", "3080ti", "NVIDIA GeForce RTX 3080TI"],
   ["MI300X", "AMD Instinct MI300X OAM"],
   ["A100 80GB PCIe", "NVIDIA A100 80GB PCIe", "a100-pcie-80g"],
+  ["H100", "H-100", "h 100"],
+  ["MI300X", "MI-300X", "mi 300x"],
+  ["L40S", "L40-S", "L 40S"],
+  ["RTX 4070 Ti SUPER", "RTX 4070S Ti", "rtx4070tisuper"],
 ])("%s is also written %s", (...spellings) => {
   expect(new Set(spellings.map(gpuKey)).size).toBe(1);
 });
@@ -39,6 +43,8 @@ test("cards with similar names are different cards", () => {
     "RTX 4090D",
     "RTX A4000",
     "RTX 4000 Ada",
+    "TITAN V 12GB",
+    "TITAN RTX",
   ];
   names.push(
     "RTX 4080",
@@ -96,6 +102,10 @@ describe("podhost's own catalogue decides which GPUs are requested", () => {
     ["RTX PRO 6000", SOLD.filter(({ id }) => id.includes("PRO 6000")).map(({ id }) => id)],
     ["RTX PRO 6000 Max-Q", ["NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"]],
     ["RTX6000Ada", ["NVIDIA RTX 6000 Ada Generation"]],
+    ["B200 SXM", ["NVIDIA B200"]],
+    ["H200 SXM5 141GB", ["NVIDIA H200"]],
+    ["H-100 NVL", ["NVIDIA H100 NVL"]],
+    ["L40-S", ["NVIDIA L40S"]],
     ["X1 Quantum", ["Acme X1 Quantum"]],
     ["acme x1-quantum", ["Acme X1 Quantum"]],
     ["NVIDIA L40", ["NVIDIA L40"]],
@@ -185,6 +195,9 @@ describe("market is searched by its own names", () => {
     ["RTX PRO 6000", ["RTX PRO 6000 S", "RTX PRO 6000 WS", "RTX PRO 6000 MaxQ"]],
     ["Tesla T4", ["Tesla T4"]],
     ["RTX 4060 Ti", ["RTX 4060 Ti"]],
+    ["H200 SXM", ["H200"]],
+    ["NVIDIA B200 SXM6", ["B200"]],
+    ["A-100 PCIe", ["A100 PCIE"]],
   ])("%s, with its list of names and without", async (model, names) => {
     const stub = await new Stub().start();
     try {
@@ -209,7 +222,22 @@ test("cloudvm knows a GPU by every spelling", () => {
   const spec = (gpus: string) => ({ ...specOf({ gpus: "T4" }), gpus });
   for (const name of ["T4", "Tesla T4", "nvidia-tesla-t4", "NVIDIA T4"])
     expect(planFor(spec(name), {}).accelerator).toEqual({ type: "nvidia-tesla-t4", count: 1 });
-  expect(planFor(spec("H100 80GB:8"), {}).machineType).toBe(planFor(spec("H100:8"), {}).machineType);
+  for (const name of ["H100 80GB", "H100-SXM", "NVIDIA H100 80GB HBM3", "h100-sxm5-80gb", "H-100"])
+    expect(planFor(spec(`${name}:8`), {}).machineType).toBe("a3-highgpu-8g");
+  for (const name of ["A100-SXM4-80GB", "A100-80G"])
+    expect(planFor(spec(name), {}).accelerator?.type).toBe("nvidia-a100-80gb");
+  expect(planFor(spec("h100-80gb-mega:8"), {}).machineType).toBe("a3-megagpu-8g");
+  expect(planFor(spec("RTX PRO 6000 Server"), {}).machineType).toBe("g4-standard-48");
+});
+
+test.each([
+  ["L40S", /knows no GPU of that name; near it: L4/],
+  ["RTX 4090", /knows no GPU of that name/],
+  ["H100-PCIe", /knows no GPU of that name; near it: H100/],
+  ["MI300X", /knows no GPU of that name/],
+])("cloudvm refuses %s, which only others have, before anything is asked", (gpus, words) => {
+  expect(() => planFor({ ...specOf({ gpus: "T4" }), gpus }, {})).toThrow(words);
+  expect(planFor({ ...specOf({ gpus: "T4" }), gpus }, { machine_type: "n4-next-8g" }).machineType).toBe("n4-next-8g");
 });
 
 test("every model of the menu is in the table of its providers' identifiers, or in their own", () => {

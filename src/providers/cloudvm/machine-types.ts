@@ -3,9 +3,10 @@
 
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import { gpuKey } from "../../domain/gpu-name.ts";
+import { gpuKey, readGpuName } from "../../domain/gpu-name.ts";
+import { GPU_CATALOGUE } from "../../domain/gpus.ts";
 import { nearestFew } from "../../domain/nearest.ts";
-import { gpuWish, neverSold, plainGpuName } from "../gpu-names.ts";
+import { gpuWish, neverSold, plainGpuName, unknownName } from "../gpu-names.ts";
 import { NAME } from "./place.ts";
 import TABLE from "./machine-types.json" with { type: "json" };
 
@@ -72,19 +73,38 @@ export interface MachinePlan {
   zones: Readonly<Partial<Record<string, string>>> | null;
 }
 
-/** The entries by every name of a model. */
-const ENTRIES = new Map<string, { name: string; entry: TableEntry }>();
+interface Found {
+  name: string;
+  entry: TableEntry;
+}
+
+/** Every name of a model. */
+const SPELLINGS: [spelling: string, Found][] = [];
 for (const [name, entry] of Object.entries<TableEntry>(TABLE.gpus)) {
   // The only 40 GB model of its kind here, under all its names.
   const others = name === "A100-PCIe" ? ["A100-40GB", "A100-SXM4-40GB"] : [];
   for (const one of [name, entry.accelerator, `${name}-${entry.memory_gb}GB`, ...others])
-    ENTRIES.set(plainGpuName(one), { name, entry });
+    SPELLINGS.push([one, { name, entry }]);
 }
+const ENTRIES = new Map(SPELLINGS.map(([spelling, found]) => [plainGpuName(spelling), found]));
 
 /** In any spelling; a name in the table's own spelling takes precedence over all others with the same meaning. */
-const BY_KEY = new Map([...ENTRIES.values()].map((found) => [gpuKey(found.name), found]));
-for (const [spelling, found] of ENTRIES) if (!BY_KEY.has(gpuKey(spelling))) BY_KEY.set(gpuKey(spelling), found);
-const entryOf = (model: string) => ENTRIES.get(plainGpuName(model)) ?? BY_KEY.get(gpuKey(model));
+const BY_KEY = new Map(SPELLINGS.map(([, found]) => [gpuKey(found.name), found]));
+for (const [spelling, found] of SPELLINGS) if (!BY_KEY.has(gpuKey(spelling))) BY_KEY.set(gpuKey(spelling), found);
+/** The forms that the GPUs of this provider have: a name may contain them. */
+const FORMS: ReadonlySet<string> = new Set(["sxm", "server"]);
+
+function entryOf(model: string): Found | undefined {
+  const found = ENTRIES.get(plainGpuName(model)) ?? BY_KEY.get(gpuKey(model));
+  if (found !== undefined) return found;
+  const { card, variants, memoryGb } = readGpuName(model);
+  if ([...variants].some((variant) => !FORMS.has(variant))) return undefined;
+  return BY_KEY.get(memoryGb === null ? card : `${card} ${memoryGb}gb`);
+}
+
+/** A card that others have and this provider does not. Its own names of accelerators (`nvidia-…`) are for it to judge. */
+const isOfOthers = (model: string): boolean =>
+  !model.startsWith("nvidia-") && GPU_CATALOGUE.some((gpu) => readGpuName(gpu.model).card === readGpuName(model).card);
 
 /** Every zone in the table, by region. */
 const ALL_ZONES: Readonly<Record<string, string>> = Object.values<TableEntry>(TABLE.gpus).reduce<
@@ -167,6 +187,7 @@ function provisioningOf(settings: Settings): Provisioning {
 }
 
 function typeOf(spec: RunSpec, model: string, count: number, entry: TableEntry | undefined): string {
+  if (entry === undefined && isOfOthers(model)) throw unsupported(spec.gpus, unknownName(nearTo(model)));
   if (entry === undefined && !/^[A-Za-z](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?$/.test(model))
     throw unsupported(spec.gpus, "is not a GPU of this provider; write it like L4 or nvidia-l4");
   const types: Readonly<Partial<Record<string, string>>> = entry?.machine_types ?? N1_BY_COUNT;
