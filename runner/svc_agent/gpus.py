@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 SMI_SECONDS = 20  # without persistence mode the first query of a machine with eight GPUs loads the driver for all of them
 # nvidia-smi prints one of these instead of a value of a failed GPU (seen: NVIDIA forums and driver 535 to 570, 2024
 # to 2026).
-LOST = ("gpu is lost", "unknown error", "err!", "requires reset")
+LOST = ("gpu is lost", "unknown error", "err!", "requires reset", "unable to determine the device handle")
+
+NO_GPU = "it shows no GPU"
 
 
 def gpus(path: str) -> tuple[Cards, str | None, Fault]:
@@ -49,7 +51,9 @@ def nvidia_gpus(smi: str) -> tuple[Cards, str | None, Fault]:
         if len(parts) == 3 and len(found) < 64:
             found.append({"name": parts[0][:200], "memory_mib": int(parts[1]) if parts[1].isdigit() else None})
             driver = parts[2][:40] if parts[2][:1].isdigit() else driver
-    return found or None, driver, None
+    if not found:
+        return None, None, gpu_fault("nvidia-smi", code, (out + " " + err).strip() or NO_GPU)
+    return found, driver, None
 
 
 def rocm_gpus(smi: str | None) -> tuple[Cards, str | None, Fault]:
@@ -65,7 +69,10 @@ def rocm_gpus(smi: str | None) -> tuple[Cards, str | None, Fault]:
         return None, None, gpu_fault("rocm-smi", code, words)
     found: list[dict[str, Any]] = []
     driver = None
-    told = json.loads(out[out.index("{") :])
+    try:
+        told = json.loads(out[out.index("{") :])
+    except ValueError:
+        told = {}
     for card in sorted(told):
         values = {str(k).lower(): str(v) for k, v in told[card].items()} if isinstance(told[card], dict) else {}
         driver = values.get("driver version", driver or "")[:40] or None
@@ -73,7 +80,9 @@ def rocm_gpus(smi: str | None) -> tuple[Cards, str | None, Fault]:
         name = values.get("card series") or values.get("card model") or ""
         if card.startswith("card") and len(found) < 64:
             found.append({"name": name[:200], "memory_mib": int(memory) >> 20 if memory.isdigit() else None})
-    return found or None, driver, None
+    if not found:
+        return None, None, gpu_fault("rocm-smi", code, (out + " " + err).strip() or NO_GPU)
+    return found, driver, None
 
 
 def driver_pending() -> bool:

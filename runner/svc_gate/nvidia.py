@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FOLDERS = ("/usr/bin", "/opt/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib")
 # nvidia-smi writes these in place of the values of a failed GPU (seen in NVIDIA forums and with driver 535 to 570,
 # 2024 to 2026).
-LOST = ("gpu is lost", "unknown error", "err!", "requires reset")
+LOST = ("gpu is lost", "unknown error", "err!", "requires reset", "unable to determine the device handle")
 SMI_AGAIN_SECONDS = 1.5
 GPUS_MAX = 64
 FIELDS = ("index", "uuid", "pci.bus_id", "memory.total", "memory.free", "driver_version", "name")

@@ -147,9 +147,22 @@ print(json.dumps(svc_agent.gpus(${JSON.stringify(`${folder}:/bin`)})))`;
     ]);
   });
 
-  test("treats one lost GPU among others as a failure", () => {
-    const told = ask("nvidia-smi", `echo "NVIDIA L4, 23034, 570.1"; echo "[GPU is lost], [GPU is lost], 570.1"`);
-    expect(told).toMatchObject([null, null, { exit: 0, words: expect.stringContaining("GPU is lost") }]);
+  test.each([
+    "[GPU is lost], [GPU is lost], 570.1",
+    "Unable to determine the device handle for GPU0000:41:00.0: Not Found",
+  ])("treats one lost GPU among others as a failure: %s", (row) => {
+    const told = ask("nvidia-smi", `echo "NVIDIA L4, 23034, 570.1"; echo "${row}"`);
+    expect(told).toEqual([null, null, { tool: "nvidia-smi", exit: 0, words: row }]);
+  });
+
+  test.each<["nvidia-smi" | "rocm-smi", string, string]>([
+    ["nvidia-smi", "echo No devices were found", "No devices were found"],
+    ["nvidia-smi", "true", "it shows no GPU"],
+    ["rocm-smi", "echo 'ERROR: no AMD GPUs'", "ERROR: no AMD GPUs"],
+    ["rocm-smi", "echo '{}'", "{}"],
+    ["rocm-smi", "echo '{torn'", "{torn"],
+  ])("reports a %s that succeeds (%s) and shows no GPU", (tool, script, words) => {
+    expect(ask(tool, script)).toEqual([null, null, { tool, exit: 0, words }]);
   });
 
   test("reads the GPUs of AMD", () => {
