@@ -63,19 +63,26 @@ def guard_lives(folder: str) -> bool:
     return any(is_guard(name) for name in os.listdir("/proc") if name.isdigit())
 
 
+def holds(folder: str, ask: dict[str, Any]) -> bool:
+    """Whether a guard runs that can do what is asked: guards of version 0.1 read no deadlines of a budget."""
+    return guard_lives(folder) and (not ask.get("limit") or b'/limit"' in (read_bytes(folder + "/guard.sh") or b""))
+
+
 def op_keep(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     folder = ask["folder"]
     if "limit" in ask:
         set_limit(folder + "/limit", ask["limit"])
-    return {"lives": guard_lives(folder), "moved": move_keep(folder + "/keep", int(uptime() + float(ask["grace"])))}, b""
+    return {"lives": holds(folder, ask), "moved": move_keep(folder + "/keep", int(uptime() + float(ask["grace"])))}, b""
 
 
 def op_guard(ask: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
-    """Starts the guard if none is alive. As root, or by sudo if that needs no password."""
+    """Starts the guard if none is alive that can do what is asked. As root, or by sudo if that needs no password."""
     import subprocess
 
     folder = ask["folder"]
-    if not guard_lives(folder):
+    if not holds(folder, ask):
+        # An older guard ends by itself once the pid file names another one.
+        older = first_line(folder + "/pid") if guard_lives(folder) else ""
         argv = ["sh"] if os.geteuid() == 0 else ["sudo", "-n", "sh"]
         try:
             child = subprocess.Popen(
@@ -85,7 +92,7 @@ def op_guard(ask: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], by
         except (OSError, subprocess.TimeoutExpired) as e:
             raise Refusal("guard", "`%s` failed: %s" % (" ".join(argv), e)) from e
         end = time.monotonic() + 5
-        while not guard_lives(folder):
+        while not guard_lives(folder) or (older and first_line(folder + "/pid") == older):
             if time.monotonic() > end:
                 rows = err.decode("utf-8", "replace").strip().split("\n")
                 raise Refusal("guard", rows[-1][-500:] or "it did not start")

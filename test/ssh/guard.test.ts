@@ -2,7 +2,7 @@
 // the machine it writes to a file. Only its clock is faster.
 // @module-tag needs/sshd
 
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
@@ -403,5 +403,31 @@ describe("the processes that extend its time", { tags: "needs/root" }, () => {
     setKeep(uptime() + 2);
     link.close();
     await until(() => times(ending) >= 1, "nobody came", DEADLINE_MS);
+  });
+
+  it("the control plane replaces a guard of version 0.1 once its run has a budget: that guard read no deadline of it", async () => {
+    const machine = await started();
+    const mine = machine.name;
+    file = (path) => join(guardDir(mine), path);
+    onTestFinished(() => {
+      endAll(mine);
+      rmSync(guardDir(mine), { recursive: true, force: true });
+    });
+    mkdirSync(guardDir(mine), { recursive: true });
+    const loop = `echo $$ >"$1/pid"; while sleep 0.05; do mine=$(cat "$1/pid"); [ "$mine" = $$ ] || exit 0; done\n`;
+    writeFileSync(file("guard.sh"), loop);
+    setKeep(uptime() + 100);
+    spawn("sh", [file("guard.sh"), file("")], { stdio: "ignore" }).unref();
+    await until(() => existsSync(file("pid")) && guards(mine).length === 1, "the old guard");
+    const [old] = guards(mine);
+    const ending = join(folder, mine);
+    const guard = { graceSeconds: 60, stopSeconds: 10, selfEnd: `echo ended >>${ending}` };
+    const link = machine.link();
+    onTestFinished(() => link.close());
+    await link.keep(guard, never);
+    expect(guards(mine)).toEqual([old]);
+    await link.keep({ ...guard, deadline: () => ({ stopSeconds: 0, endSeconds: 1 }) }, never);
+    await until(() => guards(mine).length === 1 && guards(mine)[0] !== old, "another guard alone");
+    await until(() => times(ending) >= 1, "the budget is spent", DEADLINE_MS);
   });
 });
