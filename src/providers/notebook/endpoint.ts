@@ -1,6 +1,7 @@
 // Parses the pasted address of a runtime: the line that the bootstrap cell prints, or any text with host and port.
 
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
+import { splitWords } from "../../domain/shell-words.ts";
 
 export interface PastedEndpoint extends SshEndpoint {
   /** The host key of sshd there, in the form of known_hosts without the host: `ssh-ed25519 AAAA…`. */
@@ -21,8 +22,9 @@ export function parseEndpoint(text: string): PastedEndpoint | null {
   const marked = [...pasted.matchAll(/SVC-ENDPOINT[ \t]*(\{[^\n]*\})/g)].at(-1)?.[1];
   const json = marked ?? (pasted.startsWith("{") ? pasted : null);
   if (json !== null) return ofJson(json);
-  const words = pasted.split(/\s+/);
-  if (words[0] === "ssh") return ofCommand(words.slice(1));
+  // A command is often copied with the prompt before it.
+  const command = /^(?:[$#>]\s+)?ssh\s+(.*)$/s.exec(pasted)?.[1];
+  if (command !== undefined) return ofCommand(splitWords(command) ?? []);
   const [, user = USER, six, host = six, port] =
     /^(?:(?:tcp|ssh):\/\/)?(?:([^@\s/]+)@)?(?:\[([^\]\s]+)\]|([^:\s/@]+))(?:\s*:\s*|\s+)([0-9]{1,5})\/?$/.exec(
       pasted,
@@ -33,10 +35,12 @@ export function parseEndpoint(text: string): PastedEndpoint | null {
 /**
  * Parses the output of tunnels, with its surroundings: `Forwarding  tcp://4.tcp.eu.ngrok.io:17042 -> localhost:22` and
  * `url=tcp://…` of ngrok, `listening at bore.pub:40123` of bore, `tcp://name.a.free.pinggy.link:40527` of pinggy (seen:
- * their manuals, 2026). The last address counts: a restarted tunnel has another one.
+ * their manuals, 2026), `Forwarding TCP connections from serveo.net:40123` of serveo. The last address counts: a restarted tunnel has another one.
  */
 function ofTunnelLine(text: string): PastedEndpoint | null {
-  const found = [...text.matchAll(/(?:\btcp:\/\/|\blistening at )([^\s:/@]+):([0-9]{1,5})(?![0-9:])/g)].at(-1);
+  const found = [
+    ...text.matchAll(/(?:\btcp:\/\/|\blistening at |\bTCP connections from )([^\s:/@]+):([0-9]{1,5})(?![0-9:])/g),
+  ].at(-1);
   return found === undefined ? null : endpointOf(found[1], found[2], USER);
 }
 
@@ -67,7 +71,7 @@ function ofJson(text: string): PastedEndpoint | null {
 
 /**
  * `ssh [-p PORT] [-l USER] [-J JUMP] [-o …] [USER@]HOST [-p PORT]`; every other option is ignored, and none is ever
- * used.
+ * used. Null if an option leads elsewhere in a way that is not supported here, such as `ProxyCommand`.
  */
 function ofCommand(words: string[]): PastedEndpoint | null {
   let port = "22";
@@ -85,9 +89,16 @@ function ofCommand(words: string[]): PastedEndpoint | null {
       if (letter === "p") port = value;
       if (letter === "l") login = value;
       if (letter === "J") jump = value;
+      const [, name = "", set = ""] = /^\s*(\w+)\s*[=\s]\s*(.*)$/.exec(letter === "o" ? value : "") ?? [];
+      const option = name.toLowerCase();
+      if (/^(proxycommand|hostname)$/.test(option)) return null;
+      if (option === "port") port = set;
+      if (option === "user") login = set;
+      if (option === "proxyjump") jump = set;
     }
   }
-  const [, user = login, host] = /^(?:ssh:\/\/)?(?:([^@]+)@)?(.+)$/.exec(target ?? "") ?? [];
+  const [, user = login, six, host = six] =
+    /^(?:ssh:\/\/)?(?:([^@]+)@)?(?:\[([^\]]+)\]|(.+))$/.exec(target ?? "") ?? [];
   const endpoint = endpointOf(host, port, user);
   if (endpoint === null || jump === null) return endpoint;
   const proxyCommand = throughJump(jump);
