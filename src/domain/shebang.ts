@@ -23,6 +23,8 @@ export interface Shebang {
   argument: string | null;
   /** The program that runs the script in the end: the target of `env`. Null if none is named. */
   program: string | null;
+  /** Options and variables of `env`, which come before the program. */
+  before: readonly string[];
   /** The arguments between the program and the script. */
   options: readonly string[];
   /** Whether `env` is given several words without `-S`: it then looks for one program with a space in its name. */
@@ -58,13 +60,15 @@ export function parseShebang(head: Buffer): Shebang | null {
   const argument = rest === "" ? null : rest;
   const isEnv = basename(interpreter) === "env";
   const split = isEnv ? /^(?:-v?S|--split-string(?:=|[ \t]+))[ \t]*(.*)$/s.exec(rest)?.[1] : undefined;
-  const words = isEnv ? programWords(wordsOf(split ?? rest)) : wordsOf(rest);
+  const all = wordsOf(split ?? rest);
+  const words = isEnv ? programWords(all) : all;
   const named = isEnv ? words[0] : interpreter;
   return {
     line,
     interpreter,
     argument,
     program: named === undefined || named === "" ? null : named,
+    before: isEnv ? all.slice(0, all.length - words.length) : [],
     options: isEnv ? words.slice(1) : words,
     hasUnsplitWords: isEnv && split === undefined && wordsOf(rest).length > 1,
     isCrlf,
@@ -118,8 +122,18 @@ const WINDOWS_LINES =
   "has the line ends of Windows (CRLF), which a shell takes for part of its commands: convert it, for example with `sed -i 's/\\r$//'`";
 
 function byShebang(shebang: Shebang, head: Buffer, executable: boolean): Start | { refused: string } {
-  const { program, options, line } = shebang;
+  const { program, options, line, before } = shebang;
   const name = basename(program ?? "");
+  if (PYTHON.test(name) && before.length > 0) {
+    const names = before.flatMap((word) => /^([A-Za-z_]\w*)=/.exec(word)?.[1] ?? []);
+    if (names.length === before.length)
+      return {
+        refused: `sets ${names.join(" and ")} in its first line, and svc starts Python itself: set that in \`env\` of the run`,
+      };
+    return {
+      refused: `passes ${before.join(" ")} to env in its first line, and svc starts Python itself: remove that, and set variables in \`env\` of the run`,
+    };
+  }
   if (PYTHON.test(name)) {
     const certain = !SYSTEM_FOLDERS.has(dirname(program ?? "")) && program?.startsWith("/") === true;
     const versioned = /^(?:python|pypy)(?:2|[0-9]+\.[0-9.]+t?)$/.test(name);

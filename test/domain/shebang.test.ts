@@ -67,6 +67,7 @@ describe("a file is started", () => {
     expect(start("a.py", "#!/usr/bin/env python3 -u -O\n")).toEqual({ kind: "python", words: ["-O"] });
     expect(start("a.py", "\uFEFF#!/usr/bin/env python\n", true)).toEqual({ kind: "python" });
     expect(start("a.py", "#!/opt/x/bin/python\n", true)).toMatchObject({ kind: "python", named: "/opt/x/bin/python" });
+    expect(start("a.py", "#!/usr/bin/env -vS python3 -X dev\r\n")).toEqual({ kind: "python", words: ["-X", "dev"] });
     expect(start("a", "#!/usr/bin/env python3.12\n")).toMatchObject({ kind: "python", named: "python3.12" });
   });
 
@@ -76,6 +77,8 @@ describe("a file is started", () => {
     ["a.sh", "echo\r\n", false, /Windows \(CRLF\)/],
     ["a.sh", "\uFEFF#!/bin/bash\n", true, /byte order mark/],
     ["a.sh", "#!/usr/bin/env bash -eu\n", true, /write `#!\/usr\/bin\/env -S bash -eu`/],
+    ["a.py", "#!/usr/bin/env -S PYTHONPATH=src python3\n", true, /sets PYTHONPATH.*in `env` of the run/],
+    ["a.py", "#!/usr/bin/env -S -u HOME -C /tmp python3\n", false, /passes -u HOME -C \/tmp to env/],
     ["a.pl", `#!/${"x".repeat(300)}\n`, true, /more than 255 bytes/],
     ["tool", "#!\n", true, /no interpreter is named/],
     ["data.txt", "hello", false, /not executable/],

@@ -133,6 +133,18 @@ describe("the installation follows from the content of files", () => {
       { "requirements-gpu.txt": "a", "requirements-test.txt": "b" },
       ["|requirements requirements-gpu.txt"],
     ],
+    [
+      "requirements in another spelling",
+      { "Train-Requirements.txt": "a", "dev-requirements.txt": "b" },
+      ["|requirements Train-Requirements.txt"],
+    ],
+    ["one requirement", { "requirement.txt": "a" }, ["|requirements requirement.txt"]],
+    ["a build system that builds nothing", { "pyproject.toml": BUILD, "a/__init__.py": "", "b/__init__.py": "" }, []],
+    [
+      "requirements beside files of pixi",
+      { "requirements.txt": "a", "pixi.toml": "" },
+      ["|requirements requirements.txt"],
+    ],
     ["requirements for working on it alone", { "requirements-dev.txt": "b" }, []],
     ["what requirements were made from", { "requirements.in": "a\n" }, ["|requirements requirements.in"]],
     ["uv.lock", { "uv.lock": "", "pyproject.toml": PROJECT, "requirements.txt": "a" }, ["|uv"]],
@@ -209,6 +221,9 @@ describe("an impossible installation is refused with a reason", () => {
       /are several.*pip install -r requirements\/a\.txt/,
     ],
     ["conda-lock", { "conda-lock.yml": "" }, /conda-lock\.yml needs conda-lock/],
+    ["pixi", { "pixi.toml": "" }, /pixi\.toml needs pixi/],
+    ["tools of pixi", { "pyproject.toml": "[tool.pixi.dependencies]\npytorch = '*'\n", "pixi.lock": "" }, /needs pixi/],
+    ["a lock of poetry alone", { "poetry.lock": "" }, /poetry\.lock stands without the pyproject\.toml/],
     ["a Pipfile.lock that is no JSON", { "Pipfile.lock": "{" }, /Pipfile\.lock is not valid JSON/],
   ])("%s", async (_name, files, why) => {
     await expect(recipe(files)).rejects.toMatchObject({

@@ -27,6 +27,14 @@ export interface Recipe extends InstallRecipe {
 }
 
 const CONDA = ["environment.yml", "environment.yaml", "conda.yml", "conda.yaml"];
+/** Files that name dependencies and that svc cannot install, with the reason. They count where nothing else is installed. */
+const UNREAD: Readonly<Record<string, string>> = {
+  "conda-lock.yml": "needs conda-lock, which svc does not run: add environment.yml or requirements.txt",
+  "pixi.toml": "needs pixi, which svc does not run: add environment.yml or requirements.txt",
+  "pixi.lock": "needs pixi, which svc does not run: add environment.yml or requirements.txt",
+  "poetry.lock": "stands without the pyproject.toml that it belongs to",
+  "pdm.lock": "stands without the pyproject.toml that it belongs to",
+};
 /** Requirements files for developing a project, not for running it. */
 const FOR_WORK =
   /(^|[-_./])(dev|develop|development|test|tests|testing|docs?|lint|linting|ci|style|format|typing|check|checks|tools|build|release|min|minimal|constraints?)([-_.]|$)/i;
@@ -146,11 +154,9 @@ async function inFolder(
   }
   const conda = isFirst ? CONDA.find(has) : undefined;
   if (conda !== undefined) add({ do: "conda", folder, file: conda }, conda);
-  else if (isFirst && has("conda-lock.yml"))
-    throw installRefused(
-      "conda-lock.yml",
-      "needs conda-lock, which svc does not run: add environment.yml or requirements.txt",
-    );
+  const unread = isFirst && conda === undefined ? Object.keys(UNREAD).find(has) : undefined;
+  if (unread !== undefined && !(pyproject !== null && /^(poetry|pdm)/.test(unread)))
+    throw installRefused(unread, UNREAD[unread] ?? "");
   return found;
 }
 
@@ -210,7 +216,7 @@ function requirementsFile(
   const at = (name: string): string => (folder === "" ? name : `${folder}/${name}`);
   if (project.paths.has(at("requirements.txt"))) return { file: "requirements.txt", notes: [] };
   if (!isFirst) return { file: null, notes: [] };
-  const inside = /^(?:requirements[-_.]?[\w.-]*\.(?:txt|in)|requirements\/[\w.-]+\.(?:txt|in)|requirements\.in)$/;
+  const inside = /^(?:[\w.-]*requirements?[\w.-]*\.(?:txt|in)|requirements\/[\w.-]+\.(?:txt|in))$/i;
   const all = [...project.paths].filter((path) => inside.test(path)).toSorted();
   // `x.txt` was compiled from `x.in`.
   const made = all.filter((path) => !path.endsWith(".in") || !all.includes(path.replace(/\.in$/, ".txt")));
