@@ -1,13 +1,14 @@
 // Writes the pages that are made from code: docs/reference/errors.md from the catalogue, docs/reference/states.md from
 // the job machine, and the references of the API and of both SDKs from the table of routes, the schemas and the text of
-// the SDKs; the errors in docs/reference/python.md; docs/quality/campaign.md from docs/quality/campaign.jsonl; and all
-// lists of providers, from their descriptors (scripts/lib/provider-pages.ts).
+// the SDKs; the errors in docs/reference/python.md; docs/quality/campaign.md from docs/quality/campaign.jsonl; all
+// lists of providers, from their descriptors (scripts/lib/provider-pages.ts); and the version of the Python package.
 //   npm run docs
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { CATALOGUE } from "../src/errors/index.ts";
+import { readManifest } from "./package-parts.ts";
 import { apiReferencePage } from "./lib/api-reference.ts";
 import { providerPages } from "./lib/provider-pages.ts";
 import { campaignPage, keptIn } from "./lib/campaign-page.ts";
@@ -33,8 +34,19 @@ export function generatedPages(): Page[] {
       path: "docs/quality/campaign.md",
       text: campaignPage(keptIn(join(import.meta.dirname, "../docs/quality/campaign.jsonl"))),
     },
+    { path: "python/svc/__init__.py", text: withVersion("python/svc/__init__.py") },
     ...providerPages(),
   ];
+}
+
+/** The Python package with the version of package.json. */
+function withVersion(path: string): string {
+  const root = join(import.meta.dirname, "..");
+  const { version } = readManifest(root);
+  const line = /^__version__ = ".*"$/m;
+  const text = readFileSync(join(root, path), "utf8");
+  if (!line.test(text)) throw new Error(`${path} has lost its version.`);
+  return text.replace(line, `__version__ = "${version}"`);
 }
 
 /** A page that is written by hand, except for the part between two marks. */

@@ -27,7 +27,8 @@ export const readManifest = (folder: string): Manifest =>
 export function theVersion(): string {
   const { version } = readManifest(ROOT);
   const python = /^__version__ = "(.*)"$/m.exec(readFileSync(join(ROOT, "python", "svc", "__init__.py"), "utf8"))?.[1];
-  if (python !== version) throw new Error(`package.json says ${version}, python/svc/__init__.py says ${python}.`);
+  if (python !== version)
+    throw new Error(`package.json says ${version}, python/svc/__init__.py says ${python}: run \`npm run docs\`.`);
   if (!readFileSync(join(ROOT, "CHANGELOG.md"), "utf8").includes(`\n## ${version}`))
     throw new Error(`CHANGELOG.md has no entry for ${version}.`);
   return version;
