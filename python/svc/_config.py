@@ -25,6 +25,7 @@ _TARGET_FIELDS = {
     "events": Sequence, "allow_private": bool,
 }  # fmt: skip
 # For each kind the fields that it needs, and the others.
+# generated: targets
 _TARGETS = {
     "ntfy": ("topic", "url secret_ref events allow_private"),
     "slack": ("secret_ref", "events allow_private"),
@@ -34,6 +35,7 @@ _TARGETS = {
     "desktop": ("", "events"),
     "command": ("argv", "events"),
 }
+# end: targets
 
 
 @dataclass(frozen=True)

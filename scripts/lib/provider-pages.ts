@@ -1,14 +1,12 @@
 // All lists of providers outside TypeScript: tables of the documentation, Python's names, the extras of the wheel. `npm
 // run docs` makes them from the descriptors in src/providers.
 
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { GPU_CATALOGUE } from "../../src/domain/gpus.ts";
 import type { CredentialField, ProviderDescriptor } from "../../src/providers/descriptor.ts";
 import { DESCRIPTORS, PROVIDER_NAMES, REMOTE_NAMES, THIS_COMPUTER } from "../../src/providers/descriptors.ts";
 import { CREDENTIAL_FIELDS, SERVICE_NAMES } from "../../src/schemas/credential-blocks.ts";
+import { IN_PYTHON, withBlocks } from "./generated-blocks.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
 const ALL = PROVIDER_NAMES.map((name) => DESCRIPTORS[name]);
 const RENTED = REMOTE_NAMES.map((name) => DESCRIPTORS[name]);
 const PAGE = "docs/reference/providers/README.md";
@@ -80,16 +78,6 @@ const credentials = (): string => {
   );
 };
 
-/** Replaces the text between two marks of a file. The marks stay. */
-function replaced(text: string, name: string, block: string, [open, close]: Row): string {
-  const [begin, end] = [`${open ?? ""}generated: ${name}${close ?? ""}\n`, `${open ?? ""}end: ${name}${close ?? ""}`];
-  const [i, j] = [text.indexOf(begin), text.indexOf(end)];
-  // A file without its marks stays unchanged, and the tidy test of the marks names it.
-  return i < 0 || j < i ? text : `${text.slice(0, i + begin.length)}${block}\n${text.slice(j)}`;
-}
-
-const IN_MARKDOWN: Row = ["<!-- ", " -->"];
-
 const quoted = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(", ");
 
 const python = (): string => {
@@ -114,28 +102,25 @@ ${rows.join("\n")}
 
 /** The expected text of files with generated parts. */
 export function providerPages(): { path: string; text: string }[] {
-  const made = (path: string, blocks: Readonly<Record<string, string>>, marks = IN_MARKDOWN) => ({
-    path,
-    text: Object.entries(blocks).reduce(
-      (text, [name, block]) => replaced(text, name, block, marks),
-      readFileSync(join(ROOT, path), "utf8"),
-    ),
-  });
   const machine = ["", "by itself, after `orphan_grace_minutes` without a contact or a working run"];
   return [
-    made("README.md", { providers: readme() }),
-    made(PAGE, {
+    withBlocks("README.md", { providers: readme() }),
+    withBlocks(PAGE, {
       providers: spoken(),
       capabilities: abilities(),
       endings: endings(ALL, [...machine, "by the provider", "what is left to you"]),
     }),
-    made("docs/internals/guard.md", {
+    withBlocks("docs/internals/guard.md", {
       endings: endings(RENTED, ["provider", "by itself", "by the provider", "left over"]),
     }),
-    made("docs/reference/credentials.md", { credentials: credentials() }),
-    made("python/pyproject.toml", { providers: REMOTE_NAMES.map((name) => `${name} = []`).join("\n") }, ["# ", ""]),
+    withBlocks("docs/reference/credentials.md", { credentials: credentials() }),
+    withBlocks(
+      "python/pyproject.toml",
+      { providers: REMOTE_NAMES.map((name) => `${name} = []`).join("\n") },
+      IN_PYTHON,
+    ),
     // The type is not in `_providers.py`, which the command `svc` imports: that must start without `typing`.
-    made("python/svc/_client.py", { providers: `ProviderName = Literal[${quoted(PROVIDER_NAMES)}]` }, ["# ", ""]),
+    withBlocks("python/svc/_client.py", { providers: `ProviderName = Literal[${quoted(PROVIDER_NAMES)}]` }, IN_PYTHON),
     { path: "python/svc/_providers.py", text: python() },
   ];
 }
