@@ -1,6 +1,7 @@
 // Two machines with one name, after a create call whose answer was lost: which of them is kept, whatever the order of the list.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { CloudStub, instance } from "./cloudvm-stub.ts";
 import { machineRow, NAME, page, PREFIX, Stub } from "./market-stub.ts";
 import { data, never, pod, podhostStub } from "./podhost-stub.ts";
 
@@ -38,6 +39,26 @@ describe("market: of two instances with one label", () => {
     if (first && rows.length > 1) expect((await provider.inspect(first, never)).phase).not.toBe("broken");
   });
 });
+
+test.each([false, true])(
+  "cloudvm: of two machines with one name in two zones the one that runs comes first (reversed: %s)",
+  async (reversed) => {
+    const stub = await new CloudStub().listen();
+    try {
+      const zones = [
+        ["zones/us-central1-a", { instances: [instance({ id: "1", status: "TERMINATED" })] }],
+        ["zones/us-central1-b", { instances: [instance({ id: "2", status: "STAGING" })] }],
+        ["zones/us-central1-c", { instances: [instance({ id: "3" })] }],
+      ];
+      const items = Object.fromEntries(reversed ? zones.toReversed() : zones) as object;
+      stub.on("GET", "/aggregated/instances", { json: { items } });
+      const owned = await stub.provider().listOwned("svc-abcd1234-", never);
+      expect(owned.map(({ id }) => id)).toEqual(["3", "2", "1"]);
+    } finally {
+      await stub.close();
+    }
+  },
+);
 
 test.each([false, true])(
   "podhost: of two pods with one name the one that runs comes first (reversed: %s)",

@@ -66,6 +66,13 @@ export async function listInstances(
   };
 }
 
+const ENDS = /^(STOPPING|PENDING_STOP|STOPPED|DEPROVISIONING|TERMINATED|SUSPENDING|SUSPENDED)$/;
+const usefulnessOf = ({ instance: { status } }: Listed): number =>
+  status === "RUNNING" ? 0 : ENDS.test(status) ? 2 : 1;
+
+/** The order of `usefulness`: an order that was repeated in another zone may have made two machines with one name. */
+export const byUsefulness = (a: Listed, b: Listed): number => usefulnessOf(a) - usefulnessOf(b);
+
 type Row = Listed | Listing["silent"][number];
 
 function rowsOf(body: unknown): Row[] {

@@ -35,7 +35,7 @@ import { ComputeClient, errorOf, isRateLimited, saysNotFound, type Reply } from 
 import { brokenBy, endingsOf, takenBack, type Endings } from "./endings.ts";
 import { failureOf, insert, SENT_WITHIN_MS, type Made } from "./insert.ts";
 import { instanceBody, isInternal, ownerOf, powerOff } from "./instance-body.ts";
-import { gapOf, listInstances, shortOf, type Listed } from "./listing.ts";
+import { byUsefulness, gapOf, listInstances, shortOf, type Listed } from "./listing.ts";
 import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
 import { noticeOf, spotOf } from "./notice.ts";
 import { offersIn } from "./offers.ts";
@@ -222,6 +222,7 @@ export class CloudvmProvider implements Provider {
     const listing = await listInstances(session.client, project, owner, signal, this.#o.now);
     const owned = listing.found
       .filter(({ instance }) => isOurs(instance, prefix, owner))
+      .toSorted(byUsefulness)
       .map((one) => this.#handleOf(one, project, session.settings));
     const short = shortOf(listing);
     if (short !== null) throw inPart(short, owned, gapOf(listing));
