@@ -1,7 +1,8 @@
 // Chromium for the dashboard's tests: one browser per file, a context per test, and a page that reports its errors.
 
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import { DASHBOARD_DIST } from "../../scripts/lib/build-dashboard.ts";
@@ -134,4 +135,25 @@ export async function expectSound({ page, complaints }: Visitor): Promise<void> 
   await expectAccessible(page);
   expect(await page.evaluate(() => "hacked" in globalThis)).toBe(false);
   expect(await complaints()).toEqual([]);
+}
+
+/** Where to leave pictures for a person; none by default. */
+const PICTURES = process.env["SVC_TEST_PICTURES"];
+
+export async function takePicture(page: Page, name: string): Promise<void> {
+  if (PICTURES === undefined) return;
+  mkdirSync(PICTURES, { recursive: true });
+  await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+}
+
+/** Uses a page once it is live, takes its picture if a person wants one, checks that it is sound, and closes it. */
+export async function soundly(opened: Opened, use: (opened: Opened) => Promise<void>, picture?: string): Promise<void> {
+  try {
+    await opened.page.waitForSelector(".connection-live");
+    await use(opened);
+    if (picture !== undefined) await takePicture(opened.page, picture);
+    await expectSound(opened);
+  } finally {
+    await opened.close();
+  }
 }

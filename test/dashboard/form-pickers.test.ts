@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
 import type { FakeWorld } from "./fake-server.ts";
 import { fakeWorld } from "./fake-world.ts";
-import { dashboard, expectAccessible, type Opened } from "./browser.ts";
+import { dashboard, expectAccessible, soundly, type Opened } from "./browser.ts";
 
 /** Its runs come from two directories. */
 function worldWithProjects(): FakeWorld {
@@ -19,20 +19,8 @@ const WAIT = { timeout: DEADLINE_MS };
 describe("The form of a new run", { tags: "needs/chromium" }, () => {
   const board = dashboard();
   const onEach = async (path: string, use: (opened: Opened) => Promise<void>) => {
-    for (const width of [1440, 390]) {
-      const opened = await board.open(path, { viewport: { width, height: 900 } }, worldWithProjects());
-      try {
-        await opened.page.waitForSelector(".connection-live");
-        await use(opened);
-        await expectAccessible(opened.page);
-        const wide = await opened.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        expect(wide).toBeLessThanOrEqual(0);
-        expect(await opened.page.evaluate(() => "hacked" in globalThis)).toBe(false);
-        expect(await opened.complaints()).toEqual([]);
-      } finally {
-        await opened.close();
-      }
-    }
+    for (const width of [1440, 390])
+      await soundly(await board.open(path, { viewport: { width, height: 900 } }, worldWithProjects()), use);
   };
   const optionsOf = ({ page }: Opened, list: string) =>
     page.locator(`#${list} option`).evaluateAll((found) => found.map((each) => each.getAttribute("value")));

@@ -1,17 +1,13 @@
 // The limits of a home on the page of costs, and a run that waits for one.
 
-import { mkdirSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
-import { dashboard, expectAccessible, type Opened } from "./browser.ts";
+import { dashboard, soundly, type Opened } from "./browser.ts";
 import { fakeLimits } from "./fake-limits.ts";
 import type { FakeWorld } from "./fake-server.ts";
 import { fakeRun, fakeWorld } from "./fake-world.ts";
 
 const WAIT = { timeout: DEADLINE_MS };
-/** Where to leave pictures for a person; none by default. */
-const PICTURES = process.env["SVC_TEST_PICTURES"];
 
 function held(asked: unknown[] = []): FakeWorld {
   const world = fakeWorld();
@@ -42,21 +38,7 @@ describe("limits", { tags: "needs/chromium" }, () => {
     for (const { colorScheme, ...viewport } of looks) {
       const asked: unknown[] = [];
       const opened = await board.open(path, { viewport, colorScheme }, held(asked));
-      try {
-        await opened.page.waitForSelector(".connection-live");
-        await use(opened, asked);
-        if (PICTURES !== undefined) {
-          mkdirSync(PICTURES, { recursive: true });
-          const file = join(PICTURES, `${name}-${viewport.width}-${colorScheme}.png`);
-          await opened.page.screenshot({ path: file, fullPage: true });
-        }
-        await expectAccessible(opened.page);
-        const wide = await opened.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        expect(wide).toBeLessThanOrEqual(0);
-        expect(await opened.complaints()).toEqual([]);
-      } finally {
-        await opened.close();
-      }
+      await soundly(opened, () => use(opened, asked), `${name}-${viewport.width}-${colorScheme}`);
     }
   };
 

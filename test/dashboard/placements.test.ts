@@ -1,18 +1,14 @@
 // Placements in the dashboard: the lanes of a run that used several machines, a run that waits for one, and the candidates of a new run.
 
-import { mkdirSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
 import type { Placement } from "../../src/schemas/placement.ts";
-import { dashboard, expectAccessible, type Opened } from "./browser.ts";
+import { dashboard, soundly, takePicture, type Opened } from "./browser.ts";
 import type { FakeWorld } from "./fake-server.ts";
 import { fakeRun, fakeWorld, step } from "./fake-world.ts";
 import { HOSTILE } from "./hostile.ts";
 
 const WAIT = { timeout: DEADLINE_MS };
-/** Where to leave pictures for a person; none by default. */
-const PICTURES = process.env["SVC_TEST_PICTURES"];
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000).toISOString();
 
 const placement = (n: number, rest: Partial<Placement>): Placement => ({
@@ -158,22 +154,7 @@ describe("placements", { tags: "needs/chromium" }, () => {
   const onEach = async (name: string, path: string, use: (opened: Opened) => Promise<void>) => {
     for (const { colorScheme, ...viewport } of looks) {
       const opened = await board.open(path, { viewport, colorScheme }, moved());
-      try {
-        await opened.page.waitForSelector(".connection-live");
-        await use(opened);
-        if (PICTURES !== undefined) {
-          mkdirSync(PICTURES, { recursive: true });
-          const file = join(PICTURES, `${name}-${viewport.width}-${colorScheme}.png`);
-          await opened.page.screenshot({ path: file, fullPage: true });
-        }
-        await expectAccessible(opened.page);
-        const wide = await opened.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        expect(wide).toBeLessThanOrEqual(0);
-        expect(await opened.page.evaluate(() => "hacked" in globalThis)).toBe(false);
-        expect(await opened.complaints()).toEqual([]);
-      } finally {
-        await opened.close();
-      }
+      await soundly(opened, use, `${name}-${viewport.width}-${colorScheme}`);
     }
   };
 
@@ -246,8 +227,7 @@ describe("placements", { tags: "needs/chromium" }, () => {
       await table.getByText("market H100:2").waitFor(WAIT);
       await table.getByText("has no machine with H100:2 right now").waitFor(WAIT);
       expect(await table.textContent()).toMatch(/1podhost cpu.*starts in about 1 min 34 s \(7 runs\)/);
-      if (PICTURES !== undefined)
-        await page.screenshot({ path: join(PICTURES, `form-${page.viewportSize()?.width ?? 0}.png`), fullPage: true });
+      await takePicture(page, `form-${page.viewportSize()?.width ?? 0}`);
       await page.getByRole("button", { name: /^Start run/ }).click();
       await page.waitForURL("**/runs/**");
       await page.locator("h1.run-title").waitFor(WAIT);
