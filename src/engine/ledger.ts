@@ -40,7 +40,7 @@ export class DurableLedger implements Ledger {
   }
 
   open(jobId: string, node: number): LedgerEntry[] {
-    return this.#rows.openOf(jobId, node).map(entryOf);
+    return this.#rows.openOf(jobId, node).map((row) => ({ ...entryOf(row), superseded: this.isSuperseded(row) }));
   }
 
   /** Every machine that may cost money, for any job. */
@@ -50,6 +50,11 @@ export class DurableLedger implements Ledger {
 
   row(name: string): MachineRow | undefined {
     return this.#rows.get(name);
+  }
+
+  /** Whether the job has ordered again for this node since; false for a machine without a job. */
+  isSuperseded({ job_id, node, ordinal }: Pick<MachineRow, "job_id" | "node" | "ordinal">): boolean {
+    return job_id !== null && ordinal < this.#rows.lastOrdinal(job_id, node);
   }
 
   nextOrdinal(jobId: string, node: number): number {
@@ -86,6 +91,8 @@ export class DurableLedger implements Ledger {
   held(name: string, handle: MachineHandle): Promise<void> {
     return this.#commit(name, (tx) => {
       const row = this.#rows.get(name);
+      // The answer to an order can come after the machine that it names was found, ended and proven gone.
+      if (row?.state === "released" && row.resource_id === handle.id) return;
       this.#hold(tx, name, handle, row?.state === "releasing" ? "releasing" : "held");
     });
   }
@@ -116,13 +123,18 @@ export class DurableLedger implements Ledger {
     return this.#commit(name, () => this.#rows.state(name, "releasing"));
   }
 
-  released(name: string, proof: string, { left = null, doubtAt = null }: ReleaseFacts = {}): Promise<void> {
-    return this.#commit(name, (tx) => {
+  async released(
+    name: string,
+    proof: string,
+    { of, left = null, doubtAt = null }: ReleaseFacts = {},
+  ): Promise<boolean> {
+    await this.#commit(name, (tx) => {
       const row = this.#rows.get(name);
-      if (row?.state === "released") return;
+      if (row?.state === "released" || (of !== undefined && row?.resource_id !== of)) return;
       this.#rows.released(name, tx.at, proof, left, doubtAt);
       if (left !== null) tx.feed(row?.job_id ?? null, "notice", { level: "warning", message: left.message });
     });
+    return this.isClosed(name);
   }
 
   isClosed(name: string): boolean {

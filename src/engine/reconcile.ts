@@ -91,28 +91,34 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
   return report;
 }
 
-/** Also false for an order of an earlier placement: a late answer may have reopened it, but the job uses another machine by now. */
-function ownerLives({ engine }: ReconcileParts, { job_id, placement }: MachineRow): boolean {
-  const job = job_id === null ? undefined : engine.store.job(job_id);
+type Ordered = Pick<MachineRow, "job_id" | "placement" | "node" | "ordinal">;
+
+/** Also false for an earlier order of the node: a late answer may have reopened it, but the job uses another machine by now. */
+function ownerLives({ engine, ledger }: ReconcileParts, order: Ordered): boolean {
+  const job = order.job_id === null ? undefined : engine.store.job(order.job_id);
   if (job === undefined || job.state === "terminal") return false;
-  return job.parked !== null || (job.state !== "waiting" && placement === engine.placement(job.id).n);
+  if (job.parked !== null) return true;
+  return job.state !== "waiting" && order.placement === engine.placement(job.id).n && !ledger.isSuperseded(order);
 }
 
-function isOrphan({ ledger, ...parts }: ReconcileParts, handle: MachineHandle): boolean {
-  const row = ledger.row(handle.name);
+function isOrphan(parts: ReconcileParts, handle: MachineHandle): boolean {
+  const row = parts.ledger.row(handle.name);
   if (!row) return true;
-  return !ownerLives({ ledger, ...parts }, row) || isStray(ledger, row, handle);
+  return !isOwn(parts, row, handle) && (!ownerLives(parts, row) || isStray(row, handle));
 }
 
 /**
- * A machine of a live job's order that is not the job's own: a second machine under the name (the row says which one is
- * the job's), or one that appeared after the order was closed. The job's machine is recognised by its id: a provider
- * whose machines have no names of their own, like this computer, lists it under the name of the first order.
+ * Whether it is the machine of a live job. It is recognised by its id: a provider whose machines have no names of their own, like this
+ * computer, lists it under the name of the first order.
  */
-function isStray(ledger: DurableLedger, row: MachineRow, handle: MachineHandle): boolean {
-  const held = ledger.open(row.job_id ?? "", row.node).some((entry) => entry.handle?.id === handle.id);
-  return !held && (row.state === "released" || (row.resource_id !== null && row.resource_id !== handle.id));
-}
+const isOwn = (parts: ReconcileParts, { job_id, node }: MachineRow, handle: MachineHandle): boolean =>
+  parts.ledger
+    .open(job_id ?? "", node)
+    .some((entry) => entry.handle?.id === handle.id && ownerLives(parts, { ...entry, job_id }));
+
+/** A second machine under the name of a live job's order: the row says which one is the job's, or the order was closed. */
+const isStray = (row: MachineRow, handle: MachineHandle): boolean =>
+  row.state === "released" || (row.resource_id !== null && row.resource_id !== handle.id);
 
 async function end(
   parts: ReconcileParts,
@@ -130,7 +136,7 @@ async function end(
   try {
     const row = parts.ledger.row(handle.name);
     // It gets no row of its own: the job would take it for its own machine.
-    if (row && ownerLives(parts, row) && isStray(parts.ledger, row, handle)) {
+    if (row && ownerLives(parts, row) && isStray(row, handle)) {
       await provider.terminate(handle, AbortSignal.timeout(60_000));
       report.terminated.push(name);
       return;

@@ -60,6 +60,8 @@ export interface LedgerEntry {
   lastLookAt: number | null;
   /** The account of the order; null if it was unknown. */
   account: string | null;
+  /** The node has a later order, so this one had been closed: a late answer reopened it. svc ends its machine and never uses it. */
+  superseded?: boolean;
 }
 
 /** The record of an order before its request leaves. */
@@ -84,6 +86,11 @@ export interface OrderAtMost {
 
 /** What is known of a closed order beside its proof. */
 export interface ReleaseFacts {
+  /**
+   * The id of the machine that the proof is about, or null for an order without one. The row stays open if it has another machine by the time
+   * of the commit: the answer to its order came meanwhile, and named a second machine of that name. Absent: not compared.
+   */
+  of?: string | null;
   /** A remaining note about the released machine. */
   left?: Note | null;
   /** A machine may have existed until this instant: no list that could show it was taken in time. */
@@ -113,7 +120,8 @@ export interface Ledger {
   /** A listing after the horizon did not show it; resolves with the number of such listings in a row. */
   emptyLook(name: string): Promise<number>;
   releasing(name: string): Promise<void>;
-  released(name: string, proof: string, more?: ReleaseFacts): Promise<void>;
+  /** Whether the order is closed now: not if its row has another machine than the proof is about. */
+  released(name: string, proof: string, more?: ReleaseFacts): Promise<boolean>;
   /** Whether the order is known, and proven released. */
   isClosed(name: string): boolean;
   note(name: string, note: Note | null): Promise<void>;

@@ -24,7 +24,7 @@ import {
   whyNotOthers,
 } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { endTwins, lookUp, type FoundOrder } from "./rental/resolve-lost-order.ts";
+import { ANOTHER_CAME, endTwins, lookUp, type FoundOrder } from "./rental/resolve-lost-order.ts";
 import { ownedMachines } from "./rental/list-owned.ts";
 import type { LedgerEntry, OrderAtMost, StepPorts } from "./ports.ts";
 import { accountFor, assertSameAccount } from "./rental/account-check.ts";
@@ -47,6 +47,8 @@ const OFFERS_SEEN_MAX = 6;
 const GANG_WAIT_MS = 60_000;
 /** How long to search for a machine after the first answer without one. */
 const CAPACITY_WAIT_MS = 60_000;
+/** How long to release a machine whose attempt is over. */
+const LATE_RELEASE_MS = 60_000;
 /** Maximum of different refusals that one error quotes, and of characters of each. */
 const REASONS_MAX = 4;
 const REASON_CHARACTERS_MAX = 400;
@@ -93,8 +95,8 @@ async function resolveOrder(
   entry: LedgerEntry,
   { placement, signal }: { placement: number; signal: AbortSignal },
 ): Promise<FoundOrder> {
-  // A late answer may have reopened an order of an earlier placement: svc ends its machine and never uses it.
-  if (entry.state === "releasing" || entry.placement !== placement) {
+  // A late answer may have reopened an earlier order: svc ends its machine and never uses it.
+  if (entry.state === "releasing" || entry.placement !== placement || entry.superseded === true) {
     const wait = await release(ports, provider, entry, signal);
     return wait === null ? { is: "absent" } : { is: "open", ...wait.later };
   }
@@ -102,8 +104,9 @@ async function resolveOrder(
   const status = await provider.inspect(entry.handle, signal);
   if (status.phase !== "gone") return { is: "held", handle: entry.handle };
   await assertSameAccount(provider, entry, signal, entry.handle);
-  await ports.ledger.released(entry.name, "the provider says that it does not exist");
-  return { is: "absent" };
+  const proof = "the provider says that it does not exist";
+  const isClosed = await ports.ledger.released(entry.name, proof, { of: entry.handle.id });
+  return isClosed ? { is: "absent" } : ANOTHER_CAME;
 }
 
 /**
@@ -182,7 +185,9 @@ function noRoom(
   const { nodes, provider, gpus } = spec;
   const { why } = none.data;
   const others = Array.from({ length: nodes }, (_, other) => other).filter((other) => other !== node);
-  const held = others.flatMap((other) => ports.ledger.open(jobId, other).filter((entry) => entry.handle !== null));
+  const held = others.flatMap((other) =>
+    ports.ledger.open(jobId, other).filter(({ handle, superseded }) => handle !== null && superseded !== true),
+  );
   if (held.length === 0) return last ? new SvcError("no_offer", none.data, { retry: "never", cause: none }) : none;
   const about = { provider, gpus, node, nodes, held: held.length, ...(why === undefined ? {} : { why }) };
   const waited = ports.now() - Math.min(...held.map((entry) => entry.createdAt));
@@ -314,7 +319,7 @@ async function order(
     await ports.ledger.renew(name, horizon());
   }
   if (signal.aborted) {
-    await ports.ledger.released(name, "the request was never sent");
+    await ports.ledger.released(name, "the request was never sent", { of: null });
     throw signal.reason;
   }
   let handle: MachineHandle;
@@ -333,6 +338,7 @@ async function order(
       await ports.ledger.released(
         name,
         "the request never left this computer, or was refused before it was carried out",
+        { of: null },
       );
       throw e;
     }
@@ -349,7 +355,25 @@ async function order(
     throw e;
   }
   await ports.ledger.held(name, handle);
+  await endIfLate(ports, provider, name, context);
   return handle;
+}
+
+/**
+ * An answer that comes after the node has ordered again names a machine that nothing uses: svc ends it at once, and the sweep if that fails. It
+ * may also name one that is proven gone.
+ */
+async function endIfLate(
+  ports: StepPorts,
+  provider: Provider,
+  name: string,
+  { jobId, node, signal }: StepContext,
+): Promise<void> {
+  const entry = ports.ledger.open(jobId, node).find((each) => each.name === name);
+  if (entry !== undefined && entry.superseded !== true) return;
+  if (entry !== undefined) await release(ports, provider, entry, AbortSignal.timeout(LATE_RELEASE_MS));
+  signal.throwIfAborted();
+  throw new SvcError("outcome_unknown", { provider: provider.name, what: `the order of ${name}` });
 }
 
 /** The provider says that it made nothing. If a listing shows the machine anyway, the machine counts. */
@@ -382,6 +406,6 @@ async function refused(
       throw missing;
     }
   }
-  await ports.ledger.released(name, `refused: ${refusal.message}`);
+  await ports.ledger.released(name, `refused: ${refusal.message}`, { of: null });
   throw refusal;
 }

@@ -17,6 +17,8 @@ const LOOK_AGAIN_MS = 3_000;
 const LOOK_AGAIN_MS_MAX = 10_000;
 /** The first poll comes right after the request, and most machines take some seconds. */
 const ASKED = "svc has released the machine; the provider has yet to confirm that it is gone.";
+const ANOTHER =
+  "The answer to the order has just named a second machine of this name, which costs money; svc releases it, too.";
 const STILL_THERE =
   "The provider still lists the machine; it may still cost money. svc repeats the release until it is gone.";
 
@@ -118,7 +120,9 @@ export async function release(
     const status = await provider.inspect(handle, signal);
     if (status.phase === "gone") {
       await assertSameAccount(provider, { name: entry.name, account }, signal, handle);
-      await ports.ledger.released(entry.name, "terminated; the provider says that it does not exist", { left });
+      const proof = "terminated; the provider says that it does not exist";
+      if (!(await ports.ledger.released(entry.name, proof, { of: handle.id, left })))
+        return { later: { afterMs: LOOK_AGAIN_MS, why: ANOTHER } };
       ports.gone?.(entry.name);
       return null;
     }

@@ -53,7 +53,7 @@ async function rent(job: string): Promise<void> {
   await ledger.intend({ name, jobId: job, node: 0, ordinal: 1, provider, horizonAt: h.clock.now() });
   await ledger.held(name, { v: 1, provider, id: `pod-${job}`, name, address: "10.0.0.1", priceMicro: 3_600_000 });
 }
-const released = (job: string): Promise<void> => ledger.released(`svc-test-${job}-n0-1`, "it is gone");
+const released = (job: string): Promise<boolean> => ledger.released(`svc-test-${job}-n0-1`, "it is gone");
 
 /** Ends a run whose machine was never ordered. */
 async function end(id: string): Promise<void> {

@@ -81,8 +81,8 @@ export const MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/engine/reconcile.ts",
-        find: '(job.state !== "waiting" && placement === engine.placement(job.id).n)',
-        replace: "placement > 0 * engine.placement(job.id).n",
+        find: 'job.state !== "waiting" && order.placement === engine.placement(job.id).n && !ledger.isSuperseded(order)',
+        replace: "order.placement > 0 * engine.placement(job.id).n",
       },
     ],
   },

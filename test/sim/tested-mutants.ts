@@ -29,10 +29,42 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     patches: [
       patch(
         "src/engine/reconcile.ts",
-        '(job.state !== "waiting" && placement === engine.placement(job.id).n)',
-        "placement > 0 * engine.placement(job.id).n",
+        'job.state !== "waiting" && order.placement === engine.placement(job.id).n && !ledger.isSuperseded(order)',
+        "order.placement > 0 * engine.placement(job.id).n",
       ),
     ],
+    tests: LATE,
+  },
+  {
+    name: "late answers: the machine of an order that the node has replaced is used",
+    patches: [
+      patch(
+        "src/steps/rental/held-machine.ts",
+        "entry.handle !== null && entry.superseded !== true",
+        "entry.handle !== null",
+      ),
+    ],
+    tests: LATE,
+  },
+  {
+    name: "late answers: the sweep leaves the machine of an order that the node has replaced",
+    patches: [patch("src/engine/reconcile.ts", "&& !ledger.isSuperseded(order)", "")],
+    tests: LATE,
+  },
+  {
+    name: "late answers: the sweep goes by a machine's name and not by its id",
+    patches: [
+      patch(
+        "src/engine/reconcile.ts",
+        "return !isOwn(parts, row, handle) && (",
+        "return isOwn(parts, row, handle) !== null && (",
+      ),
+    ],
+    tests: LATE,
+  },
+  {
+    name: "late answers: one that names a second machine is closed by the proof about the first",
+    patches: [patch("src/engine/ledger.ts", "|| (of !== undefined && row?.resource_id !== of)", "")],
     tests: LATE,
   },
   {

@@ -17,7 +17,7 @@ export interface HeldMachine {
 
 /** The ledger's handle of the machine that a node holds; null if it holds none. */
 export const heldHandle = (ledger: Pick<Ledger, "open">, jobId: string, node: number): MachineHandle | null =>
-  ledger.open(jobId, node).find((entry) => entry.handle !== null)?.handle ?? null;
+  ledger.open(jobId, node).find((entry) => entry.handle !== null && entry.superseded !== true)?.handle ?? null;
 
 /** Throws `machine_lost` if the ledger has none. */
 export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext, "jobId" | "node">): HeldMachine {

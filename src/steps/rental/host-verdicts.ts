@@ -42,7 +42,9 @@ function hostsFault(thrown: unknown): string | null {
 function rented(services: Services, { jobId, node }: StepContext): RentedMachine | null {
   const { spec } = services.facts(jobId);
   if (!services.provider(spec.provider).info.capabilities.owns_machine) return null;
-  const entry = services.ledger.open(jobId, node).find(({ handle }) => handle !== null);
+  const entry = services.ledger
+    .open(jobId, node)
+    .find(({ handle, superseded }) => handle !== null && superseded !== true);
   return entry === undefined ? null : rentedMachine(entry, spec.gpus, services.now());
 }
 

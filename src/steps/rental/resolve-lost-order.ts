@@ -11,6 +11,13 @@ const LOOK_AGAIN_MS = 5_000;
 export type FoundOrder =
   { is: "held"; handle: MachineHandle } | { is: "open"; afterMs: number; why: string } | { is: "absent" };
 
+/** The answer to the order named another machine than the one that is proven gone: the next look finds that one in the ledger. */
+export const ANOTHER_CAME: FoundOrder = {
+  is: "open",
+  afterMs: LOOK_AGAIN_MS,
+  why: "the answer to the create call has just named a machine; looking at it",
+};
+
 /** Ends duplicates of the machine that is kept. A failed end is left to the next sweep. */
 export async function endTwins(
   provider: Provider,
@@ -64,10 +71,11 @@ export async function lookUp(
   // A machine that could have ended itself before the first of them would not be in any: its cost stays possible (ADR 0035).
   const firstAt = entry.emptyLooks > 0 ? (entry.lastLookAt ?? askedAt) : askedAt;
   const isLate = firstAt >= (entry.endsFrom ?? Infinity);
-  if (!isLate) await ports.ledger.released(entry.name, proof);
-  else
-    await ports.ledger.released(entry.name, `${proof}; its own guard may have ended it before the first of them`, {
-      doubtAt: firstAt,
-    });
-  return { is: "absent" };
+  const isClosed = isLate
+    ? await ports.ledger.released(entry.name, `${proof}; its own guard may have ended it before the first of them`, {
+        of: null,
+        doubtAt: firstAt,
+      })
+    : await ports.ledger.released(entry.name, proof, { of: null });
+  return isClosed ? { is: "absent" } : ANOTHER_CAME;
 }
