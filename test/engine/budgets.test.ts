@@ -64,6 +64,21 @@ async function running(spec: Partial<RunSpecInput>): Promise<void> {
   await turn();
 }
 
+/** A job that may use further machines. $0.20 at $3.60 an hour are 200 s; a start and an end need 85 s. */
+const mayRetry = () =>
+  h.create("job1", {
+    spec: { provider: "podhost", gpus: "L4", budget_usd: 0.2 },
+    budgetMicro: 200_000,
+    rules: {
+      searches: false,
+      retry_max: 2,
+      retry_on: ["machine_unfit"],
+      recovers: true,
+      max_preemptions: 10,
+      falls_back: false,
+    },
+  });
+
 const told = (type: string) => h.published.filter((event) => event.type === type).map(({ data }) => data);
 const error = () => h.reads.job("job1")?.error;
 
@@ -178,17 +193,8 @@ describe("The deadlines on the machine", () => {
 });
 
 describe("An order that may have rented a machine which no list showed in time", () => {
-  const rules = {
-    searches: false,
-    retry_max: 2,
-    retry_on: ["machine_unfit"],
-    recovers: true,
-    max_preemptions: 10,
-    falls_back: false,
-  };
-  /** $0.20 at $3.60 an hour are 200 s; a start and an end need 85 s. */
   async function lost(doubtSeconds: number | null): Promise<void> {
-    await h.create("job1", { spec: { provider: "podhost", gpus: "L4", budget_usd: 0.2 }, budgetMicro: 200_000, rules });
+    await mayRetry();
     const { name } = machine();
     const atMost = { rateMicro: 3_600_000, micro: 200_000, endsFrom: START + 194 * SECOND };
     await ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: START, atMost });
@@ -230,15 +236,7 @@ describe("An order that may have rented a machine which no list showed in time",
 
 describe("Another placement", () => {
   it("is refused when the rest cannot pay for its start and end, and the job ends because of the budget", async () => {
-    const rules = {
-      searches: false,
-      retry_max: 2,
-      retry_on: ["machine_unfit"],
-      recovers: true,
-      max_preemptions: 10,
-      falls_back: false,
-    };
-    await h.create("job1", { spec: { provider: "podhost", gpus: "L4", budget_usd: 0.2 }, budgetMicro: 200_000, rules });
+    await mayRetry();
     await rent();
     // A start and an end take 60 s and 25 s.
     expect(budgets.lack("job1")).toBeNull();
