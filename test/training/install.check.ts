@@ -73,6 +73,20 @@ const RECIPES: Record<string, InstallRecipe> = {
     steps: [{ do: "requirements", folder: "", file: "requirements.txt" }],
     files: ["requirements.txt"],
   },
+  "pyproject.toml": {
+    steps: [
+      {
+        do: "packages",
+        folder: "",
+        file: "pyproject.toml",
+        packages: ["tiny"],
+        constraints: [],
+        indexes: [],
+      },
+      { do: "project", folder: "", file: "pyproject.toml", version: "1.2.3", dynamic: false, paths: ["src", ""] },
+    ],
+    files: ["pyproject.toml"],
+  },
   "environment.yml": { steps: [{ do: "conda", folder: "", file: "environment.yml" }], files: ["environment.yml"] },
   "uv.lock": {
     steps: [{ do: "uv", folder: "", name: null, version: "0.0.0", all: false, paths: [""] }],
@@ -145,6 +159,49 @@ describe("requirements.txt", () => {
     put("project/requirements.txt", "# nothing\n");
     expect(install(image(null), "requirements.txt").code).toBe(0);
     expect(inside("print(1)")).toBe("1");
+  });
+});
+
+describe("a project", () => {
+  const METADATA =
+    '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n[project]\nname = "mine"\ndynamic = ["version"]\n';
+
+  it("whose version comes from git is built without .git, with the version that svc found", () => {
+    wheel("tiny", { "tiny.py": "X = 1\n" });
+    put("project/pyproject.toml", METADATA);
+    put(
+      "project/backend.py",
+      `import os, zipfile
+def build_wheel(folder, settings=None, metadata=None):
+    version = os.environ["SETUPTOOLS_SCM_PRETEND_VERSION"]
+    name = "mine-%s-py3-none-any.whl" % version
+    info = "mine-%s.dist-info/" % version
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        wheel.writestr("mine.py", "V = %r" % version)
+        wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: mine\\nVersion: %s\\n" % version)
+        wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(info + "RECORD", "")
+    return name
+build_editable = build_wheel
+`,
+    );
+    const { code, log } = install(image(null), "pyproject.toml");
+    expect(code, log).toBe(0);
+    expect(inside("import mine, tiny; print(mine.V, tiny.X)")).toBe("1.2.3 1");
+  });
+
+  it("that cannot be built goes on Python's path with its dependencies installed, and a warning gives the reason", () => {
+    wheel("tiny", { "tiny.py": "X = 1\n" });
+    put("project/pyproject.toml", METADATA);
+    put("project/backend.py", 'raise RuntimeError("two folders, and none is named")\n');
+    put("project/src/mine.py", "V = 2\n");
+    put("project/beside.py", "V = 3\n");
+    const { code, log } = install(image(null), "pyproject.toml");
+    expect(code, log).toBe(0);
+    expect(inside("import mine, beside, tiny; print(mine.V, beside.V, tiny.X)")).toBe("2 3 1");
+    expect(log).toMatch(
+      /The project could not be built \(.*\)\. Its dependencies are installed, and the run continues: src and the project's folder are put on Python's path instead\./,
+    );
   });
 });
 
