@@ -9,6 +9,9 @@ describe("Messages of a failure that another host would repeat", () => {
     "no matching manifest for linux/amd64 in the manifest list entries",
     'OCI runtime create failed: runc create failed: exec: "bash": executable file not found in $PATH',
     "invalid reference format",
+    'OCI runtime create failed: exec: "/start.sh": stat /start.sh: no such file or directory: unknown',
+    'OCI runtime create failed: runc create failed: exec: "/app/run": permission denied: unknown',
+    "Head https://1.dkr.ecr.us-east-1.amazonaws.com/v2/me/manifests/x: no basic auth credentials",
   ])("%s", (words) => {
     expect(bootVerdict(words)).toMatchObject({ elsewhere: false });
   });
@@ -18,6 +21,8 @@ describe("Messages of a failure of this host alone", () => {
   test.each([
     "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver to a newer version",
     "OCI runtime create failed: container_linux.go:380",
+    'Back-off pulling image "me/train:x": ImagePullBackOff',
+    "filesystem layer verification failed for digest sha256:0a1b",
     "toomanyrequests: You have reached your pull rate limit.",
     "failed to register layer: write /usr/lib/x: no space left on device",
     'failed to resolve reference "docker.io/me/x:y": dial tcp: i/o timeout',
