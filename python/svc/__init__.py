@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from svc._money import costs, limits, receipt, set_limits
     from svc._records import Job, JobError, LogStream, Machine, Note, Placement, ReconcileReport, Task
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Chart",
