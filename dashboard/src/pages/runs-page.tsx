@@ -57,10 +57,13 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const target = killing === null ? undefined : jobs[killing];
   const chosen = [...selected].flatMap((id) => jobs[id] ?? []).filter(isSelectable);
 
-  const toggle = (id: string) => {
-    const after = new Set(selected);
-    if (!after.delete(id)) after.add(id);
-    select(after);
+  const lastToggled = useRef<string | null>(null);
+  const toggle = (id: string, alsoBetween: boolean) => {
+    const [at, from] = [ids.indexOf(id), ids.indexOf(lastToggled.current ?? "")];
+    const between = alsoBetween && from !== -1 ? ids.slice(Math.min(at, from), Math.max(at, from) + 1) : [id];
+    lastToggled.current = id;
+    const those = new Set(between.filter((each) => jobs[each] && isSelectable(jobs[each])));
+    select(new Set(selected.has(id) ? [...selected].filter((each) => !those.has(each)) : [...selected, ...those]));
   };
   useKeys("Runs", [
     { keys: "/", does: "Search", run: () => search.current?.focus() },
@@ -88,7 +91,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
           complete={list.nextCursor === null || isCut}
           selected={selected}
           onToggle={toggle}
-          onSelectAll={(all) => select(new Set(all ? ids.filter((id) => jobs[id] && isKillable(jobs[id])) : []))}
+          onSelect={(these) => select(new Set(these))}
           onKill={setKilling}
           view={view}
           metrics={metrics}

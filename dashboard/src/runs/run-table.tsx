@@ -32,14 +32,17 @@ const AGAIN_MS = 5_000;
 const ABOVE_PX = 110;
 const BELOW_PX = 70;
 
+/** @param alsoBetween the runs between this one and the one that was toggled before follow it */
+type Toggles = (id: string, alsoBetween: boolean) => void;
+
 interface RunTableProps {
   ids: readonly string[];
   jobs: Record<string, JobRecord>;
   /** Whether `ids` is complete. */
   complete: boolean;
   selected: ReadonlySet<string>;
-  onToggle: (id: string) => void;
-  onSelectAll: (all: boolean) => void;
+  onToggle: Toggles;
+  onSelect: (ids: readonly string[]) => void;
   onKill: (id: string) => void;
   view: View;
   metrics: ReadonlyMap<string, RunMetrics>;
@@ -55,7 +58,7 @@ const widthWith = (columns: readonly Column[]): number =>
 let lastRow: string | null = null;
 
 export function RunTable(props: RunTableProps) {
-  const { ids, jobs, complete, selected, onToggle, onSelectAll, onKill, view, metrics, eager } = props;
+  const { ids, jobs, complete, selected, onToggle, onSelect, onKill, view, metrics, eager } = props;
   const { columns } = view;
   const top = useRef<HTMLDivElement>(null);
   const isNarrow = useNarrow();
@@ -88,14 +91,15 @@ export function RunTable(props: RunTableProps) {
     { keys: "j", does: "Next run", run: () => step(1) },
     { keys: "k", does: "Previous run", run: () => step(-1) },
     { keys: "o", does: "Open the run", run: () => atCurrent((job) => navigate(runPath(job.id))) },
-    { keys: "x", does: "Select the run", run: () => atCurrent((job) => isSelectable(job) && onToggle(job.id)) },
+    { keys: "x", does: "Select the run", run: () => atCurrent((job) => isSelectable(job) && onToggle(job.id, false)) },
   ]);
 
   const focused = (event: FocusEvent) => {
     const row = event.target.closest("tr")?.querySelector(".run-link")?.id;
     if (row) current.current = lastRow = row.slice("run-".length);
   };
-  const selectable = ids.filter((id) => jobs[id] && isKillable(jobs[id])).length;
+  // Active runs cost money, so one click means them as long as there are any.
+  const selectable = ids.filter((id) => jobs[id] && (anyActive ? isKillable(jobs[id]) : isSelectable(jobs[id])));
 
   return (
     <>
@@ -116,17 +120,15 @@ export function RunTable(props: RunTableProps) {
             <tr aria-rowindex={1}>
               <th scope="col" className="cell-select">
                 <span className="hidden">Select</span>
-                {anyActive && (
-                  <input
-                    type="checkbox"
-                    aria-label="Select all active runs that are loaded"
-                    checked={selected.size > 0 && selected.size >= selectable}
-                    ref={(box) => {
-                      if (box) box.indeterminate = selected.size > 0 && selected.size < selectable;
-                    }}
-                    onChange={(event) => onSelectAll(event.target.checked)}
-                  />
-                )}
+                <input
+                  type="checkbox"
+                  aria-label={anyActive ? "Select all active runs that are loaded" : "Select all runs that are loaded"}
+                  checked={selected.size > 0 && selected.size >= selectable.length}
+                  ref={(box) => {
+                    if (box) box.indeterminate = selected.size > 0 && selected.size < selectable.length;
+                  }}
+                  onChange={(event) => onSelect(event.target.checked ? selectable : [])}
+                />
               </th>
               <th scope="col" className="cell-status">
                 Status
@@ -232,7 +234,7 @@ interface RunRowProps {
   job: JobRecord;
   index: number;
   selected: boolean;
-  onToggle: (id: string) => void;
+  onToggle: Toggles;
   onKill: (id: string) => void;
   columns: readonly Column[];
   metrics: RunMetrics | undefined;
@@ -249,7 +251,12 @@ const RunRow = memo(function RunRow(props: RunRowProps) {
     <tr aria-rowindex={index} className={selected ? "selected" : undefined}>
       <td className="cell-select">
         {isSelectable(job) && (
-          <input type="checkbox" aria-label={`Select ${name}`} checked={selected} onChange={() => onToggle(job.id)} />
+          <input
+            type="checkbox"
+            aria-label={`Select ${name}`}
+            checked={selected}
+            onChange={({ nativeEvent }) => onToggle(job.id, nativeEvent instanceof MouseEvent && nativeEvent.shiftKey)}
+          />
         )}
       </td>
       <td className="cell-status">

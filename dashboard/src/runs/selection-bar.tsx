@@ -4,7 +4,7 @@ import { plural } from "../format.ts";
 import { perHourOf } from "../machines.ts";
 import { Link } from "../router.tsx";
 import { isActive } from "../status.ts";
-import { comparePath } from "./compare-path.ts";
+import { COMPARED_MAX, comparePath } from "./compare-path.ts";
 
 /** The selected runs, their cost, and the actions on them. */
 export function SelectionBar(props: {
@@ -21,6 +21,7 @@ export function SelectionBar(props: {
       <span>
         <strong>{plural(props.jobs.length, "run")}</strong> selected
         {active.length > 0 && <span className="quiet"> · {perHourOf(prices)}</span>}
+        {props.jobs.length > COMPARED_MAX && <span className="quiet"> · up to {COMPARED_MAX} can be compared</span>}
       </span>
       <button type="button" className="button" onClick={props.onClear}>
         Clear
