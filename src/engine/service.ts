@@ -32,7 +32,7 @@ import { changeRun } from "./change-run.ts";
 import { checkBudget, checkEnough, checkRates } from "./check-budget.ts";
 import { checkCandidate, checkCandidates, checkFurtherMachines } from "./check-candidates.ts";
 import { reconcile, sweep } from "./reconcile.ts";
-import { specOf, storedSpec } from "../schemas/stored-spec.ts";
+import { specOf, storedSpec, withoutDefaults } from "../schemas/stored-spec.ts";
 
 const RESERVE_CHECK_MS = 30_000;
 /** Time at the shutdown for copies of ended runs: the next start continues the rest. */
@@ -167,8 +167,8 @@ export class Service implements ControlPlane {
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
     const { reserve } = this.#o;
     const spec = this.#rated(placed(body, options.defaultProjectDir, this.#o.defaults()));
-    // Without the home's defaults: a repeated request has the same body, even after they have changed.
-    const asked = placed(body, options.defaultProjectDir, {});
+    // Without any defaults: a repeated request has the same body, even after those of the home or of svc have changed.
+    const asked = withoutDefaults(placed(body, options.defaultProjectDir, {}));
     const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec: asked }));
     this.#o.remember(spec);
     const secrets = this.#o.secrets();

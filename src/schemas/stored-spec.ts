@@ -38,6 +38,13 @@ export const withDefaults = (spec: Omit<RunSpec, keyof SpecDefaults> & Partial<R
   ...spec,
 });
 
+/** The fields of a spec that differ from their defaults: the same for every version that knows them. */
+export function withoutDefaults(spec: RunSpec): Partial<RunSpec> {
+  const defaults: Partial<Record<string, unknown>> = specDefaults();
+  const own = Object.entries(spec).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(defaults[name]));
+  return Object.fromEntries(own);
+}
+
 /** The stored text of a spec that was checked against the schema and whose secrets were sealed. */
 export const storedSpec = (spec: RunSpec): string => JSON.stringify({ ...spec, spec_version: VERSION });
 

@@ -219,6 +219,12 @@ describe("one key", () => {
     });
   });
 
+  it("is the same after an upgrade that adds fields with defaults: it holds none", async () => {
+    await submit({ gpus: "A40", nodes: 1 }, "k");
+    const { spec } = JSON.parse(h.row().idem_hash ?? "") as { spec: object };
+    expect(spec).toEqual({ entrypoint: "train.py", provider: "podhost", gpus: "A40", project_dir: "/p" });
+  });
+
   it("makes one job from two calls at once", async () => {
     const both = await Promise.all([submit({}, "k"), submit({}, "k")]);
     expect(both.map((b) => b.record.id)).toEqual(["job1", "job1"]);
