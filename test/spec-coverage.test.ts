@@ -1,4 +1,4 @@
-// Checks that the table of the specification's sentences names existing files and tests.
+// Checks that the tables of the specification's sentences and of the reported cases name existing files and tests.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,6 +23,23 @@ it("every file and every test that the coverage of the specification names is th
         : [],
     );
     return [...gone, ...titles];
+  });
+  expect(wrong).toEqual([]);
+});
+
+it("every reported case names existing tests, by their titles", () => {
+  const rows = readFileSync(join(ROOT, "docs/quality/reported-cases.md"), "utf8")
+    .split("\n")
+    .filter((line) => line.startsWith("| ") && !/^\| (\| )?(fault|---)/.test(line));
+  expect(rows.length).toBeGreaterThan(35);
+  const wrong = rows.flatMap((row) => {
+    const files = [...row.matchAll(/`(test\/[\w./-]+)`((?:,? "[^"]+")+)/g)];
+    if (files.length === 0) return [`nothing shows it: ${row.slice(0, 80)}`];
+    return files.flatMap(([, path = "", titles = ""]) => {
+      const text = existsSync(join(ROOT, path)) ? readFileSync(join(ROOT, path), "utf8") : "";
+      const missing = [...titles.matchAll(/"([^"]+)"/g)].filter(([, title = ""]) => !text.includes(title));
+      return missing.map(([, title]) => `${path} has no test "${title}"`);
+    });
   });
   expect(wrong).toEqual([]);
 });

@@ -209,6 +209,21 @@ describe("with a control plane", () => {
     at.svc("kill", id);
   });
 
+  test("the timeline names the files that were left out of the code, with the reason", async () => {
+    at.file("train.py", "print(1)");
+    at.file(".env", "TOKEN=1");
+    const served = await at.serve();
+    const id = await at.submit(served, "train.py");
+    expect(at.svc("logs", "-f", id, "--exit-status").code).toBe(0);
+    const { steps } = JSON.parse(at.svc("timeline", id, "--json").out) as {
+      steps: { step: string; detail: Record<string, unknown> }[];
+    };
+    expect(steps.find(({ step }) => step === "sync")?.detail["left_out"]).toMatchObject({
+      count: 1,
+      names: [{ path: ".env", why: expect.stringContaining("secret") }],
+    });
+  });
+
   test("kill returns when the run has ended; a second kill changes nothing; unknown ids kill nothing", async () => {
     at.file("count.py", COUNT);
     const served = await at.serve();
