@@ -24,6 +24,24 @@ export const SECRET_FILES = [
   ".s3cfg",
   ".htpasswd",
   ".vault-token",
+  ".dockercfg",
+  ".dockerconfigjson",
+  ".huggingface/",
+  ".kaggle/",
+  "kaggle.json",
+  ".modal.toml",
+  ".runpod/",
+  ".vast_api_key",
+  ".Renviron",
+  "_netrc",
+  "rclone.conf",
+  "**/.streamlit/secrets.toml",
+  "application_default_credentials.json",
+  "client_secret*.json",
+  "service-account*.json",
+  "service_account*.json",
+  "*.jks",
+  "*.keystore",
   "**/.config/gcloud/",
   "*.tfstate",
   "*.kdbx",
@@ -108,10 +126,10 @@ export const madeBySvc = new IgnoreRules(MADE_BY_SVC.join("\n"));
 
 /** False if no rule of these lists can match the last name of the path: this alone settles most names. */
 const SUSPECT =
-  /^\.|^id_|\.(?:tfstate|kdbx|pem|p12|pfx|ppk|pyc)$|^(?:node_modules|__pycache__|venv|Thumbs\.db|checkpoints-local|gcloud)$/;
+  /^\.|^id_|\.(?:tfstate|kdbx|pem|p12|pfx|ppk|pyc|jks|keystore)$|^(?:kaggle|client_secret.*|service[-_]account.*|application_default_credentials)\.json$|^(?:_netrc|rclone\.conf|secrets\.toml)$|^(?:node_modules|__pycache__|venv|Thumbs\.db|checkpoints-local|gcloud)$/;
 const codesOf = (letters: string): Set<number> => new Set(Buffer.from(letters, "latin1"));
 const FIRST = codesOf("._inTvcg");
-const LAST = codesOf("exm2kc");
+const LAST = codesOf("exm2kcnsfl");
 
 export function mayBeProtected(path: string): boolean {
   const start = path.lastIndexOf("/") + 1;
