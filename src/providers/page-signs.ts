@@ -66,6 +66,8 @@ const PAGES = /^(total pages?|pages? total|pages|page count|num pages|number of 
 const PAGE = /^(page|page number|page no|page index|current page|current|number)$/;
 const OFFSET = /\b(offset|skip|skipped|start|start index|from)\b/;
 const LIMIT = /\b(limit|per page|page size|size|max results|take|max)\b/;
+/** In headers, which hold limits of many kinds. */
+const PAGE_LIMIT = /\b(per page|page size|page limit)\b|^limit$/;
 const TOTAL = /\b(total|totals|count|found|matched|hits|results)\b|^(of|all|length)$|^(num|nb|number of) /;
 const LEFT = /\b(remaining|left|more|omitted|hidden|missing|further|rest)\b/;
 const FAILED =
@@ -127,7 +129,7 @@ class Reader {
         if (!RETIREMENT.test(text)) this.#unclear(name, text);
       } else if (/^(x-|pagination|next-|total)/.test(name) && !/rate|retry|request|trace/.test(name)) {
         const member = name.replace(/^x-/, "");
-        if (![SUSPICIOUS, TOTAL, LIMIT].some((words) => words.test(wordsOf(member)))) continue;
+        if (![SUSPICIOUS, TOTAL, PAGE_LIMIT].some((words) => words.test(wordsOf(member)))) continue;
         const json = /^\s*[{[]/.test(text) ? jsonOf(text) : undefined;
         this.#read(member, json ?? plainValue(text), 1, false);
       }

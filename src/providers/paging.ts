@@ -226,18 +226,20 @@ class Pages<Row> {
     const isLast = (page?.value ?? 1) >= (pages ?? 0) - (this.#startsAtZero(signs) ? 1 : 0);
     const fewer = total !== null && total > this.rows.size;
     const full = limit !== null && limit > 0 && length >= limit && total === null && !signs.endTold;
-    const isMore = more === true || fewer || (pages !== null && !isLast) || full;
+    // A page longer than a limit shows that the limit is not one of pages; with a position beside it, it is.
+    const isFull = full && (length === limit || (page ?? offset) !== null);
+    const isMore = more === true || fewer || (pages !== null && !isLast) || isFull;
     if (!isMore) return null;
     const ways: Way[] = [];
     if (page !== null) ways.push(...[...new Set([page.member, "page"])].map((member) => way(member, page.value + 1)));
     if (offset !== null) ways.push(way(offset.member, offset.value + length));
-    if (ways.length === 0 && (fewer || full || pages !== null) && this.#request.cursorParameter === undefined)
+    if (ways.length === 0 && (fewer || isFull || pages !== null) && this.#request.cursorParameter === undefined)
       ways.push(way("page", this.count + 1), way("offset", this.rows.size));
     const known = ways.filter(({ parameter }) => parameter === this.#parameter);
     const usable = known.length > 0 ? known : ways;
     if (usable.length > 0) return usable;
     if (fewer) return `it shows ${this.rows.size} of ${total}`;
-    return full ? "its page is full, and nothing says that it is the last one" : null;
+    return isFull ? "its page is full, and nothing says that it is the last one" : null;
   }
 
   #zero: boolean | null = null;

@@ -200,6 +200,11 @@ describe("a list is complete", () => {
       "with a warning that its API will be retired",
       page(NAMES, { warnings: ["GraphQL is deprecated and will be retired in 2027"] }),
     ],
+    ["with a limit that it exceeds, so that it limits something else", page(NAMES, { limit: 3 })],
+    [
+      "with limits of another kind in headers",
+      page(NAMES, {}, { "x-envoy-max-retries": "7", "x-concurrency-limit": "7" }),
+    ],
     ["with a limit that it does not reach", page(NAMES, { limit: 25 })],
     [
       "with a header about the API",
