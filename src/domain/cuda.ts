@@ -6,17 +6,18 @@ export interface CudaVersion {
   minor: number | null;
 }
 
-/** Spellings seen in tags on Docker Hub, 2025 and 2026: `cuda12.8`, `cuda-12.8.1`, `cuda:12.4.1`, `cuda121`, `cu128`, `cu1281`, `cu12`. */
+/** Spellings seen in tags on Docker Hub, 2025 and 2026: `cuda12.8`, `cuda-12.8.1`, `cuda:12.4.1`, `cuda121`, `cuda_12_4`, `cu128`, `cu1281`, `cu12.8.1`, `cu12`, `12.4.1-cuda`. */
 const SPELLINGS = [
-  /cuda[-_:]?v?(\d{2})(?:\.(\d{1,2}))?(?!\d)/i,
+  /cuda[-_:]?v?(\d{2})(?:\.(\d{1,2})|[-_](\d)(?![\d.]))?(?!\d)/i,
   /cuda[-_:]?v?(\d{2})(\d)(?!\d)/i,
-  /(?<![a-z0-9])cu(\d{2})(\d)?\d?(?![a-z0-9])/i,
+  /(?<![a-z0-9])cu(\d{2})(?:\.(\d{1,2})|(\d)\d?)?(?![a-z0-9])/i,
+  /(?<![\d.])(1\d)\.(\d{1,2})(?:\.\d{1,2})?-cuda(?!\d)/i,
 ];
 
 /** The version in an image's name or tag; null where there is none. */
 export function cudaOfImage(image: string): CudaVersion | null {
   for (const spelling of SPELLINGS) {
-    const [, major, minor] = spelling.exec(image) ?? [];
+    const [, major, dotted, minor = dotted] = spelling.exec(image) ?? [];
     if (major !== undefined) return { major: Number(major), minor: minor === undefined ? null : Number(minor) };
   }
   return null;
