@@ -27,7 +27,7 @@ const isDay = (text: string): boolean => DAY.test(text) && !Number.isNaN(Date.pa
 /** The first instant that counts, in milliseconds since the epoch; days are those of this browser. */
 function fromMs({ from }: RunFilter): number | null {
   const days = /^(\d{1,4})d$/.exec(from ?? "")?.[1];
-  // To the minute: an instant that changes with each question would make each answer another list.
+  // Rounded to the minute: with an exact instant every request would have another cache key.
   if (days !== undefined) return Math.floor((Date.now() - Number(days) * DAY_MS) / 60_000) * 60_000;
   return from === null ? null : Date.parse(`${from}T00:00`);
 }

@@ -137,7 +137,7 @@ export async function expectSound({ page, complaints }: Visitor): Promise<void> 
   expect(await complaints()).toEqual([]);
 }
 
-/** Where to leave pictures for a person; none by default. */
+/** A folder for screenshots that a person looks at; none by default. */
 const PICTURES = process.env["SVC_TEST_PICTURES"];
 
 export async function takePicture(page: Page, name: string): Promise<void> {

@@ -188,7 +188,7 @@ export function fakeAnswers(): Record<string, unknown> {
   };
 }
 
-/** Of several candidates the first has no machine; where there is one, the price cap decides. */
+/** The first of several candidates has no machine; for a single one the price cap decides. */
 function candidateOf(
   { provider, gpus = "cpu" }: { provider: string; gpus?: string },
   candidate: number,

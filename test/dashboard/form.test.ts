@@ -81,7 +81,7 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       await cap.fill("abc");
       await page.locator("#field-price_cap-error").getByText("must be a number").waitFor();
       expect(await cap.getAttribute("aria-invalid")).toBe("true");
-      await page.getByText("To correct first: Price cap.").waitFor();
+      await page.getByText("Correct these fields first: Price cap.").waitFor();
       await cap.fill("2");
       await page.getByRole("region", { name: "the run in Python" }).getByText("price_cap=2").waitFor();
       await gpus.fill("cpu");

@@ -293,7 +293,7 @@ describe("notifications in the dashboard", { tags: "needs/chromium" }, () => {
         const shown = () => page.evaluate(() => (globalThis as unknown as { shown: unknown[] }).shown);
         await page.getByRole("link", { name: "Runs", exact: true }).click();
         await page.locator(".bell").click();
-        const box = page.getByLabel("Notices of this browser");
+        const box = page.getByLabel("Notifications of this browser");
         expect(await box.isChecked()).toBe(false);
         await box.check();
         latest = 7;

@@ -279,7 +279,7 @@ const NAME: Field = {
   name: "name",
   kind: "text",
   title: "Name",
-  description: "Yours to choose: small letters, digits, - and _.",
+  description: "Your choice: lower-case letters, digits, - and _.",
   unit: "",
   required: true,
   choices: [],

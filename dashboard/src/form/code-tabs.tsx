@@ -32,7 +32,7 @@ export function CodeTabs(props: { body: SubmitBodyLike; projectDir: string | nul
       {wrong === "" ? (
         <CodeBlock code={asCode(language, named, location.origin)} name={`the run in ${language}`} />
       ) : (
-        <p className="quiet">To correct first: {wrong}.</p>
+        <p className="quiet">Correct these fields first: {wrong}.</p>
       )}
     </section>
   );

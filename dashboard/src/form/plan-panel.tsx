@@ -1,4 +1,4 @@
-// The plan of the new run page: machines in the order of the attempts, prices, what is sent, and refusals.
+// The plan of the new run page: machines in the order of the attempts, prices, files to send, and refusals.
 
 import { runsHere } from "../../../src/providers/descriptors.ts";
 import { LeftOutList } from "../parts/left-out-list.tsx";

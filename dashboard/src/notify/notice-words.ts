@@ -32,7 +32,7 @@ export const failingTargets = (deliveries: readonly Delivery[]): ReadonlySet<str
  * The state of a message and its next attempt.
  *
  * @param now milliseconds since the epoch
- * @param failing targets that do not accept an earlier message now
+ * @param failing targets that have not accepted an earlier message yet
  */
 export function deliveryWords(
   delivery: Delivery,

@@ -1,4 +1,4 @@
-// How many notices are unread. Events of the feed that may be notices, reconnections and a timer make it look again.
+// How many notices are unread. Events of the feed that may be notices, reconnections and a timer make it ask again.
 
 import { createStore } from "@xstate/store";
 import { useSelector } from "@xstate/store-react";
@@ -9,7 +9,7 @@ import { notifyApi } from "./notify-api.ts";
 
 /** Rules about metrics and times write notices without an event. */
 const LOOK_EVERY_MS = 30_000;
-/** News between two looks; more are shown on the page of notifications. */
+/** Notices between two requests; more are shown on the page of notifications. */
 const NEWS_MAX = 20;
 
 interface Unread {
@@ -31,7 +31,7 @@ const unread = createStore({
   },
 });
 
-/** The newest notice that was known at the last look; null before the first. */
+/** The newest notice that was known at the last request; null before the first. */
 let known: number | null = null;
 
 const look = coalesced(1_000, async () => {

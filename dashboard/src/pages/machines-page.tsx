@@ -196,8 +196,8 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
           </li>
         )}
         <li>
-          {plural(report.foreign.length, "machine")} on the accounts without this installation’s mark: another’s, or
-          made by hand. Never touched.
+          {plural(report.foreign.length, "machine")} on the accounts without this installation’s mark: of another
+          installation, or made by hand. svc never touches them.
           <ul>
             {report.foreign.map((machine) => (
               <li key={`${machine.provider}/${machine.id}`}>

@@ -42,7 +42,7 @@ import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 
 const MAIN = ["entrypoint", "args", "project_dir", "provider", "gpus", ...PAID_LIMITS];
-/** Which machines a run uses, and what follows when one is lost or none is free. */
+/** The settings of a run's machines, and of what follows when one is lost or none is free. */
 const FURTHER = ["candidates", "choose", "wait_for_capacity_minutes", "spot", "retry", "max_preemptions"];
 const SETTINGS = grouped(FIELDS.filter(({ name }) => !MAIN.includes(name) && !FURTHER.includes(name)));
 const field = (name: string) => FIELDS.find((each) => each.name === name);

@@ -217,7 +217,7 @@ function BrowserNoticeSwitch() {
         checked={state === "on"}
         onChange={(event) => void allowBrowserNotices(event.target.checked).then(setState)}
       />
-      Notices of this browser
+      Notifications of this browser
     </label>
   );
 }

@@ -100,7 +100,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
       )}
       {isCut && (
         <p className="quiet more">
-          Ordered among the newest {listed.length.toLocaleString("en-US")} runs. Narrow the list to order all of them.
+          Sorted among the newest {listed.length.toLocaleString("en-US")} runs. Narrow the list to sort all of them.
         </p>
       )}
       {loading && <p className="quiet pad">Reading the runs…</p>}

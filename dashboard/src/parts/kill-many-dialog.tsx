@@ -75,7 +75,7 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
       </p>
       {problems[0] && (
         <>
-          <p className="bad">{plural(problems.length, "run")} could not be told to end:</p>
+          <p className="bad">{plural(problems.length, "run")} could not be killed:</p>
           <ProblemBanner problem={problems[0].problem} />
         </>
       )}

@@ -1,5 +1,5 @@
-// Adds up a run's budget for its page. Between two readings of the record it goes on with the present rate, by the time at which svc will ask the
-// script to stop.
+// Adds up a run's budget for its page. Between two readings of the record it continues at the present rate, up to the time at
+// which svc will ask the script to stop.
 
 import { WARNINGS } from "../../../src/domain/budget.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";

@@ -1,4 +1,4 @@
-// Which language a file is written in, by its name. In a module of its own, so that the highlighter is loaded only for those.
+// Maps the name of a file to its language. A module of its own, so that the highlighter is loaded only for known languages.
 
 const BY_ENDING = {
   py: "python",

@@ -1,4 +1,4 @@
-// What a run waits for that the limits of the home hold back, on its overview.
+// Shows on the overview of a run which limit of the home holds it back.
 
 import type { LimitWait } from "../../../src/schemas/limits.ts";
 import { At } from "../parts/time.tsx";

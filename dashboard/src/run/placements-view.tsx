@@ -40,7 +40,7 @@ export function PlacementsPanel({ job }: { job: JobRecord }) {
   );
 }
 
-/** A machine whose price nobody reports costs an unknown amount. */
+/** A machine without a reported price costs an unknown amount. */
 const cost = (placement: Placement): string => {
   const { cost_usd, price_per_hour_usd } = placement;
   return rentedNothing(placement) ? "no cost" : costText({ cost_usd, machines: [{ price_per_hour_usd }] });

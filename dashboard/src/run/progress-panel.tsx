@@ -11,7 +11,7 @@ import { runApi } from "./run-api.ts";
 const FIRST_LINES = 200;
 const LAST_LINES = 40;
 const EVERY_MS = 3_000;
-/** Without a new mark for so long, the pace says nothing about the end. */
+/** Without a new mark for this long, the pace says nothing about the end. */
 const QUIET_MS = 10 * 60_000;
 
 const marked = (lines: readonly { text: string; at_ms: number }[]): MarkedLine[] =>

@@ -30,8 +30,8 @@ export function SpecView({ job }: { job: JobRecord }) {
         <CodeTabs body={body} projectDir={null} wrong="" />
         {masked.length > 0 && (
           <p className="quiet">
-            The values of {masked.join(", ")} are not shown and not in this code: give them anew, best as references
-            such as <code>env://NAME</code>.
+            The values of {masked.join(", ")} are not shown and not in this code: enter them again, preferably as
+            references such as <code>env://NAME</code>.
           </p>
         )}
       </div>

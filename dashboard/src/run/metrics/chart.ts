@@ -39,7 +39,7 @@ export interface Hover {
   values: { line: number; colour: number; text: string }[];
 }
 
-/** Of lines that would hide each other where they are equal. */
+/** The dashes of lines that would hide each other where they are equal. */
 const DASHES = [[], [7, 4], [2, 4], [11, 4, 2, 4]];
 /** Seconds between two marks of a time axis. */
 const TIME_STEPS = [0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30].concat(

@@ -1,6 +1,6 @@
 // Turns points into the lines of a chart.
 //
-// M1. A line is one rank. Where its step falls back, the run resumed from a checkpoint, and a new attempt begins: the line
+// M1. A line is one rank. If its step falls back, the run resumed from a checkpoint, and a new attempt begins: the line
 //     continues with that attempt's points, and the points of earlier ones that it repeats form faint lines of their own. A
 //     step that falls back over and over does not mean restarts: several processes log as one rank, and their points form
 //     one line, in order of step.
@@ -19,7 +19,7 @@ export interface Curve {
   /** Ascending. */
   x: number[];
   y: number[];
-  /** Of a mean of several ranks: their least and greatest values, as long as `y`. */
+  /** The lowest and highest values of the ranks behind a mean; as many as in `y`. */
   range?: { low: number[]; high: number[] };
 }
 

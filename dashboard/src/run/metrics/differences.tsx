@@ -13,7 +13,7 @@ interface Row {
 
 const ABSENT = "";
 
-/** What differs between runs, one row each: outcome, cost, and fields of their specs. Equal fields are left out. */
+/** The differences between runs, one row each: outcome, cost, and fields of their specs. Equal fields are left out. */
 export function differencesOf(jobs: readonly JobRecord[]): Row[] {
   const outcome: Row[] = [
     { name: "status", values: jobs.map(({ status }) => status) },

@@ -11,7 +11,7 @@ export interface ShownRun {
   startMs: number;
 }
 
-/** Up to so many ranks are lines of their own, unless the person chooses. */
+/** Up to this many ranks have a line each, unless the user chooses. */
 export const RANKS_APART_MAX = 4;
 export type RankLook = "each" | "band" | null;
 

@@ -1,4 +1,4 @@
-// The Metrics tab of a run, and the first charts for its overview. What is chosen is in the address.
+// The Metrics tab of a run, and the first charts for its overview. The address holds every choice.
 
 import { useEffect, useMemo, useState } from "react";
 import type { JobRecord } from "../../../../src/schemas/job.ts";

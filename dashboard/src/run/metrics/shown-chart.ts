@@ -1,4 +1,4 @@
-// Which metrics share a chart, and what it is called. Each metric of a script has its own chart; the machine's measurements
+// Decides which metrics share a chart, and names it. Each metric of a script has its own chart; the machine's measurements
 // have names for people, and those of several GPUs are lines of one chart.
 
 export interface ShownChart {
@@ -10,7 +10,7 @@ export interface ShownChart {
 
 export interface Member {
   name: string;
-  /** What distinguishes the line from the others of its chart; null for the only one. */
+  /** The part of the name that distinguishes the line from the others of its chart; null for the only one. */
   label: string | null;
 }
 
