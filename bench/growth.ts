@@ -1,5 +1,5 @@
 // How the control plane grows with the runs that it keeps: one home that is filled further and further, and measured at each size.
-// `SVC_BENCH_GROWTH=full` goes on to 200,000 runs, which takes some minutes and 3 GB of disk.
+// `SVC_BENCH_GROWTH=full` continues to 200,000 runs, which takes some minutes and 3 GB of disk.
 
 import { mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";

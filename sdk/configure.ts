@@ -31,7 +31,7 @@ export interface Registry {
   tracking?: { tracker?: { secret_ref: string; project?: string } };
   integrations?: { hub?: { token_ref?: string; cache_dir?: string; enabled?: boolean } };
   /**
-   * Where messages go, by a name of your choice (`{ phone: { kind: "ntfy", topic: "…" } }`), and rules for all runs such as
+   * Targets of messages, by a name of your choice (`{ phone: { kind: "ntfy", topic: "…" } }`), and rules for all runs such as
    * `loss is nan, stop`. A secret is named by `secret_ref` alone.
    */
   notifications?: { targets?: Record<string, NotifyTarget>; rules?: string[] };

@@ -1,4 +1,4 @@
-// What runs have cost, and the limits of the home. Reading and setting start no control plane: without a running one, the command does it
+// Reads the costs of runs, and reads and sets the limits of the home. Reading and setting start no control plane: without a running one, the command does it
 // (command.ts).
 
 import { resolveHome } from "../src/platform/home.ts";
@@ -12,7 +12,7 @@ import { call, job, refused } from "./runs.ts";
 const home = (): string => resolveHome(process.env);
 
 /**
- * What the machines of this home have cost, in US dollars and with the waste told apart: by `day` (default), `month`, `provider`,
+ * Returns the costs of this home's machines in US dollars, with the waste in a field of its own: by `day` (default), `month`, `provider`,
  * `project`, `label` or `gpu`. `from` and `to` are days such as `2026-11-01`, both included, in the time zone of the control plane. A cost
  * is null where no price is known. Rejects with `invalid_request` or `usage` for a day or a group that cannot be.
  */
@@ -23,7 +23,7 @@ export async function costs(query: Partial<CostsQuery> = {}): Promise<CostReport
 }
 
 /**
- * What a run has cost so far, in US dollars: each machine, from when to when, its price, and how its end was proven. A run on this computer
+ * Returns the costs of a run so far, in US dollars: each machine, from when to when, its price, and how its end was proven. A run on this computer
  * has no machine that costs money. Rejects with `job_not_found`.
  */
 export async function receipt(jobId: string): Promise<Receipt> {
@@ -32,7 +32,7 @@ export async function receipt(jobId: string): Promise<Receipt> {
   return asked(home(), ["costs", "--", id]);
 }
 
-/** What all runs of this home together may cost and hold, what they use and reserve, and which runs wait for room. */
+/** Returns the limits of all runs of this home together, what they use and reserve, and which runs wait for room. */
 export async function limits(): Promise<HomeLimits> {
   return (await isThere(home())) ? call((client) => client.limits()) : asked(home(), ["limits"]);
 }

@@ -37,7 +37,7 @@ describe("providers, as src/providers/descriptors.ts has them, are also", () => 
     const pattern = /(?:<!-- |# )generated: ([a-z]+)[^]*?(?:<!-- |# )end: \1/;
     expect(marks.filter((path) => !pattern.test(read(path)))).toEqual([]);
   });
-  test("where machines are rented, simulated, held to the contract, and described on a page", () => {
+  test("in the lists of rented machines, simulators, contract tests and pages", () => {
     expect([...SIM_NAMES].toSorted()).toEqual(REMOTE_NAMES.toSorted());
     const files = REMOTE_NAMES.flatMap((name) => [
       `test/conformance/${name}.test.ts`,

@@ -39,7 +39,7 @@ export function trustedCertificates(): (name: string, alternatives: string) => {
   };
 }
 
-/** What a proxy has seen. */
+/** The record of a proxy. */
 export interface Witness {
   /** The bytes that it read in clear. */
   seen: string;

@@ -1,4 +1,4 @@
-// What runs cost that wait for capacity: 200 of them, once all of them wait, at a provider that offers no machine. Each run looks again after a
+// Measures the cost of runs that wait for capacity: 200 of them at a provider that offers no machine, once all wait. Each run searches again after a
 // tenth of its wait, and at least once a minute, so the first minutes cost more than the hours that follow.
 
 import { mkdirSync, writeFileSync } from "node:fs";

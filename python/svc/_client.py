@@ -259,7 +259,7 @@ def plan(task: Task | Mapping[str, Any], **parameters: Unpack[RunParameters]) ->
 
 
 def _spec_of(task: Task | Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec as it is sent: without parameters that are None, with paths of the caller."""
+    """The spec for the request: without parameters that are None, with paths of the caller."""
     spec: dict[str, Any] = {**_task_fields(task), **{name: value for name, value in parameters.items() if value is not None}}
     for name, value in spec.items():
         if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""What machines have cost, and the limits of a home, as typed values. Amounts are US dollars, instants RFC 3339 UTC strings."""
+"""Costs of machines, and the limits of a home, as typed values. Amounts are US dollars, instants RFC 3339 UTC strings."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class ReceiptMachine:
 
     ``ordered_at`` is when svc ordered it; ``ended_at`` is when its end was proven, None while it may still cost money.
     ``price_per_hour_usd`` is the last price, and ``price_changed`` is true if an earlier time had another one.
-    ``unproven_usd`` is the most that an order may have cost which no list has shown, and which is not proven to have rented nothing;
+    ``unproven_usd`` is the most that an order may have cost whose outcome was never proven;
     None for all others.
     """
 
@@ -139,7 +139,7 @@ class ReceiptMachine:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What one run has cost, machine by machine: see ``svc.receipt``. A notebook and a console show it as a table.
+    """The costs of one run, machine by machine: see ``svc.receipt``. A notebook and a console show it as a table.
 
     ``is_final`` is false while a machine of the run may still cost money.
     """
@@ -221,7 +221,7 @@ class LimitWait:
 
 @dataclass(frozen=True)
 class Limits:
-    """What all runs of the home together may cost and hold: see ``svc.limits``. A notebook and a console show it as a table.
+    """The most that all runs of the home together may cost and hold: see ``svc.limits``. A notebook and a console show it as a table.
 
     ``usd_per_day``, ``usd_per_month`` and ``usd_per_hour`` are dollars; ``max_machines`` and ``max_gpus`` count.
     """

@@ -31,7 +31,7 @@ _DAY = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 
 @short_traceback
 def costs(*, by: CostDimension = "day", since: Day | None = None, until: Day | None = None) -> CostReport:
-    """What the machines of this home have cost, in groups, with the waste told apart. All amounts are US dollars.
+    """Return the costs of this home's machines in groups, with the waste in a column of its own. All amounts are US dollars.
 
     :param by: ``day``, ``month``, ``provider``, ``project``, ``label`` or ``gpu``.
     :param since: the first day, as a ``datetime.date`` or ``"2026-11-01"``, in the time zone of the control plane.
@@ -52,7 +52,7 @@ def costs(*, by: CostDimension = "day", since: Day | None = None, until: Day | N
 
 @short_traceback
 def receipt(job_id: str) -> Receipt:
-    """What a run has cost so far, in US dollars: each machine, from when to when, its price, and how its end was proven.
+    """Return the costs of a run so far, in US dollars: each machine, from when to when, its price, and how its end was proven.
 
     The receipt shows itself as a table in a notebook and on a console. A run on this computer has no machine that costs money. Raises
     ``JobNotFound``. Starts no control plane.
@@ -74,7 +74,7 @@ class LimitsChange(TypedDict, total=False):
 
 @short_traceback
 def limits() -> Limits:
-    """What all runs of this home together may cost and hold, what they use and reserve, and which runs wait for room.
+    """Return the limits of all runs of this home together, what they use and reserve, and which runs wait for room.
 
     The value shows itself as a table in a notebook and on a console. Starts no control plane.
     """

@@ -139,7 +139,7 @@ class Job:
         return _chart.chart(self.id, *metrics)
 
     def receipt(self) -> Receipt:
-        """What the run has cost so far, machine by machine: see ``svc.receipt``."""
+        """The costs of the run so far, machine by machine: see ``svc.receipt``."""
         from svc import _money
 
         return _money.receipt(self.id)

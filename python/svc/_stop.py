@@ -27,7 +27,7 @@ class _Stop:
         self.catches()
 
     def catches(self) -> None:
-        """From the first question on, TERM no longer ends this process at once: the script ends itself when it has saved."""
+        """From the first call on, TERM no longer ends this process at once: the script ends itself when it has saved."""
         import signal
         import threading
 

@@ -64,7 +64,7 @@ def guard_lives(folder: str) -> bool:
 
 
 def holds(folder: str, ask: dict[str, Any]) -> bool:
-    """Whether a guard runs that can do what is asked: guards of version 0.1 read no deadlines of a budget."""
+    """Whether a running guard supports the request: guards of version 0.1 read no deadlines of a budget."""
     return guard_lives(folder) and (not ask.get("limit") or b'/limit"' in (read_bytes(folder + "/guard.sh") or b""))
 
 
@@ -76,7 +76,7 @@ def op_keep(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
 
 
 def op_guard(ask: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
-    """Starts the guard if none is alive that can do what is asked. As root, or by sudo if that needs no password."""
+    """Starts the guard unless a running one supports the request. As root, or by sudo if that needs no password."""
     import subprocess
 
     folder = ask["folder"]

@@ -12,7 +12,7 @@ import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "../..");
 const OWN = join(ROOT, "scripts", "site");
-/** What the theme's own pages consist of, and RapiDoc: the licences that the packages must contain. */
+/** The parts of the theme's own pages, and RapiDoc: the licences that the packages must contain. */
 const SHIPPED = [
   "vitepress",
   "vue",

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-/** What stands before and after the words of a mark. */
+/** The text before and after the words of a mark. */
 type Marks = readonly [string, string];
 const IN_MARKDOWN: Marks = ["<!-- ", " -->"];
 export const IN_PYTHON: Marks = ["# ", ""];

@@ -143,7 +143,7 @@ function dateBack(store: EngineStore, times: readonly { id: string; kind: PastKi
     "INSERT INTO machine (name, job_id, node, ordinal, provider, state, resource_id, price_micro, created_at, horizon_at, held_at, empty_looks, released_at, proof) " +
       "VALUES (?, ?, 0, 1, ?, 'released', 'past', ?, ?, ?, ?, 0, ?, 'the provider says that it does not exist')",
   );
-  // What the script's own time costs is no waste: the costs read it from the journal.
+  // The script's own time is not waste: the costs read it from the journal.
   const journal = store.db.prepare(
     "UPDATE journal SET at = CASE WHEN seq <= (SELECT min(seq) FROM journal AS begun WHERE begun.job_id = journal.job_id " +
       "AND begun.type = 'launch.done') THEN ? ELSE ? END WHERE job_id = ?",

@@ -1,4 +1,4 @@
-// Last, least and greatest values of the metrics of many runs, for `GET /v1/metrics`. The extremes of a long series are folded
+// Last, lowest and highest values of the metrics of many runs, for `GET /v1/metrics`. The extremes of a long series are folded
 // in parts and kept: points are only ever appended, so each is read once.
 
 import type { MetricSummaries, MetricSummary } from "../schemas/series.ts";

@@ -16,7 +16,7 @@ import { specOf } from "../schemas/stored-spec.ts";
 import { NotifyStore } from "../store/notify-store.ts";
 import type { Reads } from "../store/reads.ts";
 
-/** Between two looks at what no event reports. */
+/** Interval between two polls for conditions that no event reports. */
 const LOOK_EVERY_MS = 10_000;
 
 export interface NotificationParts {

@@ -76,7 +76,7 @@ export function waitingTable(io: Io, waiting: Waiting): string {
 /** One line for people: since when, until when, and when svc asks again. */
 export function waitingWords(io: Io, { since, until, next_at, limit }: Waiting): string {
   if (limit !== null)
-    return `${limit.why}. Number ${limit.position} of ${limit.of} since ${instant(io, since)}. No machine exists and nothing is billed.`;
+    return `${limit.why}. In the queue since ${instant(io, since)}, position ${limit.position} of ${limit.of}. No machine exists and nothing is billed.`;
   const parts = [
     `waiting for a machine since ${instant(io, since)}`,
     next_at === null ? "asking now" : `next search at ${instant(io, next_at)}`,

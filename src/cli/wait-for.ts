@@ -69,7 +69,7 @@ const statusCondition = (
   whyNever: (reads) => endWords(reads, id),
 });
 
-/** A short script may have started and ended between two looks; its journal still says that it ran. */
+/** A short script may have started and ended between two reads; its journal still says that it ran. */
 function lookForStart(reads: Reads, id: string): Verdict {
   return verdict(
     reads,

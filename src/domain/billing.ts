@@ -1,10 +1,10 @@
 // The rules of money, as providers bill it: what machines have cost, cost now, and may cost at most. Pure. Budgets, limits, costs and the
 // plan call it with rows of the ledger.
 //
-// B1. A machine is billed from its order until the provider proved its end. Where a rate changed (storage before GPU), each part has its own.
+// B1. A machine is billed from its order until the provider proved its end. If a rate changed (storage before GPU), each part has its own.
 // B2. An order without an answer may be a machine: it costs the highest price that it accepted until it is found, or proven absent, and at
 //     most what the budget gave to it. If no proof comes, it costs that until it can exist no longer (ADR 0035).
-// B3. A rate that nobody reports is unknown, and never 0. A rate that the user gives takes its place.
+// B3. A rate that the provider does not report is unknown, and never 0. A rate that the user gives takes its place.
 // B4. A provider's minimum is owed for every machine that existed.
 
 import { descriptorOf, isBilled } from "../providers/descriptors.ts";
@@ -29,9 +29,9 @@ export interface BilledMachine extends PricedMachine {
 
 /** Micro-dollars per hour for what no provider reports; null where they are not known either. */
 export interface Rates {
-  /** Of a machine whose provider reports no price. */
+  /** The rate of a machine whose provider reports no price. */
   givenMicro: number | null;
-  /** Of an order whose answer is missing, and of a machine whose price cannot be read. */
+  /** The rate of an order without an answer, and of a machine whose price cannot be read. */
   assumedMicro: number | null;
 }
 
@@ -145,7 +145,7 @@ export const microOver = (rateMicro: number, ms: number): number =>
 export const lastsMs = (micro: number, rateMicro: number): number =>
   rateMicro <= 0 ? Infinity : (Math.max(0, micro) / rateMicro) * HOUR_MS;
 
-/** What an orderly end takes: the script's grace, the downloads, the release. */
+/** The duration of a graceful shutdown: the script's grace, the downloads, the release. */
 export interface End {
   graceMs: number;
   /** Bytes of checkpoints and log that are not on this computer yet. */

@@ -7,7 +7,7 @@ import { microOf } from "./money.ts";
 
 /** From the order to terminate until the provider confirms the end. */
 const RELEASE_MS = 15_000;
-/** The guard ends its machine this long before the budget is spent: it looks every 2 s, and its first call may be refused. */
+/** The guard ends its machine this long before the budget is spent: it checks every 2 s, and its first call may be refused. */
 const SELF_END_SECONDS = 6;
 /** Time for the runner to record the end of the script. */
 const STOP_SPARE_SECONDS = 5;
@@ -22,9 +22,9 @@ export interface BudgetNow {
   spentMicro: number;
   /** Per hour, of all machines that may cost money now. */
   rateMicro: number;
-  /** What an orderly end costs, from now on. */
+  /** The cost of a graceful shutdown that begins now. */
   keptMicro: number;
-  /** What the script may still use; negative if the end began too late. */
+  /** The amount that the script may still use; negative if the end began too late. */
   leftMicro: number;
   /** False if the rate of a machine is unknown. */
   isKnown: boolean;
@@ -105,7 +105,7 @@ export interface MachineLimit {
   endSeconds: number;
 }
 
-/** What an unspent amount allows at a rate of all machines of the run; null at no rate. */
+/** How long an unspent amount lasts at the rate of all machines of the run; null without a rate. */
 export function machineLimit(unspentMicro: number, rateMicro: number, graceSeconds: number): MachineLimit | null {
   const lasts = lastsMs(unspentMicro, rateMicro) / 1_000;
   if (!Number.isFinite(lasts)) return null;

@@ -68,7 +68,7 @@ export function withoutBadImages<T extends { index: number }>(
   };
 }
 
-/** The spec as it is stored: `provider` and `gpus` are those of the first candidate, if there are candidates. */
+/** The spec in its stored form: `provider` and `gpus` are those of the first candidate, if there are candidates. */
 export function withFirstCandidate<T extends RunSpec>(spec: T): T {
   const [first] = spec.candidates ?? [];
   return first === undefined ? spec : { ...spec, provider: first.provider, gpus: first.gpus ?? spec.gpus };

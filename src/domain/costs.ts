@@ -12,7 +12,7 @@ import {
 import { costUsd, microOf } from "./money.ts";
 import type { WasteKind } from "../schemas/cost-names.ts";
 
-/** What a machine did in a part of its time. */
+/** The activity of a machine in a part of its time. */
 export type CostKind = "work" | WasteKind;
 
 /** A part of a machine's time with one activity; its end is the start of the next part. */
@@ -83,7 +83,7 @@ export function cellsOf(
   // A refused order was never a machine; a request that was sent a moment ago is not one yet.
   if (isOrder && mayRunUntil === null) return [];
   const end = Math.max(created_at, isOrder ? (mayRunUntil ?? now) : (released_at ?? now));
-  /** What the time without a price costs up to an instant; null if no rate is known. */
+  /** The cost, up to an instant, of the time without a price; null if no rate is known. */
   const estimateAt = (at: number): number | null => {
     if (isOrder) return mayHaveCostMicro(machine, at, rateMicro);
     if (rateMicro === null) return null;

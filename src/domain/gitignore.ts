@@ -16,7 +16,7 @@ interface Rule {
   tokens: readonly Token[];
 }
 interface GlobRule extends Rule {
-  /** What a matching text begins with: this settles most texts, and most rules are never compiled. */
+  /** The beginning that every matching text has: it excludes most texts, so most rules are never compiled. */
   starts: string;
   test(text: string): boolean;
 }

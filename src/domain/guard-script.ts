@@ -13,7 +13,7 @@ const FIRST_CONTACT_SECONDS = 300;
 const STRANGE_LOOKS = 150;
 /** Timeout of one attempt to end the machine; the next attempt follows after a pause. */
 const TRY_SECONDS = 180;
-/** Pause after each of the first attempts, before the next look. With both, no provider is called more often than it allows. */
+/** Pause after each of the first attempts, before the next check. With both, no provider is called more often than it allows. */
 const SOON_SECONDS = 2;
 const SOON_TRIES = 5;
 const AGAIN_SECONDS = 15;

@@ -7,9 +7,9 @@ import { gpuKey } from "./gpu-name.ts";
 const HOUR_MS = 3_600_000;
 /** A host that was bad so recently is left out: the next order of the same run would get it again. */
 export const LEFT_OUT_MS = HOUR_MS;
-/** After that its offers are tried last, until then. */
+/** After LEFT_OUT_MS, and up to this age of the failure, its offers are tried last. */
 export const AVOIDED_MS = 7 * 24 * HOUR_MS;
-/** Statistics are kept so long. */
+/** Statistics are kept for this long. */
 export const KEPT_MS = 90 * 24 * HOUR_MS;
 
 /** The GPU model of a request in one spelling: the catalogue's where it has it. `cpu` without GPUs. */

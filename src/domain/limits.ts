@@ -53,7 +53,7 @@ export function shortageOf(limits: Amounts, taken: Amounts, claim: Amounts): Sho
   return null;
 }
 
-/** After so many younger runs were let in before it, a waiting run is first. */
+/** After this many younger runs were let in before it, a waiting run is first. */
 export const PASSES_MAX = 10;
 
 export interface Waiter {

@@ -1,5 +1,5 @@
 // Watches what live runs spend, and sends their machines the warnings, the stop and the end of their downloads. It keeps no counter: every
-// look adds up the rows of the ledger, so a restart, a sleep or a lost process changes nothing (ADR 0030).
+// check adds up the rows of the ledger, so a restart, a sleep or a lost process changes nothing (ADR 0030).
 
 import {
   ALL_FETCHED,

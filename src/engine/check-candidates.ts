@@ -77,7 +77,7 @@ function checkCap(provider: Provider | undefined, candidate: Candidate): void {
   );
 }
 
-/** What a candidate takes from the run if it does not set it. */
+/** The fields that a candidate takes from the run if it does not set them. */
 const TAKEN_FROM_RUN: ReadonlySet<string> = new Set(["gpus", "region", "price_cap", "min_vram_gb", "image", "spot"]);
 
 /**

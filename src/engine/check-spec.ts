@@ -1,7 +1,7 @@
 // Checks whether a provider can serve a spec at all, by its capabilities, its credential and its own rules. Sends no
 // request.
 //
-// What follows from `capabilities` is refused here and nowhere else, so that no provider has to repeat it.
+// Every contradiction of `capabilities` is refused here and nowhere else, so that no provider has to repeat it.
 
 import { isCpu } from "../domain/gpus.ts";
 import { SvcError } from "../errors/index.ts";

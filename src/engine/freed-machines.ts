@@ -1,4 +1,4 @@
-// Lets a run that waits for capacity look again as soon as another run has released a machine: the provider may offer that one now. The
+// Lets a run that waits for capacity search again as soon as another run has released a machine: the provider may offer that one now. The
 // control plane tells it of each commit's events.
 //
 // F1. One waiting run looks for each released machine, the oldest first: if all of them did, all would order the same machine.

@@ -110,7 +110,7 @@ export class LimitKeeper {
     return `The run would wait, at no cost: ${why}.`;
   }
 
-  /** Why a live run must not get this spec; null if it may. What it needs already is no reason. */
+  /** Why a live run must not get this spec; null if it may. Its present claim is not a reason. */
   refuses(tx: Transaction, jobId: string, before: RunSpec, next: RunSpec): string | null {
     const { limits, used, reserved } = this.#accounts(tx.at, jobId);
     if (!areSet(limits) || !countsUnderLimits(next)) return null;

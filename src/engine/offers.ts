@@ -1,6 +1,6 @@
 // Lists what the connected providers rent out now, with prices. `GET /v1/offers` and `svc offers` call it.
 //
-// O1. A provider is asked two questions at a time at most, and the same question once in five minutes: a page or a person
+// O1. A provider gets at most two requests at a time, and the same request once in five minutes: a page or a person
 //     that asks again must not use up the provider's rate limit, which runs need to rent.
 // O2. A provider that fails or is slow holds up no other. The answer comes within the time that the caller gives; questions
 //     that are still open are counted in it, and their answers serve the next call.

@@ -15,7 +15,7 @@ import { affordable, withinCap } from "../steps/provision.ts";
 const ASK_MS = 20_000;
 const SLOW_MS = 4_000;
 const OFFERS_SHOWN = 12;
-/** Of each candidate, where there are several. */
+/** The result of each candidate, if there are several. */
 const OFFERS_SHOWN_MIN = 3;
 
 type Refusal = Plan["refusals"][number];
@@ -97,7 +97,7 @@ async function ask(
     parts.checkCandidate(index);
     if (provider !== undefined && isAskable && parts.isConnected(spec.provider)) {
       const told = accountOf(provider, accounts);
-      // Whoever names one machine waits for its whole answer; several candidates must not wait for one of them.
+      // A spec with one machine waits for its whole answer; several candidates must not wait for one of them.
       const answer = provider
         .listOffers(spec, AbortSignal.timeout(ASK_MS), late === null ? "look" : "glance")
         .finally(() => {

@@ -1,4 +1,4 @@
-// What the control plane's service needs from the rest of the program: src/app/app.ts puts it together.
+// The parts of the program that the control plane's service needs: src/app/app.ts puts them together.
 
 import type { Redactor } from "../domain/redaction.ts";
 import type { ProviderInfo, ResumePoint, StoredLeftOut } from "../schemas/job.ts";

@@ -44,7 +44,7 @@ export function connectionWords(error: unknown): string | null {
     const { code, message, cause } = e as { code?: unknown; message?: unknown; cause?: unknown };
     if (typeof code === "string" && code !== OF_AN_ABORT)
       return WORDS[code] ?? (code.startsWith("HPE_") ? "it does not speak HTTP" : `error ${code}`);
-    // Of a response whose connection was lost before its end.
+    // A response whose connection was lost before its end.
     if (message === "aborted") return CUT;
     e = cause;
   }

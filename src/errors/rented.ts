@@ -161,7 +161,7 @@ export const RENTED = {
     exit: 1,
     retry: "backoff",
     message: (d) => `The machine ${d.machine} cannot be reached over SSH: ${d.why}.`,
-    hint: `svc retries the connection and asks the provider whether the machine still exists. A script that was started continues in the meantime, and the machine is billed. If none succeeds before the script is started, the run ends. ${RELEASED} Check the network of this computer, or choose another provider or region.`,
+    hint: `svc retries the connection and asks the provider whether the machine still exists. A script that was started continues in the meantime, and the machine is billed. If no connection succeeds before the script starts, the run ends. ${RELEASED} Check the network of this computer, or choose another provider or region.`,
   }),
   ssh_refused: entry<{ machine: string; user: string; why: string }>({
     status: 502,

@@ -11,10 +11,10 @@ const SCRIPTS_MAX = 200;
 /** Folders whose scripts are listed as well. */
 const LOOKED_INTO_MAX = 50;
 
-/** Files with these names are never what a run starts with. */
+/** A run never starts with a file of these names. */
 const NO_SCRIPT = /^(?:__init__|conftest|setup)\.py$|^test_|_test\.py$/;
 
-/** What is in the folder at `path`. Throws `project_dir_refused` where there is no readable folder. */
+/** The content of the folder at `path`. Throws `project_dir_refused` if it is not a readable folder. */
 export async function viewFolder(path: string): Promise<Folder> {
   const { real, entries } = await read(path);
   const { folders, scripts } = partsOf(entries);

@@ -8,7 +8,7 @@ import type { HubFile } from "./client.ts";
 
 export interface Release {
   modelId: string;
-  /** As asked for. */
+  /** The revision in the request: a branch, a tag or a commit. */
   revision: string;
   commit: string;
   /** `files` are the chosen files, `all` every file of the commit. */

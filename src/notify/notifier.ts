@@ -102,7 +102,7 @@ export class Notifier {
     this.#again = true;
     this.#spreading ??= this.#spreadAll().finally(() => {
       this.#spreading = null;
-      // A notice may have arrived after the last look.
+      // A notice may have arrived after the last query.
       if (this.#again) this.wake();
     });
   }
@@ -157,7 +157,7 @@ export class Notifier {
       }
       await this.#prune();
     } catch (e) {
-      // The rows stay: the next look spreads them.
+      // The rows stay: the next pass spreads them.
       this.#again = false;
       this.#o.report(`Notifications could not be recorded: ${asSvcError(e).message}`);
     }
@@ -209,7 +209,7 @@ export class Notifier {
       })
       .finally(() => {
         this.#lanes.delete(name);
-        // A message may have arrived after the last look.
+        // A message may have arrived after the last query.
         if (made.asked && !failed) this.#ask(name);
       });
   }
@@ -278,7 +278,7 @@ export class Notifier {
     return row;
   }
 
-  /** Resolves after ms, or when the lane is woken to look again. */
+  /** Resolves after ms, or when the lane is woken to check again. */
   #wait(lane: Lane, ms: number): Promise<void> {
     return new Promise((resolve) => {
       if (this.#stop.signal.aborted) return resolve();

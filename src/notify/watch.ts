@@ -42,11 +42,11 @@ export interface WatchParts<Tx extends NoticeTransaction> {
 export class Watch<Tx extends NoticeTransaction> {
   readonly #o: WatchParts<Tx>;
   #shared: readonly NotifyRule[] | null = null;
-  /** By run. Runs that have ended leave at the next look. */
+  /** By run. Runs that have ended are removed at the next check. */
   #rules = new Map<string, readonly NotifyRule[]>();
   /** Since when each machine is in doubt. */
   #doubt = new Map<string, number>();
-  /** By run, at its entry `seq`: since when it waits. Read again only after a transition, because every look asks for every run. */
+  /** By run, at its entry `seq`: since when it waits. Read again only after a transition, because every check needs it for every run. */
   #waiting = new Map<string, { seq: number; since: number }>();
   /** Rules that a run has met already. */
   readonly #met = new Set<string>();

@@ -93,7 +93,7 @@ export interface ProviderWords {
   listed: string;
   disk: string;
   absenceProof: string;
-  /** Where the figures of `certainty` come from, with a date: measured, documented, or a margin. */
+  /** The source of the figures in `certainty`, with a date: measured, documented, or a margin. */
   absenceBasis: string;
   /** If this computer never comes back: what ends the machine, in one phrase and in parts. */
   ends: { shortly: string; byItself: string; byProvider: string; leftOver: string };
@@ -114,7 +114,7 @@ export interface ProviderDescriptor {
   idleTimeoutMinutes: number;
   /** Seconds between the notice of an interruption and its machine's end; null if there is no such notice. */
   interruptionNoticeSeconds: number | null;
-  /** What it bills at least for a machine that existed; 0: it bills by the second from the first. */
+  /** Its minimum bill for a machine that existed; 0: it bills by the second from the first. */
   minimumBilledSeconds: number;
   /** Its machines may install the GPU driver after their first boot. */
   installsDriver: boolean;

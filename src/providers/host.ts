@@ -207,7 +207,7 @@ export interface Guard {
   selfEnd: string;
   /** How long a run that is still alive then may take to end. */
   stopSeconds: number;
-  /** The budget's deadlines, calculated anew for every contact; null for none. */
+  /** The budget's deadlines, calculated for every contact; null for none. */
   deadline?: () => MachineLimit | null;
 }
 

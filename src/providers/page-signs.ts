@@ -56,7 +56,7 @@ const wordsOf = (name: string): string =>
 const ELSEWHERE = /\b(prev|previous|before|first|self|current|start|base)\b/;
 const MORE = /\b(more|next|truncated|incomplete|partial|further|continues|continue|cut|capped)\b/;
 const COMPLETE = /\b(complete|last|final|done|end|ended|exhausted|finished|whole)\b/;
-/** Of these, a number is a flag, and no position in the list. */
+/** In these members a number is a flag, and not a position in the list. */
 const COMPLETE_FLAG = /\b(complete|done|exhausted|finished|whole)\b/;
 const NEXT = /\b(next|continuation|continue)\b/;
 const CURSOR = /\b(cursor|token|after|marker|bookmark|scroll|key|iterator|position|resume)\b/;

@@ -193,7 +193,7 @@ export interface Account {
   warnings: string[];
 }
 
-/** Where a machine can read that it is about to be taken back. Plain http on the machine's own network, without a secret. */
+/** The address at which a machine can read that it is about to be taken back. Plain http on the machine's own network, without a secret. */
 export interface PreemptionNotice {
   url: string;
   headers: Readonly<Record<string, string>>;
@@ -214,8 +214,8 @@ export interface Provider {
   readonly info: Omit<ProviderInfo, "connected" | "source" | "missing">;
   readonly certainty: Certainty;
   /**
-   * Throws if the provider can never serve this spec, naming the field. Sends no request. What contradicts its
-   * `capabilities` was refused before.
+   * Throws if the provider can never serve this spec, naming the field. Sends no request. The caller has already refused a spec that
+   * contradicts its `capabilities`.
    */
   check?(spec: RunSpec): void;
   /** Cheapest first. An empty list is an answer, not an error. */

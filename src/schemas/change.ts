@@ -1,4 +1,4 @@
-// What may be changed of a run after it was started.
+// The fields of a run that may be changed after its start.
 
 import { z } from "zod";
 import { line } from "./line.ts";

@@ -5,7 +5,7 @@ import { COST_DIMENSIONS } from "./cost-names.ts";
 import { Instant } from "./job.ts";
 import { ProviderName } from "./spec.ts";
 
-const Day = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/, "must be a day, as 2026-11-26");
+const Day = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/, "must be a day, such as 2026-11-26");
 
 export const CostsQuery = z
   .strictObject({
@@ -26,7 +26,9 @@ const Waste = z
     held: z.number().meta({ description: "From the end of the script until svc began to end the machine." }),
     lost: z.number().meta({ description: "Work that another machine had to repeat." }),
     failed: z.number().meta({ description: "Scripts of runs that failed." }),
-    proof: z.number().meta({ description: "From then on until the provider confirmed the end." }),
+    proof: z
+      .number()
+      .meta({ description: "From the request to end the machine until the provider confirmed its end." }),
   })
   .meta({ id: "Waste", description: "Parts of `cost_usd` that brought nothing, in dollars." });
 
@@ -84,8 +86,7 @@ export const ReceiptMachine = z
     waste: Waste,
     proof: z.string().nullable().meta({ description: "How its end was proven, in the words of the ledger." }),
     unproven_usd: z.number().nullable().meta({
-      description:
-        "The most that it may have cost, for an order that no list has shown and that is not proven to have rented nothing; else null.",
+      description: "For an order whose outcome was never proven, the most that it may have cost; else null.",
     }),
   })
   .meta({ id: "ReceiptMachine" });

@@ -44,7 +44,7 @@ export type DataFile = z.infer<typeof DataFile>;
 
 export const DataDetail = z
   .object({ data: DataSummary, files: z.array(DataFile), next_cursor: z.string().nullable() })
-  .meta({ id: "DataDetail", description: "Files in order of path, a page at a time." });
+  .meta({ id: "DataDetail", description: "Files sorted by path, a page at a time." });
 
 export const DataReport = z
   .object({

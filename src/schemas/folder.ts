@@ -1,4 +1,4 @@
-// What the form of a new run needs to know about a folder on this computer.
+// A folder on this computer, for the form of a new run.
 
 import { z } from "zod";
 

@@ -77,7 +77,7 @@ export const GateLook = z.object({
   /** Milliseconds since the epoch, by the machine's clock. */
   now_ms: z.number(),
   results: list(Row),
-  /** Probes that an earlier look has reported. */
+  /** Probes that an earlier poll has reported. */
   told: list(text(40)),
 });
 export type GateLook = z.infer<typeof GateLook>;

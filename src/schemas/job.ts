@@ -77,15 +77,17 @@ export const JobRecord = z
         "The cost with the rate that you gave for machines without a reported price. Null if `cost_usd` is complete, or if a rate is unknown.",
     }),
     rate_usd_per_hour: z.number().nullable().meta({
-      description: "Of all its machines that may cost money now, given rates included; null if a rate is unknown.",
+      description:
+        "The price per hour of all its machines that may cost money now, given rates included; null if a rate is unknown.",
     }),
     budget_usd: z.number().nullable(),
     spent_usd: z.number().nullable().meta({
       description:
-        "What the budget counts: all machines, failed ones and unproven ends included. Null if a rate is unknown.",
+        "The sum that counts against the budget: all machines, failed ones and unproven ends included. Null if a rate is unknown.",
     }),
     budget_left_usd: z.number().nullable().meta({
-      description: "What the script may still use: the budget without what was spent and what is kept for the end.",
+      description:
+        "The amount that the script may still use: the budget minus the amount spent and the amount kept for the end.",
     }),
     budget_kept_usd: z.number().nullable().meta({ description: "Kept for the end: grace, downloads, release." }),
     budget_stops_at: Instant.nullable().meta({

@@ -1,7 +1,7 @@
 // The names of notifications: what happened, and where a message can go. This file loads no zod, so that the command
 // line and the dashboard can list the names; `notify.ts` builds its schemas from it.
 
-/** What a notification reports. */
+/** The kinds of notices. */
 export const NOTICE_KINDS = [
   "finished",
   "failed",

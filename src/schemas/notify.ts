@@ -35,7 +35,7 @@ const shared = {
 };
 const secret = { secret_ref: SecretRef.optional().meta({ title: "Reference to the secret" }) };
 
-/** Where messages go. */
+/** A target of messages. */
 export const NotifyTarget = z
   .discriminatedUnion("kind", [
     z.strictObject({
@@ -101,7 +101,7 @@ export type NotifyTargetBody = z.infer<typeof NotifyTargetBody>;
 
 const Counted = z.int().min(0);
 
-/** A target as it is shown: without its secret. */
+/** A target in the API's answers: without its secret. */
 export const ShownTarget = z
   .object({
     name: z.string(),

@@ -37,7 +37,7 @@ export const Offers = z
         error: z.object({ code: z.string(), message: z.string(), hint: z.string() }).nullable(),
       }),
     ),
-    /** How many questions had no answer in time. */
+    /** How many requests had no answer in time. */
     open: z.int(),
   })
   .meta({ id: "Offers", description: "What the connected providers rent out now. Nothing was rented." });

@@ -21,9 +21,10 @@ export const PlanOffer = z
     within_cap: z.boolean(),
     /** Why it is tried last: its host was bad within 7 days. Null for the others. */
     avoided: z.string().nullable(),
-    age_seconds: z.number().meta({ description: "Since the provider listed it." }),
+    age_seconds: z.number().meta({ description: "Time since the provider listed it." }),
     budget_lasts_seconds: z.number().nullable().meta({
-      description: "From the order until the script is asked to stop, for all nodes; null without a budget or a price.",
+      description:
+        "Time from the order until svc asks the script to stop, for all nodes; null without a budget or a price.",
     }),
   })
   .meta({ id: "PlanOffer" });

@@ -14,7 +14,7 @@ export const SeriesList = z
       }),
     ),
   })
-  .meta({ id: "SeriesList", description: "In order of name." });
+  .meta({ id: "SeriesList", description: "Sorted by name." });
 export type SeriesList = z.infer<typeof SeriesList>;
 
 export const SeriesColumns = z
@@ -40,7 +40,7 @@ export type SeriesPoints = z.infer<typeof SeriesPoints>;
 export const MetricSummary = z
   .object({
     last: z.number().nullable().meta({ description: "The newest value; null if it is not finite." }),
-    min: z.number().nullable().meta({ description: "The least of the finite values." }),
+    min: z.number().nullable().meta({ description: "The lowest of the finite values." }),
     max: z.number().nullable(),
     points: z.int(),
     samples: z.array(z.number().nullable()).meta({ description: "Evenly spaced values, for a tiny chart." }),

@@ -161,7 +161,7 @@ export const RetryRules = z
       .meta({
         title: "On",
         description:
-          "Failures that another machine is used for: machine_lost, preempted, machine_unfit, boot_failed, install_failed, oom, or exit:<code> for an exit code of the script.",
+          "Failures after which the run continues on another machine: machine_lost, preempted, machine_unfit, boot_failed, install_failed, oom, or exit:<code> for an exit code of the script.",
       }),
   })
   .meta({

@@ -14,7 +14,7 @@ export interface DefaultCredentials {
   where: string;
 }
 
-/** Null where there is no file: then only the machine's own service account is left. Throws `UnusableFile`. */
+/** Null if there is no such file: then only the machine's own service account remains. Throws `UnusableFile`. */
 export function defaultGoogleCredentials(env: NodeJS.ProcessEnv): DefaultCredentials | null {
   const named = env["GOOGLE_APPLICATION_CREDENTIALS"]?.trim();
   const folder = env["CLOUDSDK_CONFIG"]?.trim() || ofUser(env);

@@ -48,7 +48,7 @@ export interface ObjectStore {
    * do not allow reading.
    */
   holds(file: SourceFile, signal: AbortSignal): Promise<boolean>;
-  /** Resolves when the store has all of it and has proven so. */
+  /** Resolves when the store has confirmed that it has all of it. */
   upload(file: SourceFile, turn: UploadTurn): Promise<void>;
   /**
    * Aborts an unfinished upload, so that it costs nothing; without a name, every upload found under the key. A missing

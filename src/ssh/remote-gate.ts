@@ -1,4 +1,4 @@
-// The gate of a machine over its agent: the program travels with the question that starts it. docs/internals/gate.md explains the rest.
+// The gate of a machine over its agent: the program travels with the request that starts it. docs/internals/gate.md explains the rest.
 
 import { z } from "zod";
 import { AgentRefusal } from "./agent-client.ts";

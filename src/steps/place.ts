@@ -6,7 +6,7 @@
 //     had been taken, that time grows: each refused order can cost a created machine or a part of a gang some billed seconds.
 // W3. If the search runs out of time, the error names every candidate with its last reason. From then on only a candidate without a
 //     refusal in this search may still be chosen: slow orders that are refused in turn must not prolong it.
-// W4. Jobs that wait for the same offers share one request to the provider, and its verdict. All looks fall on common instants (BEAT_MS), so
+// W4. Jobs that wait for the same offers share one request to the provider, and its verdict. All searches fall on common instants (BEAT_MS), so
 //     that they share commits, too; how many of them fall on one instant is limited by the spread of the waits.
 // W5. A candidate two of whose machines were unfit or did not boot comes after all others: the last retries are not spent on it alone.
 // W7. A wait whose time is over when svc starts or wakes up (the computer was off, or its clock was set forward) ends only after one more
@@ -29,7 +29,7 @@ const SLOW_MS = 4_000;
 const ASK_MS = 20_000;
 /** Minimum time of a search, also for a job that may not wait. */
 export const SEARCH_MS_MIN = 60_000;
-/** Delay between two looks: short at first, because stock comes and goes; later one minute, because a wait may last a week. No longer than
+/** Delay between two searches: short at first, because stock comes and goes; later one minute, because a wait may last a week. No longer than
  *  that: the run that has waited longest would have the least chance. */
 const LOOK_MS_MIN = 5_000;
 const LOOK_MS_MAX = 60_000;
@@ -44,9 +44,9 @@ const OF_STOCK: ReadonlySet<string> = new Set(["no_offer", "offer_taken"]);
 /** Jobs that request the same offers within this time receive the same answer. */
 const SHARED_MS = 4_000;
 const CONTRADICTED_MS = 10 * 60_000;
-/** No look for so long means that svc did not run meanwhile. */
+/** A gap of this length between two searches means that svc did not run meanwhile. */
 const GAP_MS = 5 * 60_000;
-/** After so many bad machines, a candidate comes last. */
+/** After this many bad machines a candidate comes last. */
 const UNFIT_MAX = 2;
 /** Maximum length of each candidate's reason in the timeline, in characters. */
 const WHY_MAX = 300;
@@ -99,7 +99,7 @@ async function verdictOf(provider: Provider, spec: RunSpec): Promise<Verdict> {
     const [best] = affordable(provider, spec, offers);
     return { offer: best === undefined ? null : { priceMicro: best.priceMicro }, why: null, never: false };
   } catch (e) {
-    // Whatever fails at one provider, the others are still asked, and the search still ends in time.
+    // A failure of one provider prevents no request to the others, and the search still ends in time.
     const isLate = e instanceof DOMException && e.name === "TimeoutError";
     const error = asSvcError(e);
     const never =
@@ -110,7 +110,7 @@ async function verdictOf(provider: Provider, spec: RunSpec): Promise<Verdict> {
 
 const JOBS_MAX = 10_000;
 
-/** By job: the last look of this process, and the search that it belongs to. */
+/** By job: the last attempt of this process, and the search that it belongs to. */
 class Gaps {
   readonly #looked = new Map<string, { search: number; at: number }>();
 
@@ -193,7 +193,7 @@ export function placeStep(ports: StepPorts): StepDefinition {
   };
 }
 
-/** The delay before the next look: a tenth of the search's time so far, within limits, and each job's own share of it. */
+/** The delay before the next attempt: a tenth of the search's time so far, within limits, and each job's own share of it. */
 function waitMs(lastedMs: number, effectId: number): number {
   const usual = Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, lastedMs / 10));
   // Multiples of the golden ratio are spread evenly, however many there are.
@@ -273,7 +273,7 @@ async function lookAt(ports: StepPorts, shared: SharedLooks, candidate: PlacedCa
   }
 }
 
-/** Given, so that no exception with a stack is made for each look. */
+/** A parameter, so that not every attempt creates an exception with a stack. */
 const OVER = "the work has settled";
 
 /** Resolves when `work` has settled, or after `ms`. Throws when the step is cancelled. */

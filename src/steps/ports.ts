@@ -70,7 +70,7 @@ export type Intent = Pick<LedgerEntry, "name" | "node" | "ordinal" | "provider" 
   /** Whether the provider may take the machine back. */
   spot?: boolean;
   account?: string | null;
-  /** What the machine may cost, should its order have no answer (ADR 0035). */
+  /** The most that the machine may cost if its order gets no answer (ADR 0035). */
   atMost?: OrderAtMost;
 };
 
@@ -84,7 +84,7 @@ export interface OrderAtMost {
   endsFrom: number | null;
 }
 
-/** What is known of a closed order beside its proof. */
+/** Facts about a closed order in addition to its proof. */
 export interface ReleaseFacts {
   /**
    * The id of the machine that the proof is about, or null for an order without one. The row stays open if it has another machine by the time
@@ -211,7 +211,7 @@ export interface StepPorts {
   /** Waits by the clock of the control plane; rejects with the signal's reason if the signal comes first. */
   pause(ms: number, signal?: AbortSignal): Promise<void>;
   provider(name: string): Provider;
-  /** What the job's budget allows; absent where there are no budgets. */
+  /** The job's budget; absent where budgets do not apply. */
   budget?: BudgetPorts;
   ledger: Ledger;
   /** Tracks outages of machines whose provider cannot be asked. */

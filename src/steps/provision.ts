@@ -68,7 +68,7 @@ export function provisionStep(ports: StepPorts): StepDefinition {
         );
         if (found.is === "held") return affordably(provider, spec, found.handle);
         if (found.is === "open") return { later: { afterMs: found.afterMs, why: found.why } };
-        // What the closed order may have cost can be the whole budget: then the run ends here.
+        // The closed order may have cost the whole budget: then the run ends here.
         await ports.budget?.look(jobId);
         signal.throwIfAborted();
       }
@@ -279,7 +279,7 @@ function limitOf(ports: StepPorts, jobId: string, spec: RunSpec, { priceMicro }:
   return limit && { ...limit, madeAtMs: ports.now() };
 }
 
-/** What the machine may cost if the answer to its order is lost: the request leaves later, so its guard ends it later than this says. */
+/** The most that the machine may cost if the answer to its order is lost. The request leaves later, so its guard ends it later than this says. */
 function atMostOf(ports: StepPorts, provider: Provider, jobId: string, spec: RunSpec, offer: Offer): OrderAtMost {
   const cap = spec.price_cap === undefined ? null : microOf(spec.price_cap);
   const limit = limitOf(ports, jobId, spec, offer);

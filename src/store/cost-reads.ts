@@ -322,7 +322,7 @@ export function readReceipt(all: All, jobId: string, now: number, calendar: Cale
   };
 }
 
-/** The most that an order may have cost which no list has shown and nothing has disproved (ADR 0035). */
+/** The most that an order may have cost whose outcome was never proven (ADR 0035). */
 function unprovenUsd(row: MachineRow, now: number, givenMicro: number | null): number | null {
   const until = isBilled(row.provider) ? mayHaveRunUntil(row, now) : null;
   return until === null ? null : usdOrNull(mayHaveCostMicro(row, until, givenMicro));

@@ -31,7 +31,7 @@ export function countPlacements(all: All, jobIds: readonly string[]): Map<string
 }
 
 /**
- * Where the machine of each job is or was: the zone that its provider reported, else the region that the newest
+ * The place of each job's machine: the zone that its provider reported, else the region that the newest
  * placement asked for. A job without either is absent.
  */
 export function readRegions(all: All, jobIds: readonly string[]): Map<string, string> {

@@ -35,7 +35,7 @@ export interface Reads {
   timeline(id: string): Timeline;
   /** The machines or gangs that the job has used, one after the other, and what it waits for now. */
   placements(id: string): Placements;
-  /** Where the machines of these jobs are or were, by job; a job whose place is unknown is absent. */
+  /** The place of these jobs' machines, by job; a job whose place is unknown is absent. */
   regions(ids: readonly string[]): Map<string, string>;
   /** Medians of earlier placements with this provider and these GPUs; null without any. */
   startTimes(provider: string, gpus: string): StartTimes | null;
@@ -76,11 +76,11 @@ export interface Reads {
   hostStats(): HostStats;
   /** Machines that may cost money now; a local run is never one. */
   machines(): LedgerMachine[];
-  /** What machines have cost, and what of it was waste. */
+  /** The costs of machines, and the part of them that was waste. */
   costs(query: CostsQuery): CostReport;
   /** The limits of the home, what counts under them, and the runs that wait for them. */
   limits(): HomeLimits;
-  /** What each machine of a job has cost; null if the job does not exist. */
+  /** The cost of each machine of a job; null if the job does not exist. */
   receipt(id: string): Receipt | null;
   /** The handle (JSON) of the machine that a node of a job holds now; null if it holds none. */
   heldHandle(jobId: string, node: number): string | null;

@@ -8,7 +8,7 @@ export const SCHEMA_0009: readonly string[] = [
     dim TEXT NOT NULL, key TEXT NOT NULL, kind TEXT NOT NULL, day TEXT NOT NULL, machines INTEGER NOT NULL, unpriced INTEGER NOT NULL,
     ms INTEGER NOT NULL, unpriced_ms INTEGER NOT NULL, unrated_ms INTEGER NOT NULL, micro INTEGER NOT NULL, estimate_micro INTEGER NOT NULL,
     PRIMARY KEY (dim, day, key, kind)) STRICT, WITHOUT ROWID`,
-  // What each machine added to the sums: JSON of its keys and cells.
+  // The share of each machine in the sums: JSON of its keys and cells.
   `CREATE TABLE cost_machine (name TEXT PRIMARY KEY, cells TEXT NOT NULL) STRICT, WITHOUT ROWID`,
   // Machines that are not in the sums, or that changed since they were added.
   `CREATE TABLE cost_open (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID`,

@@ -17,7 +17,7 @@ export const SCHEMA_0010: readonly string[] = [
   `CREATE UNIQUE INDEX notice_key ON notice (key) WHERE key IS NOT NULL`,
   `CREATE INDEX notice_fresh ON notice (id) WHERE spread = 0`,
   `CREATE INDEX notice_job ON notice (job_id) WHERE job_id IS NOT NULL`,
-  // Where messages go. `settings` is JSON, with the reference of its secret and never the secret.
+  // Targets of messages. `settings` is JSON, with the reference of its secret and never the secret.
   `CREATE TABLE notify_target (
     name TEXT PRIMARY KEY,
     kind TEXT NOT NULL,

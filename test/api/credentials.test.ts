@@ -14,7 +14,7 @@ const put = (port: number, name: string, body: unknown, headers: Record<string, 
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
 
-it("are set, seen masked and removed", async () => {
+it("Credentials are set, seen masked and removed", async () => {
   const { plane, server } = await serve();
   const saved = await put(server.port, "hub?check=true", { token: "hf_0123456789abcdef", cache_dir: "/models" });
   expect([saved.status, saved.json]).toEqual([
@@ -81,7 +81,7 @@ it.each<[string, string, unknown, Record<string, string>, number, string]>([
   ["a check that is neither", "hub?check=maybe", '{"token":"x"}', JSON_TYPE, 400, "invalid_request"],
   ["another block of the file", "providers", '{"token":"x"}', JSON_TYPE, 400, "invalid_request"],
   ["a path", "..%2fhub", '{"token":"x"}', JSON_TYPE, 400, "invalid_request"],
-])("of %s are refused, and nothing is written", async (_what, name, body, headers, status, code) => {
+])("Credentials of %s are refused, and nothing is written", async (_what, name, body, headers, status, code) => {
   const { plane, server } = await serve();
   const reply = await put(server.port, name, body, headers);
   expect([reply.status, reply.json.code]).toEqual([status, code]);

@@ -62,7 +62,7 @@ test("A folder with thousands of entries is cut, and the answer says so", async 
   expect(body["folders"]).toHaveLength(500);
 });
 
-test("What is no readable folder is refused with the reason", async () => {
+test("A path that is not a readable folder is refused with the reason", async () => {
   const { server } = await serve();
   const root = folder(["a.py", "shut/b.py"]);
   const detail = async (path: string) => (await look(server.url, path)).body;
@@ -77,7 +77,7 @@ test("What is no readable folder is refused with the reason", async () => {
   chmodSync(join(root, "shut"), 0o755);
 });
 
-test("The gate stands before it: another site's page learns no name", async () => {
+test("The gate refuses a page of another site, so that it learns no name of a folder", async () => {
   const { server } = await serve();
   const answer = await fetch(`${server.url}/v1/folder?path=/`, { headers: { origin: "https://example.com" } });
   expect(answer.status).toBe(403);

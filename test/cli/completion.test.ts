@@ -72,7 +72,7 @@ const lines = (...words: string[]): string[] =>
     .filter((line) => line !== "")
     .map((line) => line.split("\t")[0] ?? "");
 
-describe("the words that are offered", () => {
+describe("the offered words", () => {
   test("are commands, flags, values, fields and ids, each where it belongs", () => {
     expect(lines("lo")).toEqual(["logs"]);
     expect(lines("jobs", "--sta")).toEqual(["--status"]);

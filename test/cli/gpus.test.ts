@@ -1,4 +1,4 @@
-// `svc gpus`: the catalogue, and beside it what this home knows of machines that it rented.
+// `svc gpus`: the catalogue, with the statistics of the machines that this home rented.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

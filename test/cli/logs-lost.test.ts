@@ -20,7 +20,7 @@ test("logs -f ends with 5, not with 0, if no control plane resumes the run withi
   let clockMs = 0;
   vi.spyOn(performance, "now").mockImplementation(() => clockMs);
   const io = {
-    // What is stored comes in one part, or in two; the others come from the control plane.
+    // The stored log comes in one part, or in two; the others come from the control plane.
     out: () => {
       if ((parts += 1) === 10) served.child.kill("SIGKILL");
       return Promise.resolve();

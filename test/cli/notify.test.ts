@@ -127,7 +127,7 @@ it(
 
 it.each([
   [["send"], "Unknown action `svc notify send`.\nUse list, add, test, rm, rules, history.\n"],
-  [["list", "hook"], "`svc notify list` takes no further words.\n`svc notify list` lists everything.\n"],
+  [["list", "hook"], "`svc notify list` takes no further arguments.\n`svc notify list` lists everything.\n"],
   [["test"], "`svc notify test` needs NAME.\n`svc notify` lists the targets.\n"],
   [["add", "phone"], /^`svc notify add` needs NAME and KIND\.\nUse ntfy, slack, /],
   [["add", "phone", "pager"], /^Unknown kind pager\.\nUse ntfy, slack, /],

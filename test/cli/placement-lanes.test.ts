@@ -63,7 +63,7 @@ it("A lane shows the provider of a placement, its end, its cost and the lost wor
   expect(lines[3]).toBe(
     "   The provider took it back. · continued from step_7 · lost 3 min 0 s of work ($0.18) · saved $1.20 by spot",
   );
-  // A price that nobody reported is no price of nothing.
+  // An unreported price is unknown, and not $0.
   expect(lines[4]).toMatch(/podhost A100 +exit code 3 .* unknown$/);
 });
 

@@ -63,7 +63,7 @@ it("svc plan asks again when the offers are known, and prints one plan", async (
   expect(asked[1]! - asked[0]!).toBeGreaterThan(OFFERS_KNOWN_MS - 50);
 });
 
-it("svc plan prints what is known when it is interrupted in the wait", async () => {
+it("svc plan prints the known offers when it is interrupted during the wait", async () => {
   const { asked, child, exited, out, err } = await planning();
   await until(() => asked.length === 1, "the first plan");
   child.kill("SIGINT");

@@ -44,7 +44,7 @@ test("The machine is broken, with the provider's message, and the next one works
   expect((await reach(await make())).phase).toBe("ready");
 });
 
-test("An image that does not exist is told apart from a host that cannot start it", async () => {
+test("An image that does not exist is distinguished from a host that cannot start it", async () => {
   world.simulated?.parts.faults.set("image_missing");
   const status = await reach(await make());
   expect(status).toMatchObject({

@@ -71,7 +71,7 @@ describe("The money of a job's machines", () => {
     ]);
   });
 
-  it("goes on for a machine whose end the provider refuses", () => {
+  it("still grows for a machine whose end the provider refuses", () => {
     const releasing = { ...HELD, state: "releasing" };
     expect(costMicro(releasing, 3 * HOUR)).toBe(1_200_000);
   });

@@ -136,7 +136,7 @@ describe("the pieces of a machine's time", () => {
     ]);
   });
 
-  it("of a machine without a price add time and a count, and dollars only to the estimate", () => {
+  it("add time and a count for a machine without a price, and dollars only to the estimate", () => {
     const row = machine({ price_micro: null });
     const rated = cellsOf(row, [{ kind: "work", from: 0 }], 2_000_000, 0, localCalendar);
     expect([sum(rated, ({ micro }) => micro), sum(rated, (cell) => cell.estimateMicro)]).toEqual([0, 20_000_000]);
@@ -144,7 +144,7 @@ describe("the pieces of a machine's time", () => {
     expect([sum(plain, (cell) => cell.unpriced), sum(plain, (cell) => cell.unratedMs)]).toEqual([1, 10 * HOUR]);
   });
 
-  it("of a refused order do not exist", () => {
+  it("do not exist for a refused order", () => {
     const refused = machine({ held_at: null, price_micro: null });
     expect(cellsOf(refused, [{ kind: "starting", from: 0 }], null, 0, localCalendar)).toEqual([]);
   });

@@ -5,7 +5,7 @@ import { failureOfStep } from "../../src/domain/failure.ts";
 import type { StepName } from "../../src/schemas/job.ts";
 
 test.each<[StepName, string, object | undefined, string]>([
-  // Whoever finds out that no exit code was left: the stream of this process, or of one that started later.
+  // The stream of this process, or of one that started later, finds that there is no exit code.
   ["stream", "run_lost", { why: "its run directory is gone" }, "machine_lost"],
   ["collect", "run_lost", { why: "status.json is damaged" }, "machine_lost"],
   ["install", "run_lost", { why: "the runner died" }, "machine_lost"],

@@ -1,4 +1,4 @@
-// What an order that was refused costs, for the lanes of a run.
+// The cost of a refused order, in the lanes of a run.
 
 import { expect, test } from "vitest";
 import { rentedNothing } from "../../src/domain/placement-words.ts";

@@ -27,7 +27,7 @@ describe("a line of a log", () => {
     expect(markOf("epoch   7  loss 0.3", totals)).toEqual({ unit: "epoch", done: 7, total: 40 });
   });
 
-  it("of any length and content is read in time that grows with a bounded part of it", () => {
+  it("is read, at any length and content, in time that grows with a bounded part of it", () => {
     for (const line of [
       "step ".repeat(1e6),
       `${" ".repeat(1e6)}1/2`,

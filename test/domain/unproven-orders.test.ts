@@ -1,4 +1,4 @@
-// What an order without a proven outcome counts (ADR 0035): never less than the bill of a machine that it may have made, never more than the
+// The amount that an order without a proven outcome counts (ADR 0035): never less than the bill of a machine that it may have made, never more than the
 // budget gave to it. Each round draws one order, and the machine that came of it, if one did.
 
 import { expect, it } from "vitest";

@@ -1,4 +1,4 @@
-// What a run may wait for: a machine that can never exist is refused at submission, with the field that has to change.
+// A run cannot wait for a machine that can never exist: it is refused at submission, with the field that has to change.
 
 import { expect, test } from "vitest";
 import { checkCandidates } from "../../src/engine/check-candidates.ts";

@@ -51,7 +51,7 @@ async function ends({ h, ledger }: World, id: string, provider: ProviderName, ma
   await turn();
 }
 
-it("The oldest run that waits for that provider looks at once, and no other", async () => {
+it("The oldest run that waits for that provider searches at once, and no other", async () => {
   const at = await world();
   await waits(at, "elsewhere", "market");
   await waits(at, "first", "podhost");
@@ -70,7 +70,7 @@ it("A run whose order became no machine frees nothing", async () => {
   expect(at.looked()).toEqual([]);
 });
 
-it("A look that came early replaces the one that was due, and later looks do not multiply", async () => {
+it("An early search replaces the one that was due, and later searches do not multiply", async () => {
   const at = await world();
   await waits(at, "first", "podhost");
   await ends(at, "done", "podhost", true);

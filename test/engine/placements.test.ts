@@ -69,7 +69,7 @@ it("If a machine is lost and a checkpoint was downloaded, another machine contin
   expect(h.folds()).toBe(true);
 });
 
-it("Preemptions without a new checkpoint continue, and the owner is told to save more often", async () => {
+it("Preemptions without a new checkpoint continue, and a notice asks the owner to save more often", async () => {
   const h = await begin();
   const preempted = () => new SvcError("machine_preempted", { provider: "market", machine: "m", why: "outbid" });
   const notices = () =>

@@ -180,7 +180,7 @@ describe("the limit of a run's time", () => {
     [0, null],
     [1e-9, 1],
     [0.5, 30_000],
-  ])("of %d minutes is %s ms: the smallest limit does not become none", async (max_runtime_minutes, ms) => {
+  ])("is, for %d minutes, %s ms: the smallest limit does not become none", async (max_runtime_minutes, ms) => {
     await submit({ max_runtime_minutes });
     const snapshot = JSON.parse(h.store.job("job1")!.snapshot) as { context: { max_runtime_ms: number | null } };
     expect(snapshot.context.max_runtime_ms).toBe(ms);

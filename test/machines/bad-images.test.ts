@@ -1,4 +1,4 @@
-// What follows an image that cannot start, by the images and providers of the candidates.
+// The next candidate after an image that cannot start, by the images and providers of the candidates.
 
 import { expect, it } from "vitest";
 import { placementRules } from "../../src/machines/placement-rules.ts";

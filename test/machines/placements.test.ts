@@ -102,7 +102,7 @@ describe("a plain job", () => {
     ["exit:1", "step_10@1", "terminal"],
     ["oom", "step_10@1", "terminal"],
     ["other", "step_10@1", "terminal"],
-  ])("that ends by %s with the downloaded checkpoint %s goes to %s", (failure, checkpoint, state) => {
+  ])("changes, when it ends by %s with the downloaded checkpoint %s, to %s", (failure, checkpoint, state) => {
     expect(lostWhileRunning(begin(RENTED), failure, checkpoint).value).toBe(state);
   });
 

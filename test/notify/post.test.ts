@@ -1,4 +1,4 @@
-// Where messages may go: checked addresses only, no redirects, and nothing that hangs or answers without end.
+// Messages go to checked addresses only: no redirects, and nothing that hangs or answers without end.
 
 import { DEADLINE_MS } from "../deadline.ts";
 import { createServer as createTcp, type Server } from "node:net";
@@ -134,7 +134,7 @@ describe("a receiver", () => {
     expect(written).toBeLessThan(64 * 1024 * 1024);
   });
 
-  it("that refuses the connection is named in the words of every other client", async () => {
+  it("is named in the words of every other client when it refuses the connection", async () => {
     const server = createTcp();
     await new Promise<void>((up) => server.listen(0, "127.0.0.1", up));
     const { port } = server.address() as AddressInfo;

@@ -88,7 +88,7 @@ describe("a rule", () => {
     expect(titles(world)).toEqual(["job1 meets the rule loss is nan, stop"]);
   });
 
-  it("of a run applies to that run alone, in addition to those of the home and of configure(), and counts once", async () => {
+  it("applies, if it is a run's own, to that run alone, in addition to those of the home and of configure(), and counts once", async () => {
     const world = await NotifyWorld.open();
     await world.service.setRules(["loss > 10"]);
     await world.h.create("job1");

@@ -65,7 +65,7 @@ async function target(served: Served, name: string, url: string): Promise<void> 
 }
 const submit = (served: Served): Promise<string> =>
   served.submit({ entrypoint: "short.py", terminate_on_exit: false, install: "none" });
-/** Notices of the run, as they are committed. */
+/** Notices of the run, in the order of their commits. */
 const notices = (job: string): number =>
   place.db(
     (db) => db.prepare<[string], { n: number }>("SELECT count(*) AS n FROM notice WHERE job_id = ?").get(job)?.n ?? 0,

@@ -1,5 +1,5 @@
-// The program is upgraded while runs are open: the control plane was killed, and its home is as the first release kept it. A local run goes
-// on, a rented machine keeps its run, and an order whose answer was lost still finds its machine.
+// The program is upgraded while runs are open: the control plane was killed, and its home is as the first release kept it. A local run
+// continues, a rented machine keeps its run, and an order whose answer was lost still finds its machine.
 // @module-tag needs/sshd
 
 import Database from "better-sqlite3";
@@ -54,7 +54,7 @@ const RENTED = {
   terminate_on_exit: false,
 };
 
-/** What the first release stored of a run; the rest came later. */
+/** The fields of a run that the first release stored; the others came later. */
 const CONTEXT = "job_id max_runtime_ms nodes occupied started_at ended_at outcome exit_code error".split(" ");
 const INPUT = ["nodes", "max_runtime_ms", "job_id", "at"];
 const LATER_FIELDS = ["stop_grace_seconds", "health"];
@@ -171,7 +171,7 @@ while not os.path.exists(sys.argv[1]):
     expect(provider.alive()).toEqual([]);
     expect(provider.all()).toHaveLength(2);
     expect(place.refolds()).toBe(3);
-    // What the machines cost before the upgrade counts.
+    // The costs of the machines before the upgrade count.
     const { total } = await served.get<CostReport>("/v1/costs");
     expect(total).toMatchObject({ machines: 3 });
     expect(total.cost_usd).toBeGreaterThan(0);

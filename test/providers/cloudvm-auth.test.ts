@@ -154,7 +154,7 @@ describe("an unusable key file", () => {
 });
 
 describe("a refused exchange", () => {
-  it("with another key than the account's", async () => {
+  it("names a key that does not belong to the account", async () => {
     const other = generateKeyPairSync("rsa", {
       modulusLength: 2048,
       privateKeyEncoding: { type: "pkcs8", format: "pem" },

@@ -1,4 +1,4 @@
-// Every kind of Google credential beside a service account's key, against a server that plays its token addresses.
+// Every kind of Google credential except a service account's key, against a server that plays its token addresses.
 
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -82,14 +82,14 @@ const tokenOf = (file: Record<string, unknown>): Promise<string> =>
   new TokenSource(readKeyFile(JSON.stringify(file)), Date.now).token();
 
 describe("A token", () => {
-  it("of a user's login comes from its refresh token", async () => {
+  it("comes, for a user's login, from its refresh token", async () => {
     expect(await tokenOf(login())).toBe("user-token");
     const form = new URLSearchParams(asked[0]?.body);
     expect(Object.fromEntries(form)).toMatchObject({ grant_type: "refresh_token", refresh_token: "refresh-token" });
     expect(asked[0]?.headers["user-agent"]).toBe("svc");
   });
 
-  it("of an impersonated account is requested with the token of its source", async () => {
+  it("is requested, for an impersonated account, with the token of its source", async () => {
     expect(await tokenOf(acting(login()))).toBe("acting-token");
     expect(asked.map(({ path }) => path)).toEqual(["/token", impersonated]);
     expect(asked[1]?.headers.authorization).toBe("Bearer user-token");
@@ -98,7 +98,7 @@ describe("A token", () => {
     });
   });
 
-  it("of a workload identity is exchanged for the subject's, by way of the account that it acts as", async () => {
+  it("is exchanged, for a workload identity, for the subject's, by way of the account that it acts as", async () => {
     expect(await tokenOf(identity())).toBe("federated");
     expect(new URLSearchParams(asked[0]?.body).get("subject_token")).toBe("subject-token");
     asked.length = 0;
@@ -116,7 +116,7 @@ describe("A token", () => {
     expect(asked.length).toBe(2);
   });
 
-  it("that is refused gives the reason, and is not requested again automatically", async () => {
+  it("is not requested again automatically after a refusal, whose reason is reported", async () => {
     answers["/token"] = { status: 400, json: { error: "invalid_grant", error_description: "Token has been revoked." } };
     await expect(tokenOf(login())).rejects.toMatchObject({
       code: "credential_refused",

@@ -27,8 +27,8 @@ const RTX = offerRow({ id: 1, ask_contract_id: 1 });
 const A100 = offerRow({ id: 2, ask_contract_id: 2, gpu_name: "A100 SXM4", gpu_ram: 81_920, dph_total: 0.9 });
 const PAIR = offerRow({ id: 3, ask_contract_id: 3, num_gpus: 2, dph_total: 0.8 });
 
-describe("looks of one plan", () => {
-  test("need one search, and each gets its own offers", async () => {
+describe("searches of one plan", () => {
+  test("share one request, and each gets its own offers", async () => {
     stub.routes[SEARCH] = () => ({ json: { offers: [RTX, PAIR, A100] } });
     const provider = stub.provider();
     const asked = [{}, { gpus: "A100-80GB:1", price_cap: 2 }, { gpus: "RTX4090:2", spot: "prefer" }];
@@ -39,7 +39,7 @@ describe("looks of one plan", () => {
     expect(bodies()[0]).not.toHaveProperty("dph_total");
   });
 
-  test("search again for a candidate that a full answer left out", async () => {
+  test("send a second request for a candidate that a full answer left out", async () => {
     const crowd = Array.from({ length: 64 }, (_, n) => offerRow({ id: 100 + n, ask_contract_id: 100 + n }));
     stub.routes[SEARCH] = ({ body }) => ({ json: { offers: "gte" in Object(body["dph_total"]) ? [A100] : crowd } });
     const provider = stub.provider();
@@ -50,7 +50,7 @@ describe("looks of one plan", () => {
     expect(bodies()).toHaveLength(2);
   });
 
-  test("of a plan do not wait for that second search, and tell above which price offers may exist", async () => {
+  test("do not wait for that second request in a plan, and tell above which price offers may exist", async () => {
     const crowd = Array.from({ length: 64 }, (_, n) =>
       offerRow({ id: 100 + n, ask_contract_id: 100 + n, dph_total: 0.2 + n / 1_000 }),
     );
@@ -78,7 +78,7 @@ describe("looks of one plan", () => {
     expect(bodies()).toHaveLength(2);
   });
 
-  test("that differ in the disk are searched one after the other: the disk is in the price", async () => {
+  test("are sent one after the other if they differ in the disk: the disk is in the price", async () => {
     stub.routes[SEARCH] = () => ({ json: { offers: [RTX, A100] } });
     const provider = stub.provider();
     const asked = [{}, { gpus: "A100-80GB:1", disk_gb: 200 }];

@@ -143,7 +143,7 @@ describe("polling a machine", () => {
     ["an OCI failure", { actual_status: "created", status_msg: "OCI runtime create failed: x" }, /cannot start: OCI/],
     ["an unknown image", { actual_status: "loading", status_msg: "manifest unknown" }, /manifest/],
     ["a private image", { actual_status: null, status_msg: "pull access denied for x" }, /denied/],
-  ])("%s is broken, and says why and what it costs", async (_what, changes, why) => {
+  ])("reports a machine as broken, with the reason and its cost: %s", async (_what, changes, why) => {
     const status = await look(changes);
     expect(status).toMatchObject({ phase: "broken", priceMicro: 430_000 });
     expect(status.phase === "broken" && status.why).toMatch(why);

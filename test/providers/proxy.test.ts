@@ -45,7 +45,7 @@ describe("A call over https", { tags: "needs/openssl" }, () => {
     expect(witness.tunnels).toEqual([]);
   });
 
-  test("may have been sent if its answer is lost behind the tunnel", async () => {
+  test("counts as possibly sent if its answer is lost behind the tunnel", async () => {
     const port = await provider((request) => request.socket.destroy());
     const error = await call(client("https://api.example.test", { HTTPS_PROXY: await proxy(port) })).catch(
       (e: unknown) => e,

@@ -43,12 +43,12 @@ export interface BudgetOutcome {
   /** `alive` where the drawn boundary was never reached. */
   situation: Mode;
   budget: number;
-  /** Of the provider, with its minimum for each machine, without the disks of halted ones. */
+  /** The provider's bill, with its minimum for each machine, without the disks of halted ones. */
   bill: number;
   machines: number;
   /** Seconds of the rate by which the bill passed the budget; negative where money was left. */
   overSeconds: number;
-  /** What ended the job; empty without a control plane. */
+  /** The cause of the job's end; empty without a control plane. */
   came: string;
   wrong: string[];
   dir: string | null;

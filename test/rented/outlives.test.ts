@@ -29,7 +29,7 @@ function undisturbed(): Buffer {
   }
 }
 
-/** What a command of the user prints afterwards; SVC_TEST_TRANSCRIPT names a folder that keeps it. */
+/** The output of a user's command afterwards; SVC_TEST_TRANSCRIPT names a folder that keeps it. */
 function printed({ home }: World, name: string, args: string[]): string {
   const env = { ...process.env, SVC_HOME: home, NO_COLOR: "1", COLUMNS: "140" };
   const { stdout, stderr, status } = spawnSync(process.execPath, [MAIN, ...args], { env, encoding: "utf8" });

@@ -1,4 +1,4 @@
-// What belongs to a whole job stays right over several machines: its secret stays secret in every row, line and answer, its sink gets the files
+// The guarantees of a job hold over several machines: its secret stays secret in every row, line and answer, its sink gets the files
 // of each machine, and its removal takes everything but the machines' rows.
 // @module-tag needs/sshd
 // @module-tag needs/rsync

@@ -7,7 +7,7 @@ import type { RunnerSpec } from "../../src/schemas/runner.ts";
 import { finish, startRun, until } from "./harness.ts";
 
 interface Metadata {
-  /** What it answers now. */
+  /** Its present answer. */
   says: string;
   status: number;
   asked: number;

@@ -224,7 +224,7 @@ describe("the store", () => {
     ["a list", '["topsecret"]', /holds no JSON object/],
     ["too large", JSON.stringify({ a: "x".repeat(1024 * 1024) }), /larger than 1024 KiB/],
     ["of a wrong block", '{"providers": {"podhost": "topsecret"}}', /providers\.podhost in .* must be an object/],
-  ])("that is %s is named, not quoted", (_, content, words) => {
+  ])("is named, and not quoted, if it is %s", (_, content, words) => {
     store(content);
     const said = refusal("podhost");
     expect(said).toMatch(words);

@@ -42,7 +42,7 @@ if os.fork() == 0:
     ["a closed output", "import os, time\nos.close(1); os.close(2); time.sleep(0.2)", "succeeded", 0],
     ["the runner killed", "import os, time\nos.kill(os.getppid(), 9); time.sleep(60)", "failed", null],
     ["the runner asked to end", "import os, time\nos.kill(os.getppid(), 15); time.sleep(60)", "failed", 143],
-  ])("of a script with %s: the true outcome, and no process remains", async (what, script, status, code) => {
+  ])("are gone after a script with %s, and the outcome is true", async (what, script, status, code) => {
     const id = await run(what.replaceAll(/\W/g, "_"), script);
     expect(await served.ended(id)).toMatchObject({ status, exit_code: code });
     expect(place.processes()).toEqual([]);

@@ -1,4 +1,4 @@
-// What must be true of a job with a budget at its end, from the simulated bill, the rows and the journal; nothing here calls the code under
+// Checks a job with a budget at its end, from the simulated bill, the rows and the journal; nothing here calls the code under
 // test. The simulation asks for each such job.
 //
 // O1. The bill is at most the budget, and what the machines cost until the last look: of their guards, or of the control plane. Machines that

@@ -1,8 +1,8 @@
-// What must be true of costs and receipts at the end of a simulation, from the simulated provider's own bill. The simulation asks for it once per
+// Checks costs and receipts at the end of a simulation against the simulated provider's own bill. The simulation asks for it once per
 // world. The reports are those of the API; what is expected of them comes from the cloud's prices and instants alone.
 //
 // K1. A machine is on the receipt from its order until its proof, which enclose the time in which it existed, at its provider's price, with the
-//     provider's minimum. What svc counts beyond the bill is exactly the time before the machine existed and after it was gone.
+//     provider's minimum. The excess of svc's count over the bill is exactly the time before the machine existed and after it was gone.
 // K2. Each report, by whatever it groups, sums to the receipts, before and after the rows are added to the sums of the home.
 // K3. A machine that is on no receipt was made twice by its provider for one order, or ended before any list could show it.
 
@@ -20,11 +20,11 @@ const leastMs = (provider: string): number => (provider === "cloudvm" ? 60_000 :
 /** Micro-dollars, and numbers of machines. */
 export interface CostSums {
   machines: number;
-  /** What the provider bills for the machines on receipts. */
+  /** The provider's bill for the machines on receipts. */
   bill: number;
-  /** What the reports show for them. */
+  /** The sum that the reports show for them. */
   shown: number;
-  /** What svc counts beyond the bill by design: from the order until the machine existed, and from its end until the proof. */
+  /** The amount that svc counts beyond the bill by design: from the order until the machine existed, and from its end until the proof. */
   before: number;
   after: number;
   /** The provider's minimum, where the time of the machine is shorter. */

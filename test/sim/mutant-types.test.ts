@@ -31,7 +31,7 @@ it("Each mutant has the types of the code that it replaces", () => {
     join(folder, "tsconfig.json"),
     JSON.stringify({
       extends: join(ROOT, "tsconfig.json"),
-      // A mutant leaves names unused, which is no other behaviour.
+      // A mutant may leave names unused, which does not change behaviour.
       compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
       include: ["src/engine", "src/steps", "src/machines", "src/store", "src/domain"],
     }),

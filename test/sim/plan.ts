@@ -221,7 +221,7 @@ export function randomPlan(seed: number): Plan {
 /** Dollars per hour of a simulated machine, in micro-dollars. */
 export const PRICE_MICRO = 1_500_000;
 
-/** A quarter of the plans have budgets. They draw from a generator of their own, so that all others stay as they are. */
+/** A quarter of the plans have budgets. They draw from a generator of their own, so that all other plans stay the same. */
 function withBudgets(plan: Plan): Plan {
   const rng = new Rng(plan.seed ^ 0xb0d6e7);
   if (!rng.chance(0.25)) return plan;

@@ -160,7 +160,7 @@ describe("a pod", () => {
   });
 });
 
-describe("what clients of other programs ask for", () => {
+describe("requests of other programs", () => {
   test("An order by entrypoint and command runs it, and each ordered port leads to the machine", async () => {
     await start();
     const key = parts.apiKey;
@@ -218,7 +218,7 @@ describe("strictness", () => {
     );
   });
 
-  test("no money, no such GPU in that count, no capacity: in its own words, with status 200", async () => {
+  test("reports missing money, an unknown GPU or count, and no capacity in its own words, with status 200", async () => {
     await start({ balanceUsd: 0.1 });
     const refused = async (more: object = {}): Promise<string> => {
       const answer = await ask(CREATE, order(more));

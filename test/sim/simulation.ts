@@ -156,7 +156,7 @@ export class Simulation {
     return this.#saved.get(jobId) ?? 0;
   }
 
-  /** The control plane has polled the run on this machine: the saved checkpoints come home. */
+  /** The control plane has polled the run on this machine: the saved checkpoints are downloaded. */
   saw({ id }: { id: string }): void {
     const machine = this.cloud.find(id);
     if (!machine?.run) return;

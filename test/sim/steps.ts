@@ -20,7 +20,7 @@ export interface StepWorld {
   providerOf: (handle: MachineHandle) => Provider;
   /** The machine was reached, and its guard gets the deadline of the budget. */
   contact: (handle: MachineHandle, jobId: string) => void;
-  /** Reports that the script's checkpoints so far have come home. */
+  /** Reports that the script's checkpoints so far are downloaded. */
   saved: (handle: MachineHandle) => void;
   services: RunServices;
   /** Resolves after a while, rejects when the signal aborts; never does either once this life is over. */

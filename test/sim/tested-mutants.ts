@@ -173,7 +173,7 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   },
 ];
 
-/** What the configuration of the tests and the tests themselves read. */
+/** The files that the tests and their configuration read. */
 const TREE = ["src", "test", "scripts", "sdk", "runner", "vitest.config.ts", "package.json", "tsconfig.json"];
 
 function run(root: string, tests: readonly string[]): Promise<{ failed: boolean; what: string }> {

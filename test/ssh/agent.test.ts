@@ -26,7 +26,7 @@ function channelOf(argv: string[], env: NodeJS.ProcessEnv = {}): { channel: Agen
     env: { PATH: process.env["PATH"], HOME: folder, ...env },
   });
   const { stdin, stdout, stderr } = child as ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable };
-  // As over SSH: input that an ended command did not read is no error of the output.
+  // As over SSH: input that an ended command did not read is not an error of the output.
   stdin.on("error", () => undefined);
   const duplex = new Duplex({
     read: () => undefined,

@@ -21,7 +21,7 @@ export class Rent {
   search: Search = { candidates: [], choose: "in_order", since: 0, waitMs: 0, refusals: [], unfit: [] };
   searches = false;
   controller = new AbortController();
-  /** What the step reported last. */
+  /** The last report of the step. */
   progress: Record<string, unknown> = {};
   /** When each step first failed with each error; the engine reads this from the attempts. */
   readonly #failed = new Map<string, number>();

@@ -1,4 +1,4 @@
-// Where a run says which files were left out of its code: the event of its creation, the note of its failure, the first lines of its log.
+// A run names the files that were left out of its code in three places: the event of its creation, the note of its failure, the first lines of its log.
 
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DurableStorySink } from "../../src/engine/run-log-writer.ts";

@@ -166,7 +166,7 @@ describe("a project", () => {
   const METADATA =
     '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n[project]\nname = "mine"\ndynamic = ["version"]\n';
 
-  it("whose version comes from git is built without .git, with the version that svc found", () => {
+  it("is built without .git, with the version that svc found, if its version comes from git", () => {
     wheel("tiny", { "tiny.py": "X = 1\n" });
     put("project/pyproject.toml", METADATA);
     put(
@@ -190,7 +190,7 @@ build_editable = build_wheel
     expect(inside("import mine, tiny; print(mine.V, tiny.X)")).toBe("1.2.3 1");
   });
 
-  it("that cannot be built goes on Python's path with its dependencies installed, and a warning gives the reason", () => {
+  it("is added to Python's path, with its dependencies installed and a warning, if it cannot be built", () => {
     wheel("tiny", { "tiny.py": "X = 1\n" });
     put("project/pyproject.toml", METADATA);
     put("project/backend.py", 'raise RuntimeError("two folders, and none is named")\n');

@@ -19,7 +19,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 import svc
 
-# Of several processes each asks its own machine, and all must agree in the same step.
+# Each of several processes asks its own machine, and all must agree in the same step.
 _ASK_EVERY_STEPS = 5 if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1 else 1
 
 

@@ -90,7 +90,7 @@ export const CODE_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/code/files",
     id: "listCodeFiles",
-    summary: "The files of a job's code, in order of path",
+    summary: "The files of a job's code, sorted by path",
     responses: { 200: { description: "Size, digest and mode of each.", schema: CodeFiles } },
     errors: [...NO_JOB, "code_snapshot_missing"],
     handle(call) {
@@ -146,7 +146,7 @@ export const CODE_ROUTES = [
     description:
       "`with` is the other job. Renames are found by content. Text is compared line by line, up to a size limit; `note` says where it was not.",
     query: z.strictObject({ with: z.string().max(64) }),
-    responses: { 200: { description: "The changes, in order of path.", schema: CodeDiff } },
+    responses: { 200: { description: "The changes, sorted by path.", schema: CodeDiff } },
     errors: [...NO_JOB, "code_snapshot_missing", "code_snapshot_damaged", "invalid_request"],
     async handle(call) {
       const from = jobOf(call);
@@ -162,7 +162,7 @@ export const CODE_ROUTES = [
     description:
       "The directory is the one the job was submitted from, on the computer of the control plane, with the files that a submission would " +
       "send. At most 20,000 files and 1 GiB; `svc code diff` has no such limit. Nothing is stored.",
-    responses: { 200: { description: "The changes, in order of path.", schema: CodeDiff } },
+    responses: { 200: { description: "The changes, sorted by path.", schema: CodeDiff } },
     errors: [...NO_JOB, "code_snapshot_missing", "code_snapshot_damaged", "project_dir_refused"],
     handle: async (call) => ok(await sharedWithDirectory(call, jobOf(call))),
   }),

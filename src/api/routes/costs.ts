@@ -1,13 +1,13 @@
 import { CostReport, CostsQuery, Receipt } from "../../schemas/costs.ts";
 import { jobOf, NO_JOB, ok, route } from "../route.ts";
 
-/** What machines have cost, from the ledger. */
+/** The costs of machines, from the ledger. */
 export const COST_ROUTES = [
   route({
     method: "GET",
     path: "/v1/costs",
     id: "getCosts",
-    summary: "What machines have cost, with waste told apart",
+    summary: "Costs of machines, with the waste in fields of its own",
     description:
       "By day, month, provider, project, label or GPU, from the ledger. Days begin at midnight in the time zone of the control plane. A machine without a " +
       "reported price adds hours, and no dollars: `cost_usd` is null where no price is known.",
@@ -20,7 +20,7 @@ export const COST_ROUTES = [
     method: "GET",
     path: "/jobs/{id}/receipt",
     id: "getReceipt",
-    summary: "What each machine of a job has cost, and how its end was proven",
+    summary: "Cost of each machine of a job, and the proof of its end",
     responses: { 200: { description: "The receipt.", schema: Receipt } },
     errors: [...NO_JOB],
     handle: (call) => ok(call.cp.reads.receipt(jobOf(call).id)),

@@ -36,7 +36,7 @@ const Added = z
 /** Ends the work when its caller disconnects. */
 function whileAsked(call: Call) {
   const gone = new AbortController();
-  call.reply.raw.once("close", () => gone.abort(new Error("the caller went away")));
+  call.reply.raw.once("close", () => gone.abort(new Error("the caller disconnected")));
   return { home: call.cp.home, now: Date.now(), signal: gone.signal };
 }
 
@@ -46,7 +46,7 @@ export const DATA_ROUTES = [
     path: "/v1/data",
     id: "listData",
     summary: "Data that runs can use by name",
-    responses: { 200: { description: "In order of name.", schema: DataList } },
+    responses: { 200: { description: "Sorted by name.", schema: DataList } },
     errors: [],
     handle: (call) => ok(listData(call.cp.home)),
   }),

@@ -5,7 +5,7 @@ import { Folder } from "../../schemas/folder.ts";
 import { invalid } from "../field-errors.ts";
 import { ok, route } from "../route.ts";
 
-/** What a person who fills in the form of a new run may choose from. */
+/** The choices in the form of a new run. */
 export const FOLDER_ROUTES = [
   route({
     method: "GET",

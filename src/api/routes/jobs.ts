@@ -87,7 +87,7 @@ export const JOB_ROUTES = [
     path: "/v1/summary",
     id: "summary",
     summary: "Number of runs by status",
-    description: "Of all runs, or of those that the filter selects.",
+    description: "Counts all runs, or those that the filter selects.",
     query: JobsFilter,
     responses: { 200: { description: "The numbers, and an example to start with.", schema: Summary } },
     errors: ["invalid_request"],

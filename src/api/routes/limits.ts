@@ -1,7 +1,7 @@
 import { HomeLimits, LimitsChange } from "../../schemas/limits.ts";
 import { ok, route } from "../route.ts";
 
-/** What all runs together may cost and hold. */
+/** The limits of all runs together. */
 export const LIMIT_ROUTES = [
   route({
     method: "GET",

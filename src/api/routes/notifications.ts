@@ -22,7 +22,7 @@ const Unread = z.object({ unread: z.int() }).meta({ id: "NoticesUnread" });
 const RemovedTarget = z.object({ removed: z.string() }).meta({ id: "NotifyTargetRemoved" });
 const Rules = z.object({ rules: z.array(z.string()) }).meta({ id: "NotifyRules" });
 
-/** Targets, rules, and what was sent. */
+/** Targets, rules, notices and deliveries. */
 export const NOTIFICATION_ROUTES = [
   route({
     method: "GET",
@@ -82,7 +82,7 @@ export const NOTIFICATION_ROUTES = [
     method: "GET",
     path: "/v1/notices",
     id: "listNotices",
-    summary: "What happened, newest first",
+    summary: "Notices, newest first",
     query: PageQuery,
     responses: { 200: { description: "A page of notices.", schema: Notices } },
     errors: ["invalid_request"],

@@ -65,7 +65,7 @@ export const SERIES_ROUTES = [
     method: "GET",
     path: "/v1/metrics",
     id: "listMetricSummaries",
-    summary: "Last, least and greatest values of some metrics of several jobs",
+    summary: "Last, lowest and highest values of some metrics of several jobs",
     description:
       `\`ids\` lists up to ${IDS_MAX} jobs, \`names\` is a JSON list of up to ${NAMES_MAX} metrics. Without names, the answer names the ` +
       "metrics that these jobs have. Long series are read in parts: `open` counts those whose extremes are not known yet.",

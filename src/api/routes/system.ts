@@ -105,7 +105,7 @@ export const SYSTEM_ROUTES = [
     method: "GET",
     path: "/v1/offers",
     id: "listOffers",
-    summary: "What the connected providers rent out now, with prices",
+    summary: "Offers of the connected providers, with prices",
     description:
       "Asks every connected provider that bills, at most once in five minutes for the same machine, and rents nothing. Without `gpus` it asks for each model that a provider commonly has. " +
       "`within_cap` compares each price with `price_cap`. A provider that fails is in `asked` with its error.",
@@ -118,11 +118,11 @@ export const SYSTEM_ROUTES = [
     method: "GET",
     path: "/v1/hosts/stats",
     id: "hostStats",
-    summary: "How the rented machines of this home have worked",
+    summary: "Statistics of the rented machines of this home",
     description:
       "By provider and GPU, of the last 90 days: how many were good, and how long they took to SSH. `avoided` lists the hosts whose offers are tried last, because the newest " +
       "machine on them was bad within 7 days.",
-    responses: { 200: { description: "The memory of hosts.", schema: HostStats } },
+    responses: { 200: { description: "The statistics, and the avoided hosts.", schema: HostStats } },
     errors: [],
     handle: (call) => ok(call.cp.reads.hostStats()),
   }),

@@ -1,4 +1,4 @@
-// `svc completion` prints the program with which a shell completes command lines of svc. That program asks
+// `svc completion` prints the program with which a shell completes command lines of svc. The script calls
 // `svc completion SHELL -- WORDS…`: the ids are those of the moment, and an upgrade needs no new script.
 
 import { candidateLine, complete } from "../completion.ts";

@@ -16,7 +16,7 @@ export const costs: Command = {
   summary: "Show what machines have cost and how much of it was waste, or the receipt of a run",
   options: [
     { flags: "--by <what>", what: `One of ${COST_DIMENSIONS.join(", ")}; the default is day` },
-    { flags: "--from <day>", what: "First day, as 2026-11-01" },
+    { flags: "--from <day>", what: "First day, such as 2026-11-01" },
     { flags: "--to <day>", what: "Last day; it is included" },
     { flags: "--csv", what: "Comma-separated values, for a spreadsheet" },
   ],

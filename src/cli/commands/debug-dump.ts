@@ -2,7 +2,7 @@
 // the store alone, so that it works when the control plane does not.
 //
 // D1. Every text goes through the redactor of this home's secrets, also those that were masked when they were stored.
-// D2. Of the environment it takes names, and never a value. Credentials, keys and tokens are not read.
+// D2. It takes the names of environment variables, and never a value. Credentials, keys and tokens are not read.
 
 import {
   closeSync,

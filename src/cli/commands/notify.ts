@@ -1,4 +1,4 @@
-// `svc notify`: the targets and rules of notifications, a test message, and what was sent. A secret is read from
+// `svc notify`: the targets and rules of notifications, a test message, and the history. A secret is read from
 // standard input and never from the command line.
 
 import type { NotifyTargetBody, Notifications, ShownTarget, Tested, Deliveries } from "../../schemas/notify.ts";
@@ -49,7 +49,7 @@ export const notify: Command = {
     if (verb === undefined)
       throw usage(`Unknown action \`svc notify ${safeField(given)}\`.`, `Use ${VERBS.join(", ")}.`);
     if ((verb === "list" || verb === "history") && name !== undefined)
-      throw usage(`\`svc notify ${verb}\` takes no further words.`, `\`svc notify ${verb}\` lists everything.`);
+      throw usage(`\`svc notify ${verb}\` takes no further arguments.`, `\`svc notify ${verb}\` lists everything.`);
     if (verb === "list") return withDesk(io, async (desk) => listed(await desk.overview(), input, io));
     if (verb === "history")
       return withDesk(io, async (desk) => history(await desk.deliveries({ limit: SHOWN }), input, io));

@@ -90,7 +90,7 @@ export const offers: Command = {
 function usdOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (!/^\d{1,9}(\.\d{1,9})?$/.test(text))
-    throw usage(`--price-cap must be a number of dollars, not \`${text}\`.`, "Write digits, as 2 or 2.5.");
+    throw usage(`--price-cap must be a number of dollars, not \`${text}\`.`, "Write digits, such as 2 or 2.5.");
   return Number(text);
 }
 
@@ -117,7 +117,10 @@ async function ask(input: Input, query: OffersQuery, io: Io): Promise<Offers> {
 /** As in runs: `H100`, `A100:8`. */
 function gpusOf(text: string): string {
   if (/^[A-Za-z0-9][A-Za-z0-9 ._/+-]{0,62}(:[1-9][0-9]{0,2})?$/.test(text) && text !== "cpu") return text;
-  throw usage(`\`${text}\` is not a GPU.`, "Write MODEL or MODEL:COUNT, as H100 or A100:8; `svc gpus` lists models.");
+  throw usage(
+    `\`${text}\` is not a GPU.`,
+    "Write MODEL or MODEL:COUNT, such as H100 or A100:8; `svc gpus` lists models.",
+  );
 }
 
 type Row = LiveOffer & {

@@ -72,7 +72,7 @@ export function stampOf(home: string, name: string): string | null {
 }
 
 /**
- * Records that every file matched at `now`: the manifest's modification time holds it, so the file need not be
+ * Records that every file matched at `now`, as the manifest's modification time: the manifest need not be
  * rewritten.
  */
 export function markChecked(home: string, name: string, now: number): void {

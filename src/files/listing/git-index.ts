@@ -55,7 +55,7 @@ export function readIndex(file: string): Tracked[] {
 
 /**
  * False where the index certainly has no submodule. Reads only the places where modes can be, which takes a fraction of the
- * time of reading entries: an entry's length divides by eight, so its mode is 24 bytes and a multiple of eight after the header.
+ * time of reading entries: an entry's length is a multiple of eight, so its mode is 24 bytes and a multiple of eight after the header.
  */
 export function mayHoldGitlinks(file: string): boolean {
   let fd: number | undefined;
@@ -120,7 +120,7 @@ function entriesOf(bytes: Buffer, version: number, hashBytes: number): { entries
       const length = flags & NAME_MASK;
       const end = length < NAME_MASK ? at + length : endOf(bytes, at);
       name = bytes.subarray(at, end);
-      // One to eight NULs, so that the entry's length divides by eight.
+      // One to eight NULs, so that the entry's length is a multiple of eight.
       at = start + ((end - start + 8) & ~7);
     }
     before = name;

@@ -2,8 +2,8 @@
 //
 // P1. The files that git would choose (repository-files.ts). `.svcignore` files have the form of `.gitignore` and
 //     override git: they exclude tracked files, and include ignored ones again (`!name`).
-// P2. Folders of keys and of version control never belong to it. Secrets do only if a `.svcignore` includes them again.
-//     Files that can be rebuilt, and files that svc itself made, do if git tracks them (protections.ts).
+// P2. Folders of keys and of version control never belong to it. Secrets belong to it only if a `.svcignore` includes
+//     them again; files that can be rebuilt, and files that svc itself made, if git tracks them (protections.ts).
 // P3. Plain files only. A symlink into the project counts as its target, if the target belongs to the run itself; a
 //     symlink that leaves the project is excluded.
 // P5. Excluded files are reported. Files that a person might miss come first; files that git ignores are only counted.

@@ -1,4 +1,4 @@
-// What the cloudvm provider says about itself: capabilities, credential, and the words of pages and errors. Plain
+// Describes the cloudvm provider: capabilities, credential, and the words of pages and errors. Plain
 // data, open to all.
 
 import {

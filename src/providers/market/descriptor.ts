@@ -1,4 +1,4 @@
-// What the market provider says about itself: capabilities, credential, and the words of pages and errors. Plain
+// Describes the market provider: capabilities, credential, and the words of pages and errors. Plain
 // data, open to all.
 
 import {

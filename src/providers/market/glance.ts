@@ -6,7 +6,7 @@ import { SvcError } from "../../errors/index.ts";
 import type { Offer } from "../provider.ts";
 import type { Found } from "./joint-search.ts";
 
-/** What an answer needs from its arrival until its reader has seen it. */
+/** The time from the arrival of an answer until its reader has seen it. */
 const SETTLE_MS = 100;
 
 /**

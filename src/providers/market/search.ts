@@ -2,8 +2,8 @@
 //
 // S1. The provider may ignore filters, so every number is checked again in the answer. A row that lacks a requested
 //     property is not an offer.
-// S2. A price that is not a finite number of 0 or more is no price, and without a price there is no offer.
-// S3. Each machine on demand also accepts bids, and its row gives the least bid, so one search serves both.
+// S2. A price that is not a finite number of 0 or more does not count, and a row without a price is not an offer.
+// S3. Each machine on demand also accepts bids, and its row gives the minimum bid, so one search serves both.
 
 import { idOf } from "../../domain/endpoint.ts";
 import { priceMicroOf } from "../../domain/money.ts";

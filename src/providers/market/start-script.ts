@@ -18,7 +18,7 @@ const DESTROY_TRIES = 2;
 
 /**
  * Ends the machine through the provider's API with the key that the provider put into it, which opens only this
- * machine. See `Provider.selfEnd`. Where destroying is refused again and again, stopping at least ends the price of the
+ * machine. See `Provider.selfEnd`. If destroying is refused again and again, stopping at least ends the price of the
  * GPUs; it comes later, because a stopped machine cannot destroy itself any more.
  */
 export function selfEndText(baseUrl: string): string {

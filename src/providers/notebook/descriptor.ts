@@ -1,4 +1,4 @@
-// What the notebook provider says about itself: capabilities, credential, and the words of pages and errors. Plain
+// Describes the notebook provider: capabilities, credential, and the words of pages and errors. Plain
 // data, open to all.
 
 import {

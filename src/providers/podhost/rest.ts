@@ -27,7 +27,7 @@ const LOG_MS = 4_000;
  * pod that was just made.
  */
 const REFUSALS = new Set([400, 404, 409, 410, 422]);
-/** Excludes the pod itself: a pod that was not found may be the one that was just made. */
+/** A "not found" about one of these made nothing. The pod is not among them: a pod that was not found may have just been made. */
 const NO_SUCH_PART = /\b(gpu|template|registry|data ?cent(er|re)|volume|image)\b/i;
 
 export class RestApi implements PodApi {

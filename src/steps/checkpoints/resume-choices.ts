@@ -25,7 +25,7 @@ const ANNOUNCED_BYTES_MAX = 4 * 1024 * 1024;
 /** The most names that a refusal lists, and the most checkpoints in an answer. */
 const [NAMED_MAX, POINTS_MAX] = [5, 200];
 
-/** What the first placement of a run resumes from. */
+/** The checkpoint that the first placement of a run resumes from. */
 export const sourceOf = ({ resume_from, resume_checkpoint }: RunSpec): ResumeSource | undefined =>
   resume_from === undefined ? undefined : { job: resume_from, checkpoint: resume_checkpoint };
 
@@ -141,7 +141,7 @@ export class Resumes {
     return (await readAnnounced(this.#announcedFile(jobId))).times;
   }
 
-  /** The same, with the steps. */
+  /** The announcements of each name, with the step of each. */
   announced(jobId: string): Promise<Announced> {
     return readAnnounced(this.#announcedFile(jobId));
   }

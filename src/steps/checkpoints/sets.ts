@@ -8,8 +8,8 @@
 // U3. A kept set changes by one rename: the old one is removed once the new one is in place. The local tree has the
 //     newest of each file; once a set is complete, its folder holds the files of that set and no others.
 // U4. On several nodes, node 0 says what is complete, and each other node keeps its share of it: the files that its
-//     machine lists in a listing that began after node 0 kept its set. Of a name that is saved again, the version that
-//     every node has stays until every node has the next one. shares.ts judges whether a share is at home.
+//     machine lists in a listing that began after node 0 kept its set. If a name is saved again, the version that
+//     every node has stays until every node has the next one. shares.ts judges whether a share is downloaded.
 
 import { hash, randomBytes } from "node:crypto";
 import { lstat, mkdir, readdir, readFile, rm } from "node:fs/promises";
@@ -60,7 +60,7 @@ const Kept = Version.extend({
 });
 export type Kept = z.infer<typeof Kept>;
 
-/** What a node's machine listed after the script had ended there. */
+/** The files that a node's machine listed after the script had ended there. */
 const Final = z.object({ placement: z.int(), files: z.array(KeptFile.extend({ is_home: z.boolean() })) });
 export type Final = z.infer<typeof Final>;
 const FINAL = "final.json";
@@ -74,7 +74,7 @@ export interface NodeOfSeveral {
   checkpoints: string;
 }
 
-/** What was known to be complete before a listing was requested. */
+/** The sets that were complete before a listing was requested. */
 export interface KnownComplete {
   announced: ReadonlyMap<string, number>;
   /** On a node other than 0: node 0's sets of this placement. */

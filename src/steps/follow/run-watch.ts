@@ -5,7 +5,7 @@
 // W2. Nothing waits for the provider either: a hanging or throttling provider must delay neither the log nor the end of
 //     a run, whose machine costs money meanwhile.
 // W3. A machine that answers over SSH exists, even if a listing omits it for a while. When it is gone, SSH fails, and
-//     that failure triggers another question to the provider.
+//     that failure triggers another request to the provider.
 
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../../domain/idleness.ts";
 import { describeError, SvcError, type ErrorData } from "../../errors/index.ts";
@@ -22,7 +22,7 @@ const MINUTE_MS = 60_000;
 const STALL_WINDOW_MS = 30 * MINUTE_MS;
 const SCAN_EVERY_MS = 10_000;
 const SAMPLES_EVERY_MS = 5_000;
-/** Interval of questions to the provider whether the machine still exists, and what it costs now. */
+/** Interval at which svc asks the provider whether the machine still exists, and its present price. */
 const LOOK_EVERY_MS = 30_000;
 
 /** The script's checkpoint directory on its machine. */

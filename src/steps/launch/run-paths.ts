@@ -98,10 +98,10 @@ function keepOf(spec: RunSpec, guard: Guard | null, handle: MachineHandle, purpo
   };
 }
 
-/** Of a provider's notice, the time for the download of what the script saved in the rest of it. */
+/** The part of a provider's notice that is kept for downloads; the script saves in the rest of it. */
 const DOWNLOAD_SECONDS = 10;
 
-/** Where the runner learns that the machine is taken back, if it can. */
+/** The address at which the runner learns that the machine is taken back, if there is one. */
 function noticeFor(spec: RunSpec, notice: PreemptionNotice | null): RunnerSpec["notice"] {
   if (notice === null) return undefined;
   const { hostname, port, pathname, search } = new URL(notice.url);

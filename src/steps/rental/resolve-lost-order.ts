@@ -11,7 +11,7 @@ const LOOK_AGAIN_MS = 5_000;
 export type FoundOrder =
   { is: "held"; handle: MachineHandle } | { is: "open"; afterMs: number; why: string } | { is: "absent" };
 
-/** The answer to the order named another machine than the one that is proven gone: the next look finds that one in the ledger. */
+/** The answer to the order named another machine than the one that is proven gone: the next attempt finds that one in the ledger. */
 export const ANOTHER_CAME: FoundOrder = {
   is: "open",
   afterMs: LOOK_AGAIN_MS,

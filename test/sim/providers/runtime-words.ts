@@ -1,4 +1,4 @@
-// What a container's runtime prints when it cannot start an image, as podhost and market show it.
+// The messages of a container runtime that cannot start an image, as podhost and market show it.
 
 /** Another host may have a newer driver. */
 export const NO_SUCH_DRIVER =

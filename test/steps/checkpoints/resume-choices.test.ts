@@ -33,7 +33,7 @@ function save(job: string, name: string, text: string, minute: number): void {
   utimesSync(join(folder, name), AT / 1_000 + minute * 60, AT / 1_000 + minute * 60);
   resumes.announce(job, 0, [{ path: name, step: minute }]);
 }
-/** What the placement resumes from, with the bytes that its machine would get. */
+/** The checkpoint that the placement resumes from, with the bytes that its machine would get. */
 async function chosen(): Promise<[string, string, string] | null> {
   const found = await resumes.of("ours");
   const [file] = found?.files ?? [];

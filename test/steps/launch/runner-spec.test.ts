@@ -52,7 +52,7 @@ describe("the command", () => {
 });
 
 describe("the environment", () => {
-  describe("of a tracker's run", () => {
+  describe("at a tracker", () => {
     const injected = { secrets: { WANDB_API_KEY: "key" }, plain: {} };
     const ids = { WANDB_RUN_ID: "job1", WANDB_RESUME: "allow" };
 

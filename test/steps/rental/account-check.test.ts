@@ -63,7 +63,7 @@ test("does not prove that a lost order made nothing, however often it is searche
   expect(rent.states()).toEqual(["1 held"]);
 });
 
-test("also proves nothing if the provider did not report the account when the machine was ordered", async () => {
+test("An answer proves nothing, either, if the provider did not report the account when the machine was ordered", async () => {
   Object.assign(rent.cloud, { accountId: () => Promise.reject(down()) });
   await rent.run(provisionStep);
   const handle = rent.ledger.open("job1", 0)[0]?.handle ?? null;

@@ -60,6 +60,6 @@ function candidateOf(text: string): Record<string, unknown> {
 export function number(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const n = /^\d{1,12}(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN;
-  if (Number.isNaN(n)) throw usage(`${name} must be a number, not \`${text}\`.`, "Write digits, as 2 or 2.5.");
+  if (Number.isNaN(n)) throw usage(`${name} must be a number, not \`${text}\`.`, "Write digits, such as 2 or 2.5.");
   return n;
 }

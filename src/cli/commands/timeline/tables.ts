@@ -34,13 +34,13 @@ export const stepTable = (io: Io, steps: readonly TimelineStep[]): string =>
     ]),
   );
 
-/** Who took the time until the script began, in one line. */
+/** One line: the parts of the time until the script began, and who took each. */
 export function startWords(parts: readonly StartPart[]): string {
   const told = parts.map(({ owner, ms, usd }) => {
     const price = usd === null ? ", cost unknown" : usd > 0 ? `, ${dollars(usd)}` : "";
     return `${OWNER_WORDS[owner]} ${longDuration(Math.round(ms / 1_000))}${price}`;
   });
-  return `Until the script began: ${told.join("; ")}.`;
+  return `Time until the script began: ${told.join("; ")}.`;
 }
 
 export function sinkTable(io: Io, sinks: readonly SinkStatus[]): string {
