@@ -91,7 +91,7 @@ describe("the columns of the list of runs", { tags: "needs/chromium" }, () => {
       await other.locator(".saved-view a").click();
       await expect.poll(() => new URL(other.url()).search, WAIT).toBe("?from=7d");
       await other.locator(".saved-views > summary").click();
-      await other.getByRole("button", { name: "Forget the view" }).click();
+      await other.getByRole("button", { name: "Delete the view" }).click();
       await expect.poll(() => page.locator(".saved-view").count(), WAIT).toBe(0);
       await expectSound(opened);
     } finally {

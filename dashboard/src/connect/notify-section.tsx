@@ -33,7 +33,7 @@ export function NotifySection({ open, onToggle }: NotifySectionProps) {
     <>
       <h2 className="section">Notifications</h2>
       <p className="quiet prose">
-        Where svc sends messages about runs and machines. No run waits for a message.{" "}
+        svc sends messages about runs and machines to these targets. No run waits for a message.{" "}
         <Link href="/notifications">What was sent</Link>
       </p>
       {problem && <ProblemBanner problem={problem} />}

@@ -9,7 +9,7 @@ export const NOTICE_WORDS: Readonly<Record<NoticeKind, string>> = {
   finished: "A run succeeded or was cancelled",
   failed: "A run failed, timed out or was interrupted",
   stuck: "A run may be stuck",
-  waiting_long: "A run waits long for a machine",
+  waiting_long: "A run has waited long for a machine",
   placement_changed: "A run continues on another machine",
   budget_75: "75 % of a budget is spent",
   budget_90: "90 % of a budget is spent",

@@ -70,8 +70,8 @@ export function TimelineView({ job }: { job: JobRecord }) {
           </button>
           {!full && (
             <span className="quiet">
-              {scale.gaps.map((gap) => duration(gap.to - gap.from)).join(" and ")} without the start or end of a step,
-              drawn short
+              {scale.gaps.map((gap) => duration(gap.to - gap.from)).join(" and ")} in which no step began or ended,
+              drawn shorter
             </span>
           )}
         </p>

@@ -113,7 +113,7 @@ export function ColumnMenu(props: {
   );
 }
 
-/** A head of a column that orders the list: first the greatest on top, then the least, then newest first again. */
+/** A column head that sorts the list: first the highest value on top, then the lowest, then newest first again. */
 export function SortHead({
   view,
   sortKey,

@@ -93,7 +93,7 @@ export function SavedViews() {
                 <button
                   type="button"
                   className="compared-out"
-                  aria-label={`Forget the view ${view.name}`}
+                  aria-label={`Delete the view ${view.name}`}
                   onClick={() => keep((before) => before.filter((each) => each.name !== view.name))}
                 >
                   ×

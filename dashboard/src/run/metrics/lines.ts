@@ -91,7 +91,7 @@ function bandLines(found: readonly Found[], runs: readonly ShownRun[], members: 
   });
 }
 
-/** The mean, least and greatest value of several curves at each x that any of them has. */
+/** The mean, lowest and highest value of several curves at each x that any of them has. */
 export function meanOf(curves: readonly Curve[]): Curve {
   const at = new Map<number, { sum: number; n: number; low: number; high: number }>();
   for (const { x, y } of curves)
