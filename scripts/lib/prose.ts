@@ -108,7 +108,10 @@ export function sentences(root: string, folders: readonly string[]): Sentence[] 
 export function fromFile(path: string, source: string): Sentence[] {
   const pieces = path.endsWith(".py")
     ? piecesOfPython(source)
-    : piecesOfTypeScript(source, /\.test\.tsx?$|\.check\.ts$/.test(path));
+    : [
+        ...piecesOfTypeScript(source, /\.test\.tsx?$|\.check\.ts$/.test(path)),
+        ...(path.endsWith(".tsx") ? piecesOfJsx(source) : []),
+      ];
   return pieces.flatMap(({ kind, line, text }) =>
     sentencesOf(text).map((sentence) => ({ kind, path, line, text: sentence })),
   );
@@ -258,6 +261,15 @@ export function piecesOfTypeScript(source: string, isTest: boolean): Piece[] {
   }
   flush();
   return out;
+}
+
+/** The texts between the tags of a page. Code between a `>` and a `<` has characters that such texts do not need. */
+function piecesOfJsx(source: string): Piece[] {
+  return [...source.matchAll(/>([^<>{}=;&|]{12,})(?=[<{])/g)].flatMap((match) =>
+    isProse(match[1] ?? "")
+      ? [{ kind: "string" as const, line: source.slice(0, match.index).split("\n").length, text: match[1] ?? "" }]
+      : [],
+  );
 }
 
 const lineOfEnd = (piece: Piece): number => piece.line + piece.text.split("\n").length - 1;

@@ -68,7 +68,7 @@ const orderRate = (machine: BilledMachine, { givenMicro, assumedMicro }: Rates):
 export function mayHaveRunUntil(machine: BilledMachine, now: number): number | null {
   if (machine.held_at !== null) return null;
   if (!mayCost(machine)) return machine.doubt_at ?? null;
-  // The process that wrote this intent has ended if its request is late: it may have left.
+  // After the horizon, the process that wrote this intent must have ended: it may have sent the request before.
   const isFresh = machine.state === "intended" && now <= (machine.horizon_at ?? Infinity);
   return isFresh ? null : now;
 }

@@ -33,9 +33,9 @@ const VARIANTS: Readonly<Record<string, string>> = {
   fhhl: "fhhl",
 };
 
-/** Cards that are SXM modules where their name says nothing: `H200` is one, `H200 NVL` is not. */
+/** Cards that are SXM modules unless their name says otherwise: `H200` is one, `H200 NVL` is not. */
 const SXM_UNLESS_NAMED: ReadonlySet<string> = new Set(["h200", "b200", "b300", "gh200"]);
-/** `H-100`, `A 6000`, `MI 300X`, `L40-S`: a letter apart from its number. A letter before gigabytes is a name by itself (`Titan V 12GB`). */
+/** `H-100`, `A 6000`, `MI 300X`, `L40-S`: a letter that is separated from its number. A letter before gigabytes is not (`Titan V 12GB`). */
 const APART =
   /(?<![a-z0-9])(?:(gb|gh|mi|[abhlptv])[\s_-]+(\d{1,4}[a-z]?(?![a-z0-9])(?![\s_-]*gi?b?(?![a-z])))|(l40)[\s_-]+(s)(?![a-z0-9]))/g;
 

@@ -371,7 +371,7 @@ export class Engine {
     } else tx.after(() => this.#effects.start(next));
   }
 
-  /** Ends the delay of a step that waits for its next try. */
+  /** Ends the delay of a step that waits for its next attempt. */
   hasten(jobId: string, step: StepName): void {
     for (const effect of this.store.openEffectsOf(jobId))
       if (effect.step === step) this.#timers.pull(retryKey(effect.id))?.fire();

@@ -1,8 +1,8 @@
 // Lets a run that waits for capacity search again as soon as another run has released a machine: the provider may offer that one now. The
-// control plane tells it of each commit's events.
+// control plane passes it the events of each commit.
 //
-// F1. One waiting run looks for each released machine, the oldest first: if all of them did, all would order the same machine.
-// F2. An order that became no machine frees nothing. A look costs no money, so a wrong guess costs one question.
+// F1. One waiting run, the oldest first, searches for each released machine: if all did, all would order the same machine.
+// F2. An order that rented no machine frees nothing. A search costs no money, so a wrong guess costs one request.
 
 import type { FeedEvent } from "../schemas/job.ts";
 import { providersOf } from "../domain/candidates.ts";
@@ -32,7 +32,7 @@ export class FreedMachines {
     if (waiting.length === 0) return;
     const machines = this.#ledger.ofJob(jobId);
     const last = Math.max(...machines.map(({ placement }) => placement));
-    // Those of earlier placements were released before.
+    // The machines of earlier placements were released before.
     const freed = machines.filter(({ placement, handle }) => placement === last && handle !== null);
     const woken = new Set<string>();
     for (const { provider } of freed) {

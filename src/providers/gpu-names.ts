@@ -34,7 +34,7 @@ export function plainGpuName(name: string): string {
   return name.toLowerCase().replace(/[\s_-]/g, "");
 }
 
-/** Minimum of gigabytes for a GPU with this name: 80 for `A100`, though there are some with 40. */
+/** The minimum memory, in GB, of a GPU that is ordered by this name: 80 for `A100`, although some have 40. */
 export function leastMemoryOf(model: string): number | null {
   const wanted = readGpuName(model);
   if (wanted.memoryGb !== null) return wanted.memoryGb;
@@ -48,7 +48,7 @@ export function leastMemoryOf(model: string): number | null {
   return entry?.vram_gb ?? null;
 }
 
-/** Cards with twice the memory of their kind exist (an RTX 4090 with 48 GB, for example), with more they do not. */
+/** Some cards have up to this many times the memory of their kind (an RTX 4090 with 48 GB, for example). */
 const MODIFIED_FACTOR = 2;
 
 /** The most gigabytes that any variant of this model has; null if the model is not known. */

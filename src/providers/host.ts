@@ -205,7 +205,7 @@ export interface Guard {
   graceSeconds: number;
   /** See `Provider.selfEnd`. */
   selfEnd: string;
-  /** How long a run that is still alive then may take to end. */
+  /** How long a run may take to end if it is still alive when its time is over. */
   stopSeconds: number;
   /** The budget's deadlines, calculated for every contact; null for none. */
   deadline?: () => MachineLimit | null;

@@ -387,7 +387,7 @@ export function neverSent<E extends Error>(error: E): E {
   return error;
 }
 
-/** For the preparations of an order: if they fail, nothing has left this computer. */
+/** Wraps the preparations of an order: if they fail, no order has left this computer. */
 export async function beforeSending<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;

@@ -2,7 +2,7 @@
 //
 // W1. Every look asks all candidates at once. A slow answer does not delay the others: after SLOW_MS a candidate with an offer is
 //     taken, in the order of `choose`.
-// W2. A candidate whose order was refused a moment ago is passed over for REFUSED_MS: its offers are what they were. Unless the offer
+// W2. A candidate whose order was refused a moment ago is passed over for REFUSED_MS: its offers have hardly changed since. Unless the offer
 //     had been taken, that time grows: each refused order can cost a created machine or a part of a gang some billed seconds.
 // W3. If the search runs out of time, the error names every candidate with its last reason. From then on only a candidate without a
 //     refusal in this search may still be chosen: slow orders that are refused in turn must not prolong it.

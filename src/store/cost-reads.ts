@@ -97,7 +97,7 @@ function costsOfJob(
             createdAt: machine.created_at,
             startedAt: use?.startedAt ?? null,
             endedAt: use?.endedAt ?? null,
-            // A machine of no run is only there to be ended.
+            // A machine without a run has no other activity than its termination.
             endingAt: job === undefined ? machine.created_at : endingAt,
             lostMs: use?.lostMs ?? 0,
             failed: use?.failed ?? false,

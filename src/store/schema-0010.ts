@@ -2,7 +2,7 @@
 
 /** Never edited once released. */
 export const SCHEMA_0010: readonly string[] = [
-  // Something to report, written in the transaction of what it reports. `key`: the same fact is reported once. `data` is JSON.
+  // A notice, written in the transaction of the event that it reports. `key`: the same fact is reported once. `data` is JSON.
   // `spread`: 1 once its messages exist.
   `CREATE TABLE notice (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

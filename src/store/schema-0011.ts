@@ -7,7 +7,7 @@ export const SCHEMA_0011: readonly string[] = [
   // One row while a run waits to be let in, oldest first. `passes`: younger runs that were let in before it. `reason` is JSON.
   `CREATE TABLE limit_wait (
     id INTEGER PRIMARY KEY AUTOINCREMENT, job_id TEXT NOT NULL UNIQUE, passes INTEGER NOT NULL, reason TEXT NOT NULL) STRICT`,
-  // However a run leaves `waiting`, it waits no longer.
+  // A run that leaves `waiting`, for any reason, loses its row.
   `CREATE TRIGGER limit_wait_over AFTER UPDATE OF state ON job WHEN new.state <> 'waiting'
     BEGIN DELETE FROM limit_wait WHERE job_id = new.id; END`,
 ];

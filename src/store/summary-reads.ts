@@ -1,4 +1,4 @@
-// Reads a few numbers of many series, for a list of runs: which metrics there are, their last, least and greatest values, and
+// Reads a few numbers of many series, for a list of runs: which metrics there are, their last, lowest and highest values, and
 // some samples for a tiny chart.
 
 import type { All } from "./tables.ts";

@@ -34,7 +34,7 @@ function readsOf(series: Record<string, number[]>): SummaryReads & { folded: num
 }
 
 describe("the metrics of a list of runs", () => {
-  it("have the newest, least and greatest value of each run", async () => {
+  it("have the newest, lowest and highest value of each run", async () => {
     const table = new MetricTable(readsOf({ "a/loss": [3, 1, 2], "b/loss": [7], "b/acc/top 1,5": [0.5] }));
     expect(await table.of(["a", "b", "c"], ["loss", "acc/top 1,5"])).toMatchObject({
       names: ["loss", "acc/top 1,5"],

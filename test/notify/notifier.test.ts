@@ -49,7 +49,7 @@ describe("a notice", () => {
     expect(world.service.notices({ limit: 10 }).notices).toHaveLength(1);
   });
 
-  it("reports the end for a budget once, although the downloads may end for it later", async () => {
+  it("reports the end of a budget once, although the budget may later end the downloads, too", async () => {
     const world = await NotifyWorld.open();
     await world.h.create();
     for (const ends of ["script", "downloads"])

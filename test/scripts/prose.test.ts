@@ -32,6 +32,15 @@ test("the scanner finds comments of several lines, strings that people read, and
   expect(texts("test/a.test.ts", each)).toEqual([["title", 42, "%d of a long table gives %d"]]);
 });
 
+test("the scanner finds the texts between the tags of a page", () => {
+  const page =
+    "const Page = () => (\n  <p className={quiet}>\n    The run has ended.\n    Its files stay. {more}\n  </p>\n);\n";
+  expect(texts("dashboard/src/page.tsx", page)).toEqual([
+    ["string", 2, "The run has ended."],
+    ["string", 2, "Its files stay."],
+  ]);
+});
+
 test("the scanner finds comments and docstrings of Python", () => {
   expect(texts("python/a.py", '# It is a\n# comment.\ndef f():\n    """It is a docstring."""\n')).toEqual([
     ["comment", 1, "It is a comment."],

@@ -191,7 +191,7 @@ describe("requests of other programs", () => {
 });
 
 describe("strictness", () => {
-  test("keys: none, wrong, read-only", async () => {
+  test("a missing, wrong or read-only key is refused", async () => {
     await start({ readOnlyKeys: ["looks-only"] });
     expect(data(await ask("query { myself { id } }", {}, null))).toEqual({ myself: null });
     expect((await ask("query { myself { id } }", {}, "wrong")).status).toBe(401);
@@ -233,7 +233,7 @@ describe("strictness", () => {
     expect(made(await ask(CREATE, order())).id).toMatch(/^[a-z0-9]{14}$/);
   });
 
-  test("the second API: orders, lists, problems with a status of their own", async () => {
+  test("the second API takes orders, lists pods, and answers problems with a status of their own", async () => {
     await start();
     const key = parts.apiKey;
     const body = {
@@ -271,7 +271,7 @@ describe("faults", () => {
     expect(parts.ledger.mostAtOnce("svc-a-n0-")).toBe(3);
   });
 
-  test("listings that lag, pages, cut bodies, bombs, limits, malformed prices", async () => {
+  test("listings can lag, and have pages, cut bodies, bombs, limits and malformed prices", async () => {
     await start();
     const foreign = sim.pods.foreign("somebody-else");
     const names = async () => (await pods()).map(({ name }) => name);
@@ -295,7 +295,7 @@ describe("faults", () => {
     expect(parts.ledger.alive().map(({ id }) => id)).not.toContain(foreign.id);
   });
 
-  test("deletions: ignored twice, failing for a while, done without an answer", async () => {
+  test("deletions can be ignored twice, fail for a while, or be done without an answer", async () => {
     await start();
     const { id } = made(await ask(CREATE, order()));
     parts.faults.set("delete_errors", 150);
@@ -313,7 +313,7 @@ describe("faults", () => {
     expect(parts.ledger.alive()).toEqual([]);
   });
 
-  test("more expensive than quoted, never up, broken, outbid, moved", async () => {
+  test("machines can cost more than quoted, never come up, break, be outbid or move", async () => {
     await start();
     parts.faults.set("price_higher", 200);
     expect(made(await ask(CREATE, order({ name: "svc-b-n0-1" }))).costPerHr).toBe(0.86);

@@ -1,4 +1,4 @@
-// Finds why a machine is going or gone: the zone keeps a list of operations on it, with their authors.
+// Finds why a machine is being deleted or is gone: the zone keeps a list of operations on it, with their authors.
 
 import { SvcError } from "../../errors/index.ts";
 import { neverReached, type MachineHandle, type MachineStatus } from "../provider.ts";

@@ -270,7 +270,7 @@ function quotaWords(error: OperationError): string {
   return `${[metric, words].filter(Boolean).join(": ") || "quota exceeded"}${all}`;
 }
 
-/** `passing`: nothing was done, it may be sent again. `in doubt`: it may have been done. */
+/** `passing`: the request had no effect and may be sent again. `in doubt`: it may have had an effect. */
 function refusedInsert(reply: Refusal, order: InsertOrder): SvcError | "passing" | "in doubt" {
   const has = (pattern: RegExp): boolean => reply.reasons.some((reason) => pattern.test(reason));
   if (!reply.fromApi) return reply.status === 404 || reply.status === 405 ? errorOf(reply, "create") : "in doubt";

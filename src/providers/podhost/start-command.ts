@@ -28,7 +28,7 @@ ${OWN_SSHD}`;
   return `sh -c 'echo ${Buffer.from(script).toString("base64")} | base64 -d >/tmp/svc-start.sh; exec sh /tmp/svc-start.sh'`;
 }
 
-/** For images without a start of their own. Keys go into a separate file, next to those of the image. */
+/** The start of sshd for images without a start script of their own. Keys go into a separate file, next to those of the image. */
 const OWN_SSHD = `export PATH="$PATH:/usr/sbin:/sbin"
 n=0
 until command -v sshd >/dev/null 2>&1; do

@@ -78,7 +78,7 @@ export interface PodApi {
   get(id: string, signal: AbortSignal): Promise<Pod | null | undefined>;
   /** The account's pods; throws if not even the first page can be read. */
   list(): Promise<List<Pod>>;
-  /** Whether the provider accepted the termination; false if it does not know the pod. Neither is a proof. */
+  /** Whether the provider accepted the termination; false if it does not know the pod. Neither answer proves that the pod is gone. */
   terminate(id: string, signal: AbortSignal): Promise<boolean>;
   /** The last lines of a pod's log; null if this API does not serve it. */
   log(id: string, signal: AbortSignal): Promise<string | null>;
