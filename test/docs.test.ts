@@ -165,6 +165,16 @@ describe("the pages", () => {
     expect(invariants.filter((text) => !/`test\/[\w./*-]+\.test\.ts`/.test(text))).toEqual([]);
   });
 
+  it("tell each change once: a part of the changelog has no heading twice, and a release no beginning of a line", () => {
+    const doubles = (texts: string[]): string[] => texts.filter((text, n) => texts.indexOf(text) !== n);
+    const releases = read("CHANGELOG.md").split(/^## /m).slice(1);
+    const headings = releases.flatMap((release) =>
+      release.split(/^### /m).flatMap((part) => doubles(part.match(/(?<=\n\n)[A-Z][^\n]*[^.\n](?=\n\n- )/g) ?? [])),
+    );
+    const beginnings = releases.flatMap((release) => doubles(release.match(/^- .{45}/gm) ?? []));
+    expect({ headings, beginnings }).toEqual({ headings: [], beginnings: [] });
+  });
+
   it("name existing npm scripts", () => {
     const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
     const strangers = CODE.flatMap(({ page, text }) =>
