@@ -1,4 +1,5 @@
-// The machine ledger: debts to providers, recorded before they can arise and closed only by proof.
+// The machine ledger: debts to providers, recorded before they can arise and closed only by proof. Steps and the sweep
+// call it through `Ledger` of src/steps/ports.ts; each change is one transaction of the engine.
 
 import type { Intent, Ledger, LedgerEntry, ReleaseFacts } from "../steps/ports.ts";
 import type { MachineHandle } from "../providers/provider.ts";
