@@ -69,7 +69,7 @@ export function timeOfDay(at: string | number): string {
   return clock.format(new Date(at)) + zone;
 }
 
-/** As `moment`, without the seconds: for what is only about to happen. */
+/** As `moment`, without the seconds: for an instant that is only estimated. */
 export const minuteOf = (at: string): string => moment(at).replace(/(\d\d:\d\d):\d\d/, "$1");
 
 /** In the chosen zone; with the day if it is not today. */

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { DASHBOARD_DIST } from "../../scripts/lib/build-dashboard.ts";
 
 // Tests run with another NODE_ENV than a build, and leave their build in the checkout.
-it("is built for production by its tests, too", { tags: "needs/chromium" }, () => {
+it("The dashboard is built for production by its tests, too", { tags: "needs/chromium" }, () => {
   const assets = join(DASHBOARD_DIST, "assets");
   const scripts = readdirSync(assets).filter((name) => name.endsWith(".js"));
   expect(scripts.length).toBeGreaterThan(0);
@@ -15,7 +15,7 @@ it("is built for production by its tests, too", { tags: "needs/chromium" }, () =
   }
 });
 
-it("loads less than 150 kB before its first page, compressed", { tags: "needs/chromium" }, () => {
+it("The dashboard loads less than 150 kB before its first page, compressed", { tags: "needs/chromium" }, () => {
   const html = readFileSync(join(DASHBOARD_DIST, "index.html"), "utf8");
   const files = [
     "index.html",

@@ -4,7 +4,7 @@ import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard } from "./browser.ts";
 import { fakeWorld } from "./fake-world.ts";
 
-it("takes the step from a file's name, and ignores its other numbers", () => {
+it("The list of checkpoints takes the step from a file's name, and ignores its other numbers", () => {
   expect(stepOf("step-1200.pt")).toBe(1_200);
   expect(stepOf("epoch-020/model.bin")).toBe(20);
   expect(stepOf("weights-040.json")).toBe(40);

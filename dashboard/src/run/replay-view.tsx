@@ -97,7 +97,7 @@ function MomentView({ job, moment, from }: { job: JobRecord; moment: Moment; fro
         {doing.length > 0 ? `Doing: ${doing.join("; ")}. ` : "No step was active. "}
         {waiting.length > 0 && `Waiting to retry: ${waiting.join("; ")}. `}
         {moment.machines.length > 0 ? `${plural(moment.machines.length, "machine")} held. ` : "No machine was held. "}
-        {moment.spentUsd !== null && `${usd(moment.spentUsd)} at present prices. `}
+        {moment.spentUsd !== null && `${usd(moment.spentUsd)} spent, at present prices. `}
         <Link href={`/runs/${encodeURIComponent(job.id)}?tab=logs`}>Log</Link> <LineThen id={job.id} at={moment.at} />
       </p>
       <ol className="plain small-text quiet">
