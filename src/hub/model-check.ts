@@ -188,7 +188,7 @@ class ModelFolder {
       if (why !== null) this.#missing.push(`${path} ${why}`);
     }
     if (path.endsWith(".gguf") && begin.subarray(0, 4).toString("latin1") !== "GGUF")
-      this.#missing.push(`${path} is no GGUF file`);
+      this.#missing.push(`${path} is not a GGUF file`);
   }
 
   async #json(path: string): Promise<Record<string, unknown> | null> {

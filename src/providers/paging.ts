@@ -226,7 +226,7 @@ class Pages<Row> {
     const isLast = (page?.value ?? 1) >= (pages ?? 0) - (this.#startsAtZero(signs) ? 1 : 0);
     const fewer = total !== null && total > this.rows.size;
     const full = limit !== null && limit > 0 && length >= limit && total === null && !signs.endTold;
-    // A page longer than a limit shows that the limit is not one of pages; with a position beside it, it is.
+    // A page longer than a limit shows that the limit is not one of pages; with a position next to it, it is.
     const isFull = full && (length === limit || (page ?? offset) !== null);
     const isMore = more === true || fewer || (pages !== null && !isLast) || isFull;
     if (!isMore) return null;

@@ -27,7 +27,7 @@ async function setUp() {
   return { codeDir, plane, submit, submitFrom, get };
 }
 
-it("lists a job's files and sends each: text as text, everything else as bytes, with ranges", async () => {
+it("The API lists a job's files and sends each: text as text, everything else as bytes, with ranges", async () => {
   const { submit, get } = await setUp();
   const page = "<script>alert(1)</script>\n";
   const id = await submit({ "a b.html": page, "w.bin": Buffer.from([0, 255, 1]) });
@@ -57,14 +57,14 @@ it.each(["../../token", "..%2f..%2ftoken", "/etc/passwd", "%2fetc%2fpasswd", "./
   },
 );
 
-it("refuses a file whose content has changed", async () => {
+it("The API refuses a file whose content has changed", async () => {
   const { submit, get, plane, codeDir } = await setUp();
   const id = await submit({ "a.py": "one" });
   writeFileSync(blobPath(codeDir, plane.snapshots.get(id)!.files[0]!.sha256 ?? ""), "two");
   expect((await get(`/jobs/${id}/code/files/a.py`)).json).toMatchObject({ code: "code_snapshot_damaged" });
 });
 
-it("shows the diff from one job's code to another's", async () => {
+it("The API shows the diff from one job's code to another's", async () => {
   const { submit, get, plane } = await setUp();
   const [one, two] = [
     await submit({ "a.py": "x = 1\ny = 2\n" }),
@@ -84,7 +84,7 @@ it("shows the diff from one job's code to another's", async () => {
   expect((await get(`/jobs/${one}/code/diff?with=${id}`)).json).toMatchObject({ code: "code_snapshot_missing" });
 });
 
-it("shows the diff from a job's code to its own project directory, limited to the files of a submission", async () => {
+it("The API shows the diff from a job's code to its own project directory, limited to the files of a submission", async () => {
   const { submitFrom, get, plane } = await setUp();
   const { id, projectDir } = await submitFrom({ "a.py": "x = 1\n", "gone.py": "y = 2\n", ".gitignore": "*.bin\n" });
   expect((await get(`/jobs/${id}/code/changes`)).json).toMatchObject({ changes: [], added_lines: 0, removed_lines: 0 });
@@ -105,7 +105,7 @@ it("shows the diff from a job's code to its own project directory, limited to th
   expect(reply.text).not.toContain("secret");
 });
 
-it("refuses a project directory that is gone, is not a project, or was never recorded", async () => {
+it("The API refuses a project directory that is gone, is not a project, or was never recorded", async () => {
   const { submitFrom, get, plane } = await setUp();
   const { id, projectDir } = await submitFrom({ "a.py": "x = 1\n" });
   rmSync(projectDir, { recursive: true });

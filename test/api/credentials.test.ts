@@ -98,7 +98,7 @@ it.each(['{"token": hf_0123456789abcdef}', "hf_0123456789abcdef", '{"token": "\n
   },
 );
 
-it("are not removed by a foreign page", async () => {
+it("Credentials are not removed by a page of another origin", async () => {
   const { plane, server } = await serve();
   await put(server.port, "hub", { token: "hf_0123456789abcdef" });
   const origin = "https://elsewhere.example";
@@ -107,7 +107,7 @@ it("are not removed by a foreign page", async () => {
   expect(plane.credentials.list().hub).toHaveProperty("token");
 });
 
-it("list the allowed methods", async () => {
+it("The path of a credential lists the allowed methods", async () => {
   const { server } = await serve();
   const reply = await ask({ port: server.port, path: "/v1/credentials/hub" });
   expect([reply.status, reply.headers.allow]).toEqual([405, "DELETE, PUT"]);

@@ -35,7 +35,7 @@ test.each([
   ["jobs --wait", "svc jobs --help"],
   ["kill abc --wait", "--no-wait"],
   ["logs abc -fx", "svc logs --help"],
-])("refuses `%s` and points to %s", (line, near) => {
+])("The command line refuses `%s` and points to %s", (line, near) => {
   expect(refusal(line).hint).toContain(near);
 });
 
@@ -55,7 +55,7 @@ test.each([
   ["__proto__"],
   ["jobs --__proto__=1"],
   ["jobs --status.x=1"],
-])("refuses `%s`", (line) => {
+])("The command line refuses `%s`", (line) => {
   refusal(line);
 });
 

@@ -21,16 +21,16 @@ afterAll(() => place.close());
 const shown = (words: string, ...args: string[]) =>
   onTerminal([CLI, ...args], { until: words, type: "", env: place.env, cwd: place.project });
 
-it("shows the cost next to the budget on a terminal, and the number alone in a pipe", () => {
+it("`svc jobs` shows the cost next to the budget on a terminal, and the number alone in a pipe", () => {
   expect(shown("$0.00 of $2.00", "jobs").status).toBe(0);
   expect(place.svc("jobs", id).out).not.toContain("of $2.00");
 });
 
-it("shows the sums of the budget after the steps", () => {
+it("`svc timeline` shows the sums of the budget after the steps", () => {
   expect(shown("Budget: $0.00 of $2.00 spent, $2.00 left.", "timeline", id).status).toBe(0);
 });
 
-it("plans with a budget and with a given rate", () => {
+it("`svc plan` plans with a budget and with a given rate", () => {
   const { code, out } = place.svc("plan", "train.py", "--budget-usd", "2.5", "--rate-usd-per-hour", "0.4", "--json");
   expect(code).toBe(0);
   expect(JSON.parse(out)).toMatchObject({ budget_usd: 2.5 });

@@ -29,7 +29,7 @@ const SECRET = "hf_0123456789abcdef";
 test.each([
   ["with a control plane", true],
   ["without one", false],
-])("are set from standard input, listed masked and removed, %s", async (_, running) => {
+])("Credentials are set from standard input, listed masked and removed, %s", async (_, running) => {
   if (running) await at.serve();
   expect(svc(`${SECRET}\n`, "set", "hub", "token", "cache_dir=/models")).toEqual({
     code: 0,

@@ -50,14 +50,14 @@ function svc(
   return { code: r.status, out: r.stdout, err: r.stderr };
 }
 
-test("prefers SVC_NODE, and passes every argument exactly", () => {
+test("The launcher prefers SVC_NODE, and passes every argument exactly", () => {
   const args = ["jobs", "a b", "", "--", "*", "'\"$x"];
   const r = svc(join(root, "bin/svc"), args, { SVC_NODE: process.execPath });
   expect(r.err).toBe("");
   expect(JSON.parse(r.out)).toEqual(["built", process.execPath, ...args]);
 });
 
-test("gives no other user a debugger's port by SIGUSR1, from the first moment of any command", () => {
+test("The launcher gives no other user a debugger's port by SIGUSR1, from the first moment of any command", () => {
   writeFileSync(
     join(root, "dist/cli.mjs"),
     `process.kill(process.pid, "SIGUSR1");
@@ -70,7 +70,7 @@ test("gives no other user a debugger's port by SIGUSR1, from the first moment of
   expect([r.out, r.err]).toEqual(["undefined\n", ""]);
 });
 
-test("takes the Node of its own checkout before the one on the PATH", () => {
+test("The launcher takes the Node of its own checkout before the one on the PATH", () => {
   fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   fakeNode("tools/node", "v24.0.0", "path");
   expect(svc(join(root, "bin/svc"), ["x"], { PATH: `${join(root, "tools")}:${TOOLS}` }).out).toBe(
@@ -78,7 +78,7 @@ test("takes the Node of its own checkout before the one on the PATH", () => {
   );
 });
 
-test("finds its checkout through a chain of relative and absolute links", () => {
+test("The launcher finds its checkout through a chain of relative and absolute links", () => {
   fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   symlinkSync("../bin/svc", join(root, "tools/one"));
   symlinkSync(join(root, "tools/one"), join(root, "tools/two"));
@@ -123,7 +123,7 @@ test("An installed package without a lock file names npm as the way to a newer N
   expect(r.err).not.toContain("npm run setup");
 });
 
-test("says in two lines what is missing without any Node", () => {
+test("The launcher says in two lines what is missing without any Node", () => {
   mkdirSync(join(root, "empty"));
   for (const t of ["sh", "readlink"]) symlinkSync(`/bin/${t}`, join(root, "empty", t));
   const r = svc(join(root, "bin/svc"), ["jobs"], { PATH: join(root, "empty") });
@@ -131,7 +131,7 @@ test("says in two lines what is missing without any Node", () => {
   expect(r.err.trimEnd().split("\n")).toHaveLength(2);
 });
 
-test("refuses an SVC_NODE that is not a program or too old, instead of using another", () => {
+test("The launcher refuses an SVC_NODE that is not a program or too old, instead of using another", () => {
   fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   fakeNode("tools/old", "v18.1.0", "old");
   for (const node of [join(root, "nowhere"), root, join(root, "tools/old")]) {

@@ -48,7 +48,7 @@ const errorOf = async (act: Promise<unknown>): Promise<SvcError> => {
   return error;
 };
 
-test("falls back to other zones of the region, and to no other region", async () => {
+test("cloudvm falls back to other zones of the region, and to no other region", async () => {
   const zones = (await offers()).map((offer) => offer.extra?.["zone"] ?? "");
   expect(zones[0]).toBe(world.sim.zone);
   expect(zones.length).toBeGreaterThan(1);
@@ -94,7 +94,7 @@ test("a silent zone makes every listing incomplete", async () => {
   await errorOf(provider.listOwned(PREFIX, soon()));
 });
 
-test("reads every page", async () => {
+test("cloudvm reads every page", async () => {
   world.sim.pageSize = 1;
   for (const stranger of ["one", "two", "three"]) world.sim.addForeign(stranger);
   const made = await create();
@@ -102,7 +102,7 @@ test("reads every page", async () => {
   expect(await provider.listForeign?.(PREFIX, soon())).toHaveLength(3);
 });
 
-test("gets a new token when the old one ends, and one for all waiting calls", async () => {
+test("cloudvm gets a new token when the old one ends, and one for all waiting calls", async () => {
   await provider.account?.(soon());
   const before = world.sim.desk.issued;
   world.sim.desk.expireTokens();
@@ -118,7 +118,7 @@ test("every machine has a time limit after which the provider deletes it", async
   expect(instance?.order.metadata["enable-oslogin"]).toBe("FALSE");
 });
 
-test("reports why a machine ended", async () => {
+test("cloudvm reports why a machine ended", async () => {
   const made = await create();
   await eventually(async () => (await provider.inspect(made, soon())).phase === "ready");
   world.simulated?.parts.faults.set("preempted", 0);

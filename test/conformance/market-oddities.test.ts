@@ -61,7 +61,7 @@ test.each([
   "dph_total",
   "cuda_max_good",
   "geolocation",
-])("rents no trap offer if the provider ignores the filter %s", async (filter) => {
+])("market rents no trap offer if the provider ignores the filter %s", async (filter) => {
   world.sim.ignoredFilters.add(filter);
   const offers = await provider.listOffers(world.spec, soon());
   // Other cards may fill an answer, which has a maximum size.
@@ -76,14 +76,14 @@ test.each([
   }
 });
 
-test("finds its machine on the second page of a long list, and counts all the others as foreign", async () => {
+test("market finds its machine on the second page of a long list, and counts all the others as foreign", async () => {
   for (let i = 0; i < 40; i += 1) world.sim.addForeign(`stranger-${i}`);
   const handle = await make();
   expect((await provider.listOwned(PREFIX, soon())).map(({ name }) => name)).toEqual([handle.name]);
   expect(await provider.listForeign?.(PREFIX, soon())).toHaveLength(40);
 });
 
-test.each(["direct", "proxy"] as const)("offers another endpoint if the %s one is closed", async (way) => {
+test.each(["direct", "proxy"] as const)("market offers another endpoint if the %s one is closed", async (way) => {
   world.sim.shut = way;
   const handle = await make();
   // The direct endpoint appears some time after the machine runs.
@@ -99,7 +99,7 @@ test.each(["direct", "proxy"] as const)("offers another endpoint if the %s one i
   });
 });
 
-test("is admitted again after the host has dropped every key that was not attached", async () => {
+test("svc is admitted again after the host has dropped every key that was not attached", async () => {
   const handle = await make();
   const status = await ready(handle);
   const [way] = status.phase === "ready" ? (status.ssh ?? []) : [];
@@ -113,7 +113,7 @@ test("is admitted again after the host has dropped every key that was not attach
   expect((await login(to)).code).toBe(0);
 });
 
-test("creates no machine without credit, and says so", async () => {
+test("market creates no machine without credit, and says so", async () => {
   world.sim.creditUsd = 0;
   const account = await provider.account?.(soon());
   expect(account?.balanceUsd).toBe(0);

@@ -53,7 +53,7 @@ it("A cost with an unreported price is unknown or a lower bound, and never $0.00
   expect(costText({ cost_usd: 0.4, machines: machines(0.4, null) })).toBe("> $0.40");
 });
 
-it("shows the cost of a run next to its budget, also if it is only an estimate or unknown", () => {
+it("The cost of a run is shown next to its budget, also if it is only an estimate or unknown", () => {
   const job = { cost_usd: 0.31, machines: [{ price_per_hour_usd: 0.4 }], budget_usd: 2, spent_usd: 0.31 };
   expect(spentText(job)).toBe("$0.31 of $2.00");
   expect(spentText({ ...job, budget_usd: null })).toBe("$0.31");

@@ -24,11 +24,11 @@ it("names the parameters of a run by its arguments", () => {
   });
 });
 
-it("takes the last of a repeated parameter, keeps what is empty, and ends at a double dash", () => {
+it("The parser of arguments takes the last of a repeated parameter, keeps what is empty, and ends at a double dash", () => {
   expect(paramsOf(["--lr=1", "--lr=2", "--name=", "--", "--lr=3"])).toEqual({ lr: "2", name: "" });
 });
 
-it("is not confused by hostile or long arguments", () => {
+it("The parser of arguments is not confused by hostile or long arguments", () => {
   expect(paramsOf(["--__proto__=x", "--<b>=1", "=", "-", "--", "a=b"])).toEqual(
     Object.fromEntries([["__proto__", "x"]]),
   );

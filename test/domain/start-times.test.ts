@@ -36,7 +36,7 @@ const STEPS = [
   step("stream", 144, null),
 ];
 
-it("gives each second before the script one owner, and its price once the machine was ordered", () => {
+it("The breakdown of a start gives each second before the script one owner, and its price once the machine was ordered", () => {
   const parts = startParts({ steps: STEPS }, { created_at: at(0), machines: [machine(3.6, 11)] });
   expect(parts?.map(({ owner, ms }) => [owner, ms / 1_000])).toEqual([
     ["provider", 70],
@@ -48,7 +48,7 @@ it("gives each second before the script one owner, and its price once the machin
   expect(parts?.map(({ usd }) => Number(usd?.toFixed(6)))).toEqual([0.06, 0.01, 0.06, 0.003]);
 });
 
-it("follows the node that was ready last, and counts all machines", () => {
+it("The breakdown of a start follows the node that was ready last, and counts all machines", () => {
   const other = [
     step("provision", 1, 5, { node: 1 }),
     step("await_ssh", 5, 20, { node: 1 }),
@@ -61,13 +61,13 @@ it("follows the node that was ready last, and counts all machines", () => {
   expect(parts?.find(({ owner }) => owner === "provider")).toMatchObject({ ms: 70_000, usd: expect.closeTo(0.126, 6) });
 });
 
-it("does not know the cost of a machine without a price, and says nothing before the script has begun", () => {
+it("The breakdown of a start does not know the cost of a machine without a price, and says nothing before the script has begun", () => {
   const parts = startParts({ steps: STEPS }, { created_at: at(0), machines: [machine(null, 11)] });
   expect(parts?.map(({ usd }) => usd)).toEqual([null, null, null, null]);
   expect(startParts({ steps: STEPS.slice(0, 4) }, { created_at: at(0), machines: [] })).toBeNull();
 });
 
-it("tells of the last placement alone", () => {
+it("The breakdown of a start tells of the last placement alone", () => {
   const later = [
     step("place", 300, 310, { placement: null }),
     ...STEPS.map((each) => ({

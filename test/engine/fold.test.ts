@@ -31,7 +31,7 @@ const told = (snapshot: Snapshot, actions: Folded["actions"]) => ({
   actions: actions.map((a) => [a.type, a.params]),
 });
 
-test("folds as xstate does, and recognises a meaningless event the same way", () => {
+test("The engine folds as xstate does, and recognises a meaningless event the same way", () => {
   const seed = Number(process.env["SVC_TEST_SEED"] ?? Date.now() % 1_000_000);
   console.log(`fold: SVC_TEST_SEED=${seed}`);
   let state = seed;

@@ -49,7 +49,7 @@ afterAll(() => {
   sources.remove();
 });
 
-test("holds the program, the SDK and its types, and no sources, tests or maps", () => {
+test("The npm package holds the program, the SDK and its types, and no sources, tests or maps", () => {
   const folders = new Set(
     files.filter((path) => !path.startsWith("docs/")).map((path) => dirname(path).split("/").slice(0, 2).join("/")),
   );
@@ -84,14 +84,14 @@ test("holds the program, the SDK and its types, and no sources, tests or maps", 
   expect(files.filter((path) => path.startsWith("docs/") && !path.endsWith(".md"))).toEqual([]);
 });
 
-test("has its own README, whose links work, and leaves that of the checkout unchanged", () => {
+test("The npm package has its own README, whose links work, and leaves that of the checkout unchanged", () => {
   const text = readFileSync(join(project, "node_modules/svc/README.md"), "utf8");
   expect(text).toBe(readFileSync(join(ROOT, "sdk/README.md"), "utf8"));
   expect(text.match(/\]\((?!https?:)/g)).toBeNull();
   expect(readFileSync(join(sources.folder, "README.md"), "utf8")).toBe(readFileSync(join(ROOT, "README.md"), "utf8"));
 });
 
-test("contains the documentation and the simulators", () => {
+test("The npm package contains the documentation and the simulators", () => {
   const svc = join(project, "node_modules/.bin/svc");
   expect(must([svc, "docs"], { env: env() })).toContain("reference/credentials\n");
   expect(must([svc, "docs", "credentials"], { env: env() })).toContain("# Credentials");
@@ -113,7 +113,7 @@ test("svc tells the user of an older Node on the PATH what to do, and uses one t
   rmSync(beside);
 });
 
-test("contains its command, and no Node that would come before the project's own", () => {
+test("The npm package contains its command, and no Node that would come before the project's own", () => {
   expect(must([join(project, "node_modules/.bin/svc"), "--version"], { env: env() })).toBe(`svc ${VERSION}\n`);
   expect(must(["npx", "svc", "--version"], { cwd: project })).toBe(`svc ${VERSION}\n`);
   expect(must(["ls", join(project, "node_modules/.bin")]).trim()).toBe("svc");

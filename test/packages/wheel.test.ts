@@ -45,7 +45,7 @@ afterAll(() => {
   sources.remove();
 });
 
-test("is the same, byte for byte, when a copy of the sources elsewhere builds it", () => {
+test("The wheel is the same, byte for byte, when a copy of the sources elsewhere builds it", () => {
   const other = sources.another();
   const shell = ["sh", "-c", "umask 077 && npm run --silent wheel"];
   must(shell, { cwd: other, env: { ...process.env, TZ: "Asia/Kolkata", LC_ALL: "C", SOURCE_DATE_EPOCH: "1" } });
@@ -73,11 +73,11 @@ test("svc works without Node", () => {
   expect(call([svc, "no-such-command"], { env: env() }).code, "the exit code is the program's own").toBe(2);
 });
 
-test("brings the manual page to where man looks for it", () => {
+test("The wheel brings the manual page to where man looks for it", () => {
   expect(readFileSync(join(venv, "share", "man", "man1", "svc.1"), "utf8")).toContain(`"svc ${VERSION}"`);
 });
 
-test("serves its own dashboard and documentation", async () => {
+test("The wheel serves its own dashboard and documentation", async () => {
   const serving = start([svc, "serve", "--port", "0", "--json"], { env: env(), cwd: project });
   const first = await new Promise<string>((done) => serving.child.stdout?.once("data", done));
   const { url } = JSON.parse(first) as { url: string };
@@ -222,7 +222,7 @@ test("mypy --strict knows all of it, in a script of a user", () => {
   }
 });
 
-test("uses SVC_NODE first, then its own Node, then one on the PATH, and says which Node is missing", () => {
+test("The wheel uses SVC_NODE first, then its own Node, then one on the PATH, and says which Node is missing", () => {
   const alone = join(computer.folder, "alone");
   must([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target", alone, WHEEL], {
     env: env(),
@@ -267,7 +267,7 @@ except svc.SvcError as error: print(error.code, error)`;
   expect(refused.out).toMatch(/^start_failed .*not a program.*unset it/);
 });
 
-test("leaves nothing behind when it is removed", () => {
+test("The wheel leaves nothing behind when it is removed", () => {
   must([python, "-m", "pip", "uninstall", "--quiet", "--yes", "svc"], { env: env() });
   const where = 'import sysconfig; print(sysconfig.get_path("purelib"))';
   expect(existsSync(join(must([python, "-c", where], { env: env() }).trim(), "svc"))).toBe(false);

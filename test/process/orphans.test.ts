@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => place.close());
 
-it("ends an orphan at the next start, and touches no run of another home", async () => {
+it("svc ends an orphan at the next start, and touches no run of another home", async () => {
   const before = await place.serve();
   before.signal("SIGTERM");
   await before.exited;
@@ -32,7 +32,7 @@ it("ends an orphan at the next start, and touches no run of another home", async
   );
 });
 
-it("ends the whole tree of a killed run: children, daemons, processes that ignore TERM", async () => {
+it("svc ends the whole tree of a killed run: children, daemons, processes that ignore TERM", async () => {
   place.file(
     "tree.sh",
     `(trap '' TERM; while :; do sleep 1; done) &

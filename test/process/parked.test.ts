@@ -36,7 +36,7 @@ const DAMAGE: Record<string, { damage: (db: Database, id: string) => void; why: 
   },
 };
 
-it("parks an unloadable job, continues with the rest, and releases on kill", async () => {
+it("svc parks an unloadable job, continues with the rest, and releases on kill", async () => {
   place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
   const first = await place.serve();
   const ids = new Map<string, string>();

@@ -10,7 +10,7 @@ import { Place, until } from "./harness.ts";
 const place = new Place();
 afterAll(() => place.close());
 
-it("masks a secret in all its forms, and leaves no copy behind", async () => {
+it("svc masks a secret in all its forms, and leaves no copy behind", async () => {
   const secret = `s3-${randomBytes(18).toString("base64")}`;
   const literal = `key-${randomBytes(12).toString("hex")}`;
   place.file(

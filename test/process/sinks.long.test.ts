@@ -16,7 +16,7 @@ afterAll(async () => {
 
 const SIZE = 44 * 1024 * 1024;
 
-it("sends every part once, however often the control plane is killed, and without the run's environment variable", async () => {
+it("A sink sends every part once, however often the control plane is killed, and without the run's environment variable", async () => {
   await store.listen();
   place.file(
     "train.py",

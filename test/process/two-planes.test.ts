@@ -14,7 +14,7 @@ afterEach(() => place.close());
 
 const ticks = (n: number): string => Array.from({ length: n }, (_, i) => `${i}\n`).join("");
 
-it("refuses a second control plane, naming the first, and leaves the first alone", async () => {
+it("svc refuses a second control plane, naming the first, and leaves the first alone", async () => {
   const first = await place.serve();
   const id = await first.submit({ entrypoint: "tick.py", args: ["40"] });
   const before = readFileSync(join(place.home, "holder.json"), "utf8");
@@ -28,7 +28,7 @@ it("refuses a second control plane, naming the first, and leaves the first alone
   expect(place.log(id).toString()).toBe(ticks(40));
 });
 
-it("refuses it also while the first is stopped, which then continues and loses nothing", async () => {
+it("svc refuses a second control plane also while the first is stopped, which then continues and loses nothing", async () => {
   const first = await place.serve();
   const id = await first.submit({ entrypoint: "tick.py", args: ["60"] });
   await until(async () => (await first.job(id)).started_at !== null, "the run starts");
@@ -43,7 +43,7 @@ it("refuses it also while the first is stopped, which then continues and loses n
   expect(steps.filter((s) => s.step === "stream")).toHaveLength(1);
 });
 
-it("starts at once after kill -9, without manual cleanup", async () => {
+it("svc starts at once after kill -9, without manual cleanup", async () => {
   const first = await place.serve();
   const id = await first.submit({ entrypoint: "tick.py", args: ["30"] });
   await first.kill();

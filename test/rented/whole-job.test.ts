@@ -24,7 +24,7 @@ function filesOf(home: string): { path: string; bytes: Buffer }[] {
   });
 }
 
-it("keeps a secret, copies to a sink and can be removed, over an unfit machine, a lost one and the one that ends it", async (ctx) => {
+it("A job keeps a secret, copies to a sink and can be removed, over an unfit machine, a lost one and the one that ends it", async (ctx) => {
   const store = new S3Double();
   await store.listen();
   const secret = `s3-${randomBytes(18).toString("base64")}`;

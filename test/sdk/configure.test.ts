@@ -43,7 +43,7 @@ test.each([
     "team.url",
   ],
   [{ registry: { notifications: { rules: ["waiting 5m", "loss ~ 3"] } } }, "registry.notifications.rules[1]"],
-])("refuses %j and names %s", (settings, named) => {
+])("configure() refuses %j and names %s", (settings, named) => {
   expect(() => configure(settings as Parameters<typeof configure>[0])).toThrow(SvcError);
   expect(() => configure(settings as Parameters<typeof configure>[0])).toThrow(named);
 });

@@ -66,7 +66,7 @@ test("only rank 0 records, unless all ranks are requested", () => {
   expect(records.map((r) => [r.r, r.m])).toEqual([[3, { b: 1 }]]);
 });
 
-test("never throws, for any input", () => {
+test("svc.log never throws, for any input", () => {
   const { err } = script(
     "log(null); log(undefined, 1); log({ get a() { throw new Error('no'); } }); log('abc'); console.error('alive')",
     { SVC_METRICS_MARK: MARK },

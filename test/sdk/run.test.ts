@@ -135,7 +135,7 @@ test("a script that is killed takes its control plane down with it, gracefully",
   expect(records()[0]?.status).toBe("interrupted");
 });
 
-test("uses the running control plane, leaves it running, and its runs survive the script", async () => {
+test("A script uses the running control plane, leaves it running, and its runs survive the script", async () => {
   const served = await at.serve();
   const s = script(`${LONG} console.log(r.id);`);
   expect(await s.exited, s.err()).toBe(0);

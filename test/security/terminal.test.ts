@@ -23,7 +23,7 @@ const OBEYED = [
 ];
 const shown = (text: string, code: number) => text.includes(String.fromCharCode(code));
 
-it.each(OBEYED)("shows character %i as its code", (code) => {
+it.each(OBEYED)("svc shows character %i as its code", (code) => {
   const text = `a${String.fromCharCode(code)}b`;
   expect(shown(safeField(text), code)).toBe(false);
   if (code !== 0x09 && code !== 0x0a) expect(shown(terminalSafe(text), code)).toBe(false);
@@ -68,11 +68,11 @@ it.each([
   "\u009b31m",
   "\u001b[6n",
   "\u001b[?1049h",
-])("makes the sequence %j harmless", (sequence) => {
+])("svc makes the sequence %j harmless", (sequence) => {
   for (const safe of [safeField(sequence), terminalSafe(sequence)]) expect(safe).not.toMatch(/[\u001b\u009b\u0007]/);
 });
 
-it("replaces every such character in the output of a command's own control plane", async () => {
+it("The CLI replaces every such character in the output of a command's own control plane", async () => {
   const home = mkdtempSync(join(tmpdir(), "svc-terminal-"));
   const said: string[] = [];
   const io = { home: () => home, env: {}, err: (text: string) => void said.push(text) } as unknown as Io;

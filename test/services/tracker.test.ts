@@ -42,7 +42,7 @@ async function job(env: Record<string, string>): Promise<{ code: number | null; 
   return { code: await exited, out: out(), err: err() };
 }
 
-it("writes a run with the job's id offline, without a key", async () => {
+it("svc.log writes a run with the job's id offline, without a key", async () => {
   const { code, err } = await job({ WANDB_MODE: "offline" });
   expect(code, err).toBe(0);
   const [run = ""] = readdirSync(join(folder, "wandb")).filter((name) => /^offline-run-.*-job1$/.test(name));
@@ -52,7 +52,7 @@ it("writes a run with the job's id offline, without a key", async () => {
   expect(written).toContain("svc_step");
 });
 
-it("sends every value to the tracker's address, finishes the run, and reports its page", async () => {
+it("svc.log sends every value to the tracker's address, finishes the run, and reports its page", async () => {
   const asked: { path: string; authorization: string; body: string }[] = [];
   const server = tracker(asked);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

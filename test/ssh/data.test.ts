@@ -137,7 +137,7 @@ describe.each([
   });
 });
 
-it("is stored under the names of its paths if it has several", async () => {
+it("Data is stored under the names of its paths if it has several", async () => {
   writeFileSync(join(set, "deep/er/x"), "1");
   writeFileSync(join(top, "labels.csv"), "2");
   await send(await add(join(set, "deep"), join(top, "labels.csv")));
@@ -162,7 +162,7 @@ it("a large file continues where a lost connection left it", async () => {
   expect([files(), sha(there("large"))]).toEqual([["large"], data.files[0]![2]]);
 });
 
-it("is not sent repeatedly if the local file has changed with its size and times unchanged", async () => {
+it("Data is not sent repeatedly if the local file has changed with its size and times unchanged", async () => {
   writeFileSync(join(set, "a"), "1");
   const data = await add();
   data.files[0]![2] = "0".repeat(64);
@@ -173,7 +173,7 @@ it("is not sent repeatedly if the local file has changed with its size and times
   expect(existsSync(there("a"))).toBe(false);
 });
 
-it("ends before anything is sent if the data has changed here, or does not fit there", async () => {
+it("The upload ends before anything is sent if the data has changed here, or does not fit there", async () => {
   writeFileSync(join(set, "a"), "1");
   const data = await add();
   writeFileSync(join(set, "a"), "2");

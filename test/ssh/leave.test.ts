@@ -71,7 +71,7 @@ async function started(): Promise<{ handle: MachineHandle; pid: number; folder: 
   return { handle, pid, folder };
 }
 
-it("says that the script may still run, and the next run there ends it", async () => {
+it("The release of a notebook says that the script may still run, and the next run there ends it", async () => {
   const { handle, pid, folder } = await started();
   await machine.sshd.stop();
   machines.forget(handle.name);
@@ -102,7 +102,7 @@ it("says that the script may still run, and the next run there ends it", async (
   expect(rent.ledger.row(handle.name)).toMatchObject({ state: "released", note: null });
 });
 
-it("ends nothing of an active run, of another installation, or of another user", async () => {
+it("The release of a notebook ends nothing of an active run, of another installation, or of another user", async () => {
   const { handle, pid } = await started();
   const others = ["svc-0therone-job1-n0-1", "notes"];
   for (const name of others) mkdirSync(machineDir(machine.home, name));
@@ -115,7 +115,7 @@ it("ends nothing of an active run, of another installation, or of another user",
   for (const name of others) expect(existsSync(machineDir(machine.home, name))).toBe(true);
 });
 
-it("has nothing to leave if nothing was put there, and leaves a reached machine silently", async () => {
+it("The release of a notebook has nothing to leave if nothing was put there, and leaves a reached machine silently", async () => {
   expect(await leave(rent.cloud, named("svc-never-greeted"), never)).toBe(true);
   const { handle, pid, folder } = await started();
   expect(await rent.run(terminateStep)).toHaveProperty("done");

@@ -9,7 +9,7 @@ let folder: string;
 beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "svc-keys-"))));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-it("makes keys that can be read, each of many", async () => {
+it("svc makes many keys, and each can be read", async () => {
   for (let i = 0; i < 400; i++) {
     const path = join(folder, `key${i}`);
     writeFileSync(path, newEd25519(), { mode: 0o600 });
@@ -17,7 +17,7 @@ it("makes keys that can be read, each of many", async () => {
   }
 });
 
-it("makes keys that OpenSSH accepts, and names the same public key", { tags: "needs/ssh" }, async () => {
+it("svc makes keys that OpenSSH accepts, and names the same public key", { tags: "needs/ssh" }, async () => {
   const key = await loadSshKey({ path: null, home: folder });
   const said = spawnSync("ssh-keygen", ["-y", "-f", key.path], { encoding: "utf8" }).stdout.trim();
   expect(said.split(" ").slice(0, 2)).toEqual(key.publicKeyLine.split(" ").slice(0, 2));

@@ -47,13 +47,13 @@ const ssh = (
   return { code: done.status, out: done.stdout, err: done.stderr };
 };
 
-test("logs in, with any text in the path of the home; no agent is forwarded", () => {
+test("The ssh command of svc logs in, with any text in the path of the home; no agent is forwarded", () => {
   const agent = "echo ${SSH_AUTH_SOCK-none}";
   expect(ssh({}, agent)).toMatchObject({ code: 0, out: "none\n" });
   expect(ssh({ interactive: true }, "exit 7").code).toBe(7);
 });
 
-test("never passes the host as an option: it comes last, after --", () => {
+test("The ssh command of svc never passes the host as an option: it comes last, after --", () => {
   const words = sshArguments(options());
   expect(words.slice(-2)).toEqual(["--", "machine"]);
   expect(words.slice(0, 2)).toEqual(["-F", "none"]);
@@ -61,7 +61,7 @@ test("never passes the host as an option: it comes last, after --", () => {
   expect(words).toContain("StrictHostKeyChecking=yes");
 });
 
-test("refuses a machine without a pin, and one whose key changed", () => {
+test("The ssh command of svc refuses a machine without a pin, and one whose key changed", () => {
   expect(ssh({ machine: "m-unknown" }, "echo in")).toMatchObject({ code: 255, out: "" });
   pins.pin("m-changed", keyOfLine(key.publicKeyLine) as Buffer);
   const changed = ssh({ machine: "m-changed" }, "echo in");
@@ -69,7 +69,7 @@ test("refuses a machine without a pin, and one whose key changed", () => {
   expect(changed.err).toContain("Host key verification failed");
 });
 
-test("goes through a proxy command, which receives host and port", () => {
+test("The ssh command of svc goes through a proxy command, which receives host and port", () => {
   const told = join(tmpdir(), `svc-told-${process.pid}`);
   const real = `python3 -c 'import sys;open("${told}","w").write(" ".join(sys.argv[1:]))' %h %p; exit 1`;
   expect(ssh({ endpoint: { ...sshd.endpoint, proxyCommand: real } }, "true").code).toBe(255);
@@ -77,7 +77,7 @@ test("goes through a proxy command, which receives host and port", () => {
   rmSync(told);
 });
 
-test("times out on an address without an answer", async () => {
+test("The ssh command of svc times out on an address without an answer", async () => {
   const endpoint = { ...sshd.endpoint, port: 1 };
   expect(ssh({ endpoint }, "true").err).toContain("Connection refused");
 });

@@ -386,7 +386,7 @@ describe("an offer that turns out to be taken", () => {
   });
 });
 
-it("refuses a machine whose price is unknown if there is a cap to hold", async () => {
+it("The step provision refuses a machine whose price is unknown if there is a cap to hold", async () => {
   rent.want({ price_cap: 2 });
   rent.cloud.priceMicro = null;
   await expect(provision()).rejects.toMatchObject({ code: "price_unknown", retry: "never" });
@@ -394,7 +394,7 @@ it("refuses a machine whose price is unknown if there is a cap to hold", async (
   expect(await provision()).toMatchObject({ detail: { machine: rent.name(1) } });
 });
 
-it("uses the offer's price for the cost if the machine's own is unreadable, and then does not enforce the cap", async () => {
+it("The step provision uses the offer's price for the cost if the machine's own is unreadable, and then does not enforce the cap", async () => {
   const create = rent.cloud.create.bind(rent.cloud);
   vi.spyOn(rent.cloud, "create").mockImplementation(async (offer, order) => ({
     ...(await create(offer, order)),
@@ -416,7 +416,7 @@ it("uses the offer's price for the cost if the machine's own is unreadable, and 
   expect(held().handle).not.toHaveProperty("priceOffered");
 });
 
-it("recognises a request that never left: nothing has to be looked up before the next one", async () => {
+it("The step provision recognises a request that never left: nothing has to be looked up before the next one", async () => {
   const http = new ProviderHttp({ provider: "podhost", baseUrl: await refusedUrl(), userAgent: "test" });
   rent.cloud.before = async (call) => {
     if (call.startsWith("create")) await http.call({ method: "POST", path: "/" });

@@ -8,7 +8,7 @@ let home: string;
 beforeEach(() => void (home = mkdtempSync(join(tmpdir(), "svc-reserve-"))));
 afterEach(() => rmSync(home, { recursive: true, force: true }));
 
-it("is reserved, released, and reserved again", () => {
+it("The disk's reserve is taken, released, and taken again", () => {
   const reserve = new DiskReserve(home);
   expect([reserve.stands, reserve.restore(), reserve.stands]).toEqual([false, true, true]);
   reserve.spend();
@@ -18,7 +18,7 @@ it("is reserved, released, and reserved again", () => {
   expect(reserve.stands).toBe(true);
 });
 
-it("treats a removed home as a full disk: the control plane keeps ending machines", () => {
+it("The reserve treats a removed home as a full disk: the control plane keeps ending machines", () => {
   const reserve = new DiskReserve(home);
   rmSync(home, { recursive: true });
   expect(reserve.restore()).toBe(false);

@@ -48,14 +48,14 @@ const look = <T>(file: string, read: (db: Database.Database) => T): T => {
 const tables = (db: Database.Database): unknown[] =>
   db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").pluck().all();
 
-it("this program's reading commands can read its store", async () => {
+it("This program's reading commands can read its store", async () => {
   (await opened()).db.close();
   const reads = openReads(home);
   expect(reads.latestSeq()).toBe(0);
   reads.close();
 });
 
-it("continues where an earlier start was killed while it made the file", async () => {
+it("A start continues where an earlier one was killed while it made the file", async () => {
   const file = join(home, "svc.db");
   const making = new Database(join(root, "making.db"));
   // More pages than its memory may hold: some are already in the file, and the journal describes how to undo them.
@@ -72,7 +72,7 @@ it("continues where an earlier start was killed while it made the file", async (
   expect(look(file, tables)).not.toContain("half");
 });
 
-it("copies neither a new store nor one that needs no migration", async () => {
+it("A new store, and one that needs no migration, are not copied", async () => {
   (await opened()).db.close();
   const again = await opened();
   expect(again.epoch).toBe(2);
@@ -80,7 +80,7 @@ it("copies neither a new store nor one that needs no migration", async () => {
   expect(readdirSync(join(home, "backups"))).toEqual([]);
 });
 
-it("copies the store before it migrates, private to its owner", async () => {
+it("The store is copied before it migrates, private to its owner", async () => {
   const old = await opened();
   old.db.prepare("INSERT INTO feed (job_id, at, type, data) VALUES (NULL, 1, 'kept', '{}')").run();
   old.db.close();
@@ -120,7 +120,7 @@ it("a failed migration leaves the store unchanged, and keeps the copy", async ()
   again.db.close();
 });
 
-it("keeps the last ten copies", async () => {
+it("The store keeps the last ten copies", async () => {
   (await opened()).db.close();
   for (let i = 0; i < 12; i++) {
     await expect(opened({ ...migrations, [next]: fails })).rejects.toThrow("nowhere");

@@ -32,7 +32,7 @@ const OUTPUT_MAX = 1 << 20;
 
 /**
  * Runs one command of the runner to its end. An abort stops the waiting, not the command: each is idempotent, and half
- * a `stop` is useless. With `untilLine` the first line of output is the end.
+ * a `stop` is useless. With `untilLine` it resolves at the first line of output.
  */
 export async function callRunner(
   program: RunnerProgram,

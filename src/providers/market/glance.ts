@@ -1,5 +1,5 @@
-// The offers that one search shows, for a plan that must not wait. The marketplace answers with its cheapest machines, and the next search may
-// leave six seconds later. A candidate that is not among them is reported as unknown, with the price above which it may have offers.
+// The offers that one search shows, for a plan that must not wait. The marketplace answers with its cheapest machines, and allows the next
+// search six seconds later. A candidate that is not among them is reported as unknown, with the price above which it may have offers.
 
 import { priceMicroOf, usdOf } from "../../domain/money.ts";
 import { SvcError } from "../../errors/index.ts";

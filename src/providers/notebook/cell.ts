@@ -33,7 +33,7 @@ NGROK_WORDS = {
     "8013": "a free account needs a verified card before it may open TCP tunnels: add one in ngrok's dashboard, or set TUNNEL to bore",
     "302": "ngrok does not know this authtoken: copy it again from ngrok's dashboard",
     "4018": "ngrok wants an authtoken: copy it from ngrok's dashboard",
-    "105": "this is no authtoken: copy it again from ngrok's dashboard",
+    "105": "this is not an authtoken: copy it again from ngrok's dashboard",
     "107": "this authtoken was revoked: copy the current one from ngrok's dashboard",
     "108": "another agent of the account still runs, perhaps in an old runtime: stop it on ngrok's page of agents",
     "120": "this ngrok agent is too old: remove it and run the cell again",
@@ -183,7 +183,7 @@ def configuration(base, port, user, keys, environment):
         "MaxStartups 64:30:128",
         "AcceptEnv SVC_*",
         "Subsystem sftp internal-sftp",
-        # sshd heeds only the first SetEnv line, so all stands on one.
+        # sshd heeds only the first SetEnv line, so all are on one.
         "SetEnv " + set_env,
         ""])
 
@@ -323,7 +323,7 @@ def ask_token():
             token = ""
     token = (token or "").strip()
     if not re.match(r"^[A-Za-z0-9_-]{10,200}$", token):
-        raise Problem("ngrok wants an authtoken, and what was given is none: put it among the notebook's secrets as "
+        raise Problem("ngrok wants an authtoken, and the given text is not one: put it among the notebook's secrets as "
                       "NGROK_AUTHTOKEN, or type it when you are asked")
     return token
 
@@ -375,7 +375,7 @@ def from_pinggy(_port, log):
 
 
 def tunnel_command(kind, base, port):
-    """The command, what its environment has beside ours, and how its address is found."""
+    """The command, the additions to its environment, and how its address is found."""
     if kind == "ngrok":
         agent, token = ngrok_program(base), ask_token()
         return [agent, "tcp", str(port), "--log=stdout", "--log-format=json"], {"NGROK_AUTHTOKEN": token}, from_ngrok, token

@@ -31,7 +31,7 @@ const note = () => {
   return row ? noteOfMachine(row) : null;
 };
 
-test("is reported once, and again when there is room", async () => {
+test("A full disk is reported once, and again when there is room", async () => {
   for (const free of [5e9, 0, 4096, 0]) await disk.saw(look(free), true);
   expect(said).toEqual(["warning"]);
   expect(note()).toEqual({
@@ -43,7 +43,7 @@ test("is reported once, and again when there is room", async () => {
   expect([said, note(), disk.detail]).toEqual([["warning", "info"], null, {}]);
 });
 
-test("ends a stalled run after ten minutes, and never one that makes progress", async () => {
+test("A full disk ends a stalled run after ten minutes, and never one that makes progress", async () => {
   for (let minute = 0; minute < 30; minute++) {
     await disk.saw(look(0), minute % 9 === 0);
     await rent.h.clock.advance(60_000);
@@ -56,7 +56,7 @@ test("ends a stalled run after ten minutes, and never one that makes progress", 
   });
 });
 
-test("is ignored if the free space is unknown", async () => {
+test("A full disk is ignored if the free space is unknown", async () => {
   await disk.saw(look(null), false);
   await rent.h.clock.advance(60 * 60_000);
   await disk.saw(look(null), false);

@@ -30,7 +30,7 @@ function useKeyOf(other: string): void {
 const refused = { code: "credential_refused", message: expect.stringContaining("another account (theirs)") as string };
 const terminate = () => rent.run(terminateStep);
 
-test("neither closes the row nor ends the run, which continues with the right key", async () => {
+test("Another account's answer neither closes the row nor ends the run, which continues with the right key", async () => {
   await rent.run(provisionStep);
   const handle = rent.ledger.open("job1", 0)[0]?.handle ?? null;
   if (handle === null) throw new Error("nothing is held");
@@ -46,7 +46,7 @@ test("neither closes the row nor ends the run, which continues with the right ke
   expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
 });
 
-test("does not prove that a lost order made nothing, however often it is searched; no second order follows", async () => {
+test("Another account's answer does not prove that a lost order made nothing, however often it is searched; no second order follows", async () => {
   rent.cloud.answering = () => {
     throw down();
   };
@@ -106,7 +106,7 @@ test("a new key of the same account, known only by its fingerprint, is trusted o
   expect(rent.states()).toEqual(["1 released"]);
 });
 
-test("is requested during the release of the machine; a later missing answer does not revoke a proof", async () => {
+test("The account is requested during the release of the machine; a later missing answer does not revoke a proof", async () => {
   await rent.run(provisionStep);
   let known: string | null = null;
   let gone = false;
