@@ -1,6 +1,6 @@
 """Calls to the control plane over loopback.
 
-H1. Connections only go to 127.0.0.1, and no proxy variable is read: ``http.client`` knows none.
+H1. Connections only go to 127.0.0.1, and no proxy variable is read: ``http.client`` does not support them.
 H2. The caller retries idempotent calls (all of them are: POST /jobs carries its Idempotency-Key).
 H3. Every wait has an end.
 H4. If the system cannot tell the control plane which user is connected (macOS), it requires the token of the home.

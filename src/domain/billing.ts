@@ -27,7 +27,7 @@ export interface BilledMachine extends PricedMachine {
   doubt_at?: number | null;
 }
 
-/** Micro-dollars per hour for what no provider reports; null where they are not known either. */
+/** Rates, in micro-dollars per hour, that replace an unreported price; null if unknown. */
 export interface Rates {
   /** The rate of a machine whose provider reports no price. */
   givenMicro: number | null;

@@ -214,7 +214,7 @@ export const RENTED = {
     message: (d) => `The run's files could not be copied to ${d.machine}: ${d.why}.`,
     hint: `svc retries by itself and does not resend files that have arrived. If that does not help, the run ends. ${RELEASED} Check the network of this computer, or choose another provider or region.`,
   }),
-  /** `gone`: nothing of it is left, and nothing of it is billed. */
+  /** `gone`: the machine and its disk no longer exist, and nothing is billed. */
   machine_preempted: entry<{ provider: string; machine: string; why: string; gone?: true }>({
     status: 502,
     exit: 1,

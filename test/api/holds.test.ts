@@ -25,7 +25,7 @@ async function hold(port: number): Promise<Held> {
   return { id: JSON.parse(text.split("\n")[0] ?? "").hold, answer, said: () => text };
 }
 
-test("it ends with its last holder, released or cut off, and grants no hold from then on", async () => {
+test("A control plane ends with its last holder, released or cut off, and grants no hold from then on", async () => {
   let ends = 0;
   const holds = new Holds(() => (ends += 1));
   const { server } = await serve({ holds });
@@ -44,12 +44,12 @@ test("it ends with its last holder, released or cut off, and grants no hold from
   expect(late.json).toEqual({ ending: true, holders: 0 });
   await expect(fetch(`${server.url}/v1/hold`).then((r) => r.status)).resolves.toBe(503);
   holds.farewell({ unfinished: ["job1"], kept: [] });
-  await until(() => last.said().split("\n").length === 3, "who let go hears how it ended");
+  await until(() => last.said().split("\n").length === 3, "a holder that released it receives how it ended");
   expect(JSON.parse(last.said().split("\n")[1] ?? "")).toEqual({ unfinished: ["job1"], kept: [] });
   expect(ends).toBe(1);
 });
 
-test("it runs while its starter does, and without a starter's release outlives every hold", async () => {
+test("A control plane runs as long as its starter, and one that its owner started outlives every hold", async () => {
   let ends = 0;
   const mine = new Holds(() => (ends += 1));
   const { server } = await serve({ holds: mine });
@@ -57,7 +57,7 @@ test("it runs while its starter does, and without a starter's release outlives e
   expect((await post(server.port, "/v1/hold/x/release", { starter: false })).json.ending).toBe(false);
   expect(ends).toBe(0);
   mine.starterGone();
-  await until(() => ends === 1, "nobody is left");
+  await until(() => ends === 1, "no holder is left");
 
   const served = await serve();
   const held = await hold(served.server.port);

@@ -57,7 +57,7 @@ describe("Runs are let in", () => {
     expect(b && limitWaitWords(b)).toContain("a is first");
   });
 
-  it("although an older one could never fit: that one blocks none, and says so", () => {
+  it("past an older one that could never fit: that one says so, and blocks none", () => {
     const never = { id: "a", claim: claim(60), passes: PASSES_MAX + 1 };
     const [a, b] = verdictsOf(DAY_TEN, NOTHING_TAKEN, [never, { id: "b", claim: claim(1), passes: 0 }]);
     expect([a?.never, a?.passes, b?.isIn]).toEqual([true, PASSES_MAX + 1, true]);

@@ -88,7 +88,7 @@ it("a project below a symlink to a forbidden folder is refused, too", async () =
   await refused({ entrypoint: "ok.py", project_dir: link }, "project_dir_refused", "spec.project_dir");
 });
 
-it("a missing secret", async () => {
+it("a missing secret is refused by its name", async () => {
   const told = await refused(
     { entrypoint: "ok.py", env: { TOKEN: "env://SVC_TEST_NOT_SET" } },
     "secret_not_found",

@@ -186,7 +186,7 @@ describe("a call", () => {
 });
 
 describe("whether a request left", () => {
-  test("a refused connection, an unknown name and a failed handshake: no", async () => {
+  test("is known for a refused connection, an unknown name and a failed handshake: it did not", async () => {
     const server = createSocketServer();
     const base = await listen(server);
     open.pop();
@@ -204,7 +204,7 @@ describe("whether a request left", () => {
     }
   });
 
-  test("a connection that is cut after the request: perhaps", async () => {
+  test("is unknown if the connection is cut after the request", async () => {
     const base = await listen(createSocketServer((socket) => socket.once("data", () => socket.destroy())));
     const error = await thrownBy(client(base).call({ method: "POST", path: "/", json: {} }));
     expect(mayHaveBeenSent(error)).toBe(true);

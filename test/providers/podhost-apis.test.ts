@@ -73,7 +73,7 @@ describe("REST takes over", () => {
     expect(stub.names().at(-1)).toBe("myself");
   });
 
-  test("unless it does not answer; then GraphQL still serves everything, orders as well", async () => {
+  test("only if it answers: otherwise GraphQL still serves everything, orders as well", async () => {
     const made = data({ podFindAndDeployOnDemand: pod() });
     const stub = await podhostStub(({ path, root }) =>
       path === "/graphql"

@@ -344,7 +344,7 @@ describe("a create call", () => {
     ],
     ["an id that is not even text", data({ podFindAndDeployOnDemand: pod({ id: {} }) }), "outcome_unknown"],
     ["a cut connection", { cut: true }, "outcome_unknown"],
-  ])("%s: %#", async (_, answer, code) => {
+  ])("the code of an answer to a create call says whether something was made: %s", async (_, answer, code) => {
     const stub = await podhostStub(() => answer);
     const error = await thrownBy(stub.provider.create(OFFER, orderOf()));
     expect(error.code).toBe(code);
@@ -430,7 +430,7 @@ describe("ending itself", () => {
     ]);
   });
 
-  test("tries the other API if that is refused, then to stop", async () => {
+  test("tries the other API if the termination is refused, and then tries to stop the pod", async () => {
     const stub = await podhostStub(({ root, path }) =>
       root === "podTerminate" ? errors("no") : path.endsWith("/action") ? { json: {} } : { status: 403 },
     );

@@ -230,7 +230,7 @@ describe("place", () => {
     expect(clouds["podhost"]!.calls).toEqual(["offers"]);
   });
 
-  it("looks at common instants, on which the jobs of one moment are spread, at most 1.2 minutes apart", async () => {
+  it("searches at common instants, on which the jobs of one moment are spread, at most 1.2 minutes apart", async () => {
     const step = placeStep(rent.ports);
     for (const name of Object.keys(clouds)) has(name, []);
     rent.search = { ...rent.search, waitMs: 7 * 86_400_000 };
@@ -250,7 +250,7 @@ describe("place", () => {
     expect(Math.max(...next.values())).toBeLessThan(60);
   });
 
-  it("looks soon at first, and never at once again", async () => {
+  it("searches again soon at first, and never at once", async () => {
     for (const name of Object.keys(clouds)) has(name, []);
     rent.search = { ...rent.search, waitMs: 3_600_000 };
     const step = placeStep(rent.ports);

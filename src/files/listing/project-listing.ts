@@ -83,7 +83,7 @@ interface LastFolder {
   /** Its path, with a slash at its end; empty for the project directory. */
   prefix: string;
   folder: Folder | null;
-  /** Whether none of svc's own rules applies to its files: those that git tracks, and the others. */
+  /** Whether no rule of svc excludes files of the folder: tracked files, and untracked ones. */
   takesAll: { tracked: boolean; untracked: boolean };
 }
 const takesNone = { tracked: false, untracked: false };
