@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { bestAt, betterOf, judges, valueUpTo } from "../../dashboard/src/run/metrics/judge.ts";
 import { stepOf } from "../../dashboard/src/run/step-of.ts";
 import { DEADLINE_MS } from "../deadline.ts";
-import { dashboard } from "./browser.ts";
+import { dashboard, soundly } from "./browser.ts";
 import { fakeWorld } from "./fake-world.ts";
 
 it("The list of checkpoints takes the step from a file's name, and ignores its other numbers", () => {
@@ -19,6 +20,26 @@ it("The list of checkpoints takes the step from a file's name, and ignores its o
     "3/m",
   ])
     expect(stepOf(other), other).toBeNull();
+});
+
+it("judges by a metric's name: data that was held out first, losses before scores, and the machine's never", () => {
+  const names = ["train/loss", "val/accuracy", "lr", "system/gpu0_util_percent", "val/loss", "rmse", "map"];
+  expect(judges(names)).toEqual(["val/loss", "val/accuracy", "train/loss", "rmse", "map"]);
+  expect(["eval/ppl", "F1", "space", "format/error", "terror", "steps"].map(betterOf)).toEqual([
+    "min",
+    "max",
+    null,
+    "min",
+    null,
+    null,
+  ]);
+});
+
+it("takes the last value up to the step of a checkpoint, also after a resumed run went back", () => {
+  const columns = { step: [1, 5, 9, 5], time: [], value: [4, 3, 2, 2.5], rank: [], next: 4, thinned: false };
+  expect([0, 1, 7, 9].map((step) => valueUpTo(columns, step))).toEqual([null, 4, 2.5, 2]);
+  expect(valueUpTo({ ...columns, value: [4, Number.NaN, 2, Number.NaN] }, 6)).toBeNull();
+  expect([bestAt([null, 3, 2, 2], "min"), bestAt([null, 3, 2], "max"), bestAt([null], "min")]).toEqual([2, 1, -1]);
 });
 
 const WAIT = { timeout: DEADLINE_MS };
@@ -42,9 +63,37 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
     const { page, close } = await board.open("/runs/r1-digits?tab=checkpoints", {}, fakeWorld());
     await page.waitForSelector(".connection-live");
     await page.getByRole("link", { name: "Resume from this: epoch-010/model.bin" }).click();
+    await page.getByText("Continues digits, two hidden layers from checkpoint epoch-010/model.bin").waitFor();
     await page.locator("summary", { hasText: "Data and checkpoints" }).click();
     await expect.poll(() => page.getByLabel("Resume from", { exact: true }).inputValue(), WAIT).toBe("r1-digits");
     await expect.poll(() => page.getByLabel("Resume from checkpoint").inputValue(), WAIT).toBe("epoch-010/model.bin");
     await close();
+  });
+
+  it("show the best one first, by a metric on held-out data or another that is chosen", async () => {
+    const world = fakeWorld();
+    const run = world.runs.find(({ record }) => record.id === "r1-digits");
+    if (!run) throw new Error("the run is missing");
+    const curve = (values: number[]) => values.map((value, i) => ({ step: 10 * i, time: i, value, rank: 0 }));
+    run.metrics = { "train/loss": curve([3, 2, 1, 0.5]), "val/loss": curve([3, 1.25, 2, 2.5]), lr: curve([1, 1, 1]) };
+    run.checkpoints = [3, 2, 1].map((i) => ({
+      path: `epoch-0${i}0.bin`,
+      size: 1_000,
+      modified_at: new Date(i * 1_000).toISOString(),
+    }));
+    await soundly(await board.open("/runs/r1-digits?tab=checkpoints", {}, world), async ({ page }) => {
+      const rows = () => page.locator(".points li > span").allTextContents();
+      await expect
+        .poll(rows, WAIT)
+        .toEqual([
+          expect.stringMatching(/^Step 10 val\/loss 1.25 best epoch-010.bin/),
+          expect.stringMatching(/^Step 30 val\/loss 2.5 epoch-030.bin/),
+          expect.stringMatching(/^Step 20 val\/loss 2 epoch-020.bin/),
+        ]);
+      const metric = page.getByLabel("Best by");
+      expect(await metric.locator("option").allTextContents()).toEqual(["val/loss", "train/loss"]);
+      await metric.selectOption("train/loss");
+      await expect.poll(async () => (await rows())[0], WAIT).toMatch(/^Step 30 train\/loss 0.5 best/);
+    });
   });
 });

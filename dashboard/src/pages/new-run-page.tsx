@@ -3,6 +3,7 @@
 
 import { descriptorOf, runsHere } from "../../../src/providers/descriptors.ts";
 import { useEffect, useMemo, useRef, useState, type ComponentType, type FormEvent, type ReactNode } from "react";
+import { inOrder } from "../../../src/domain/terminal-text.ts";
 import type { Gpu, JobRecord, Problem, ProviderInfo } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { newKey } from "../form/new-key.ts";
@@ -62,16 +63,26 @@ export function NewRunPage({ query }: { query: URLSearchParams }) {
   }, [from]);
   if (from !== null && source === null) return <p className="page quiet pad">Reading the run…</p>;
   const job = source !== null && "id" in source ? source : null;
+  const checkpoint = query.get("checkpoint");
   return (
     <div className="page page-new">
       <div className="page-head">
         <h1>New run</h1>
         {job && (
           <p className="quiet">
-            From{" "}
+            {checkpoint === null ? "From" : "Continues"}{" "}
             <Link href={runPath(job.id)}>
               <bdi>{titleOf(job)}</bdi>
             </Link>
+            {checkpoint !== null && (
+              <>
+                {" "}
+                from checkpoint{" "}
+                <code>
+                  <bdi>{inOrder(checkpoint)}</bdi>
+                </code>
+              </>
+            )}
           </p>
         )}
       </div>
@@ -81,7 +92,7 @@ export function NewRunPage({ query }: { query: URLSearchParams }) {
           <p>Set again under Environment: {maskedOf(job).join(", ")}.</p>
         </Banner>
       )}
-      <RunForm initial={job ? resuming(job, query.get("checkpoint")) : initialValues(query)} />
+      <RunForm initial={job ? resuming(job, checkpoint) : initialValues(query)} />
     </div>
   );
 }

@@ -1,20 +1,26 @@
 // The part of the Checkpoints tab from which a new run can resume.
 
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import { inOrder } from "../../../src/domain/terminal-text.ts";
 import type { JobRecord, ResumePoint } from "../../../src/schemas/job.ts";
-import { number, plural } from "../format.ts";
+import { metricValue, number, plural } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { Link } from "../router.tsx";
+import { isActive } from "../status.ts";
+import { bestAt, betterOf, judges, valueUpTo } from "./metrics/judge.ts";
+import { useMetrics } from "./metrics/use-metrics.ts";
 import { runApi } from "./run-api.ts";
 import { stepOf } from "./step-of.ts";
 
 const POINTS_SHOWN = 5;
 
-/** Complete checkpoints, the newest first, each with a link to a run that continues from it. */
+/**
+ * Complete checkpoints, each with a link to a run that continues from it and the value of a metric at its step. The
+ * best one comes first, then the newest.
+ */
 export function ResumePoints({ job, newest }: { job: JobRecord; newest: string }) {
   const { data, problem, reload } = useAnswer(() => runApi.resumePoints(job.id));
   const known = useRef(newest);
@@ -23,12 +29,27 @@ export function ResumePoints({ job, newest }: { job: JobRecord; newest: string }
     known.current = newest;
   }, [newest, reload]);
   const [all, setAll] = useState(false);
+  const judged = useJudged(job, data?.checkpoints ?? NO_POINTS);
   if (problem) return <ProblemBanner problem={problem} />;
   if (!data) return <p className="quiet pad">Looking for complete checkpoints…</p>;
-  const shown = all ? data.checkpoints : data.checkpoints.slice(0, POINTS_SHOWN);
+  const { metric, best, valueOf } = judged;
+  const ordered = best === null ? data.checkpoints : [best, ...data.checkpoints.filter((each) => each !== best)];
+  const shown = all ? ordered : ordered.slice(0, POINTS_SHOWN);
   return (
     <section className="panel" aria-labelledby="points-title">
-      <h2 id="points-title">Complete checkpoints</h2>
+      <div className="panel-head">
+        <h2 id="points-title">Complete checkpoints</h2>
+        {metric !== null && data.checkpoints.length > 0 && (
+          <label className="quiet">
+            Best by{" "}
+            <select className="select" value={metric} onChange={(event) => judged.choose(event.target.value)}>
+              {judged.metrics.map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </select>
+          </label>
+        )}
+      </div>
       {data.checkpoints.length === 0 && (
         <p className="quiet">None yet. A run can resume only from a checkpoint that is complete on this computer.</p>
       )}
@@ -37,6 +58,12 @@ export function ResumePoints({ job, newest }: { job: JobRecord; newest: string }
           <li key={point.name}>
             <span>
               <strong>{stepWords(point)}</strong>{" "}
+              {metric !== null && valueOf(point) !== null && (
+                <span className="num">
+                  <bdi>{metric}</bdi> {metricValue(metric, valueOf(point) ?? 0)}{" "}
+                </span>
+              )}
+              {point === best && <strong className="good">best </strong>}
               <code>
                 <bdi>{inOrder(point.name)}</bdi>
               </code>{" "}
@@ -64,7 +91,31 @@ export function ResumePoints({ job, newest }: { job: JobRecord; newest: string }
   );
 }
 
-function stepWords({ name, step }: ResumePoint): string {
-  const known = step ?? stepOf(name);
+const NO_POINTS: ResumePoint[] = [];
+
+/** The metric that judges the checkpoints, its value at each, and the best of them. */
+function useJudged(job: JobRecord, points: readonly ResumePoint[]) {
+  const { set, names } = useMetrics([job.id], !isActive(job));
+  const metrics = useMemo(() => judges(names), [names]);
+  const [chosen, choose] = useState<string | null>(null);
+  const metric = chosen ?? metrics[0] ?? null;
+  const [reader] = set.readers;
+  useEffect(() => (metric === null ? undefined : reader?.want(metric)), [metric, reader]);
+  const version = metric === null ? 0 : reader?.version(metric);
+  const values = useMemo(() => {
+    const columns = metric === null ? null : reader?.columns(metric);
+    const valueAt = (step: number | null) => (columns && step !== null ? valueUpTo(columns, step) : null);
+    return new Map(version === 0 ? [] : points.map((point) => [point, valueAt(knownStep(point))]));
+  }, [points, metric, reader, version]);
+  const valueOf = (point: ResumePoint) => values.get(point) ?? null;
+  const better = metric === null ? null : betterOf(metric);
+  const best = better === null ? null : (points[bestAt(points.map(valueOf), better)] ?? null);
+  return { metrics, metric, choose, valueOf, best };
+}
+
+const knownStep = ({ name, step }: ResumePoint): number | null => step ?? stepOf(name);
+
+function stepWords(point: ResumePoint): string {
+  const known = knownStep(point);
   return known === null ? "" : `Step ${number(known)}`;
 }
