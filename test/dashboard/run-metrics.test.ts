@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { dashboard } from "./browser.ts";
+import { dashboard, expectSound } from "./browser.ts";
 import { fakeRun, HOSTILE } from "./fake-world.ts";
 import type { MetricPoint } from "../../src/schemas/job.ts";
 import { DEADLINE_MS } from "../deadline.ts";
@@ -136,6 +136,39 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
       await expect.poll(() => page.url(), WAIT).not.toContain("with=");
       expect(await page.evaluate(() => "hacked" in globalThis)).toBe(false);
       expect(await opened.complaints()).toEqual([]);
+    } finally {
+      await opened.close();
+    }
+  });
+
+  it("say which of the compared runs was better, and which parameters differ", async () => {
+    const rates = ["0.3", "0.1", "0.03"];
+    const runs = rates.map((lr, i) => {
+      const run = fakeRun(`r${i}`, 60 + i, { label: `lr ${lr}`, args: ["--lr", lr, "--width", "256"] });
+      run.metrics = {
+        "val/loss": points(10, (at) => Math.abs(at - 5) + [0.5, 0.25, 0.75][i]!),
+        "val/accuracy": points(10, (at) => (at === 9 ? 0.9 : 0.1)),
+        lr: points(10, () => Number(lr)),
+      };
+      return run;
+    });
+    runs[2]!.record.args.push("--dropout=0.2");
+    const opened = await board.open(
+      "/runs/r0?tab=metrics&with=r1,r2",
+      { viewport: { width: 1280, height: 900 } },
+      { runs, machines: [], providers: [] },
+    );
+    try {
+      const table = opened.page.getByRole("region", { name: "Differences between the runs" });
+      const row = (name: string) =>
+        table.locator("tr", { has: opened.page.locator("th", { hasText: new RegExp(`^${name}$`) }) }).locator("td");
+      await expect.poll(() => row("val/loss, lowest").allTextContents(), WAIT).toEqual(["0.5", "0.25 best", "0.75"]);
+      // Equal values make no run the best.
+      expect(await row("val/accuracy, highest").allTextContents()).toEqual(["0.9", "0.9", "0.9"]);
+      expect(await row("lr").allTextContents()).toEqual(rates);
+      expect(await row("dropout").allTextContents()).toEqual(["not set", "not set", "0.2"]);
+      expect(await row("width").count()).toBe(0);
+      await expectSound(opened);
     } finally {
       await opened.close();
     }

@@ -176,7 +176,7 @@ export function MetricsView({ job }: { job: JobRecord }) {
   return (
     <div className="metrics">
       <MetricsTools job={job} names={names} settings={settings} runs={runs} find={text} set={set} />
-      <Differences jobs={ids.flatMap((id) => (id === job.id ? job : (jobs[id] ?? [])))} />
+      <Differences jobs={ids.flatMap((id) => (id === job.id ? job : (jobs[id] ?? [])))} set={set} names={names} />
       {others.length === 0 && !hasOwn(names) && noMetric(!isActive(job))}
       {found.length === 0 && <p className="quiet pad">No metric name contains this text.</p>}
       {full !== null && (
