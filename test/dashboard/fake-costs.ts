@@ -20,9 +20,12 @@ const amounts = (cost_usd: number | null, waste: Partial<CostTotal["waste"]> = {
 
 const WASTE = { starting: 1.25, idle_gpu: 4.1, held: 0.4, lost: 2.2, failed: 3.5, proof: 0.05 };
 
+/** Of the first group, by dimension. */
+const KEYS: Partial<Record<CostReport["by"], string>> = { label: "digits, two hidden layers", provider: "market" };
+
 export function fakeCosts(by: CostReport["by"]): CostReport {
   const groups: CostGroup[] = [
-    { key: "/home/someone/projects/vision", ...amounts(41.75, WASTE) },
+    { key: KEYS[by] ?? "/home/someone/projects/vision", ...amounts(41.75, WASTE) },
     { key: "<script>globalThis.hacked = 1</script>", ...amounts(7.5, { starting: 0.5 }) },
     { key: null, ...amounts(null) },
   ];
@@ -31,7 +34,7 @@ export function fakeCosts(by: CostReport["by"]): CostReport {
     hours_without_price: 12.5,
     machines_without_price: 4,
   };
-  return { by, from: null, to: null, time_zone: "Europe/Berlin", groups, total };
+  return { by, from: "2026-11-21", to: null, time_zone: "Europe/Berlin", groups, total };
 }
 
 export function fakeReceipt(id: string): Receipt {

@@ -1,6 +1,7 @@
 // A small server that speaks the API's contract from memory and serves the built dashboard under the same strict policy as
 // the real one, so that the dashboard can be brought into any situation.
 
+import { COST_DIMENSIONS } from "../../src/schemas/cost-names.ts";
 import { fakeCosts, fakeReceipt } from "./fake-costs.ts";
 import { fakeFolder } from "./fake-folders.ts";
 import { fakeNotify, Refusal } from "./fake-notify.ts";
@@ -339,7 +340,7 @@ export class FakeServer {
     if (name === "machines") return json(response, 200, { machines: this.world.machines });
     if (name === "providers") return json(response, 200, { providers: this.world.providers });
     if (name === "limits") return json(response, 200, fakeLimits());
-    if (name === "costs") return json(response, 200, fakeCosts("project"));
+    if (name === "costs") return json(response, 200, fakeCosts(costsBy(url)));
     if (name === "offers") return json(response, 200, { offers: liveOffers(), asked: [], open: 0 });
     if (name === "folder") return json(response, 200, fakeFolder(url.searchParams.get("path") ?? "/home/me/project"));
     if (name === "gpus")
@@ -376,6 +377,8 @@ const liveOffers = (): LiveOffer[] =>
     avoided: null,
     age_seconds: 1,
   }));
+
+const costsBy = (url: URL) => COST_DIMENSIONS.find((each) => each === url.searchParams.get("by")) ?? "project";
 
 /** Every file of the fake world is a complete checkpoint. */
 const pointsOf = (files: CheckpointFile[]): ResumePoint[] =>

@@ -7,12 +7,18 @@ import { usd } from "../format.ts";
 export const wastedOf = ({ waste }: Pick<CostTotal, "waste">): number =>
   WASTE_KINDS.reduce((sum, kind) => sum + waste[kind], 0);
 
-export function Amount({ of }: { of: Pick<CostTotal, "cost_usd"> & Partial<CostTotal> }) {
+interface AmountProps {
+  of: Pick<CostTotal, "cost_usd"> & Partial<CostTotal>;
+  /** In a table, where words take too much room. */
+  short?: boolean;
+}
+
+export function Amount({ of, short = false }: AmountProps) {
   if (of.cost_usd === null) return <>unknown</>;
-  return (
-    <>
-      {(of.hours_without_price ?? 0) > 0 && "> "}
-      {usd(of.cost_usd)}
-    </>
+  if ((of.hours_without_price ?? 0) === 0) return <>{usd(of.cost_usd)}</>;
+  return short ? (
+    <span title="At least: the price of some machines is unknown.">≥ {usd(of.cost_usd)}</span>
+  ) : (
+    <>at least {usd(of.cost_usd)}</>
   );
 }

@@ -2,6 +2,7 @@
 
 import { useCallback, useEffect } from "react";
 import { costsCsv } from "../../../src/domain/cost-csv.ts";
+import { PROVIDER_NAMES } from "../../../src/providers/descriptors.ts";
 import { COST_DIMENSIONS, WASTE_KINDS, WASTE_WORDS, type CostDimension } from "../../../src/schemas/cost-names.ts";
 import type { CostGroup, CostReport, CostTotal } from "../../../src/schemas/costs.ts";
 import { api } from "../api.ts";
@@ -13,7 +14,8 @@ import { duration, plural, usd } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { useTitle } from "../parts/title.ts";
 import { useAnswer } from "../parts/use-answer.ts";
-import { navigate, usePlace } from "../router.tsx";
+import { Link, navigate, usePlace } from "../router.tsx";
+import { EVERYTHING, listPath } from "../run-filter.ts";
 
 const HOUR_MS = 3_600_000;
 const PERIODS: readonly [days: string, name: string][] = [
@@ -92,7 +94,7 @@ function Report({ query }: { query: URLSearchParams }) {
 }
 
 function Sums({ report }: { report: CostReport }) {
-  const { total, groups, by, time_zone } = report;
+  const { total, groups, by, from, time_zone } = report;
   return (
     <>
       <dl className="facts panel">
@@ -110,8 +112,8 @@ function Sums({ report }: { report: CostReport }) {
         </p>
       )}
       <section className="panel">
-        <h2>Waste</h2>
-        <WasteList total={total} />
+        <h2>Work and waste</h2>
+        <WasteList total={total} from={from} />
       </section>
       <section className="panel">
         <div className="page-head">
@@ -132,19 +134,42 @@ const Fact = ({ name, children }: { name: string; children: React.ReactNode }) =
   </div>
 );
 
-function WasteList({ total }: { total: CostTotal }) {
+/** The legend of the bars: what was work, and each kind of waste; failed runs lead to their list. */
+function WasteList({ total, from }: { total: CostTotal; from: string | null }) {
   const kinds = WASTE_KINDS.filter((kind) => total.waste[kind] > 0);
-  if (kinds.length === 0) return <p className="quiet">None.</p>;
   return (
     <ul className="plain waste-list">
+      <li>
+        <span className="swatch waste-work" aria-hidden="true" />
+        <span>work</span> <span className="num">{usd(total.work_usd)}</span>
+      </li>
       {kinds.map((kind) => (
         <li key={kind}>
           <span className={`swatch waste-${kind}`} aria-hidden="true" />
-          <span>{WASTE_WORDS[kind]}</span> <span className="num">{usd(total.waste[kind])}</span>
+          {kind === "failed" ? (
+            <Link href={listPath({ ...EVERYTHING, status: "failed", from })}>{WASTE_WORDS[kind]}</Link>
+          ) : (
+            <span>{WASTE_WORDS[kind]}</span>
+          )}{" "}
+          <span className="num">{usd(total.waste[kind])}</span>
         </li>
       ))}
+      {kinds.length === 0 && <li className="quiet">No waste.</li>}
     </ul>
   );
+}
+
+/** The runs of a group, where the list of runs can be narrowed to them. */
+function pathOfGroup({ by, from }: CostReport, key: string): string | null {
+  if (by === "label") return listPath({ ...EVERYTHING, text: key, from });
+  const provider = by === "provider" ? PROVIDER_NAMES.find((each) => each === key) : undefined;
+  return provider === undefined ? null : listPath({ ...EVERYTHING, provider, from });
+}
+
+function GroupName({ report, name }: { report: CostReport; name: string | null }) {
+  if (name === null) return <span className="quiet">none</span>;
+  const path = pathOfGroup(report, name);
+  return path === null ? name : <Link href={path}>{name}</Link>;
 }
 
 function GroupTable({ report, groups }: { report: CostReport; groups: readonly CostGroup[] }) {
@@ -178,16 +203,18 @@ function GroupTable({ report, groups }: { report: CostReport; groups: readonly C
         <tbody>
           {groups.map((group) => (
             <tr key={group.key ?? ""}>
-              <td className="cost-key">{group.key ?? <span className="quiet">none</span>}</td>
+              <td className="cost-key">
+                <GroupName report={report} name={group.key} />
+              </td>
               <td className="cost-bars">
                 <Bar group={group} most={most} />
               </td>
               <td className="right num">
-                <Amount of={group} />
+                <Amount of={group} short />
               </td>
               {hasEstimate && <td className="right num">{usd(group.cost_estimate_usd)}</td>}
               <td className="right num">{usd(wastedOf(group))}</td>
-              <td className="right num">{duration(group.hours * HOUR_MS)}</td>
+              <td className="right num cost-time">{duration(group.hours * HOUR_MS)}</td>
             </tr>
           ))}
         </tbody>
