@@ -6,6 +6,9 @@ import { endedWith } from "./script-ended.ts";
 /** Replaces the name of the signal that ended a script, if the kernel was seen to end processes for lack of memory. */
 export const OUT_OF_MEMORY = "the system, which was out of memory";
 
+/** What PyTorch, JAX, TensorFlow and CUDA itself say when a GPU has no memory left. */
+const GPU_MEMORY = /CUDA.{0,20}out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|OOM when allocating/i;
+
 /** The sentence about a rented machine in the hint of an ended run. The store removes it from the error of a local run, which has none. */
 export const RELEASED = "svc releases any rented machine.";
 
@@ -72,7 +75,9 @@ export const RUNS = {
     hint: (d) =>
       d.signal === "SIGKILL" || d.signal === OUT_OF_MEMORY
         ? `No user requested this; most often the machine ran out of memory. Try smaller batches, fewer data loader workers or a machine with more memory; resume_from continues from the last complete checkpoint. ${RELEASED}`
-        : `\`svc logs JOB --tail 50\` shows the end of its log. ${RELEASED}`,
+        : d.why !== null && GPU_MEMORY.test(d.why)
+          ? `Try a smaller batch, gradient checkpointing or a GPU with more memory; resume_from continues from the last complete checkpoint. ${RELEASED}`
+          : `\`svc logs JOB --tail 50\` shows the end of its log. ${RELEASED}`,
   }),
   launcher_missing: entry<{ launcher: string; why: string }>({
     status: 500,

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { OFFERS_KNOWN_MS } from "../../src/domain/unknown-offers.ts";
 import { DEADLINE_MS } from "../deadline.ts";
-import { dashboard, expectAccessible, type Opened } from "./browser.ts";
+import { dashboard, expectAccessible, soundly, type Opened } from "./browser.ts";
 import { fakeAnswers } from "./fake-answers.ts";
+import { fakeRun, fakeWorld } from "./fake-world.ts";
 import { HOSTILE } from "./hostile.ts";
 
 const WAIT = { timeout: DEADLINE_MS };
@@ -143,4 +144,22 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       await page.locator("summary", { hasText: "Environment" }).click();
       expect(await page.getByLabel("Environment").inputValue()).not.toContain("TOKEN");
     }));
+
+  it("is one click away from the error of a script that failed", async () => {
+    const error = {
+      code: "script_failed",
+      message: "The script ended with exit code 1.",
+      hint: "Try a smaller batch.",
+    };
+    const run = fakeRun("r-failed", 60, { status: "failed", label: "a large batch", error });
+    const world = fakeWorld();
+    world.runs.push(run);
+    await soundly(await board.open("/runs/r-failed", {}, world), async ({ page }) => {
+      const banner = page.locator(".banner-bad");
+      await banner.getByText("Try a smaller batch.").waitFor(WAIT);
+      expect(await banner.getByRole("link", { name: "See its errors" }).getAttribute("href")).toContain("errors=1");
+      await banner.getByRole("link", { name: "run it again with changes" }).click();
+      await page.getByText("From a large batch").waitFor(WAIT);
+    });
+  });
 });

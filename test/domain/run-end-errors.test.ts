@@ -4,7 +4,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { CATALOGUE, type ErrorCode } from "../../src/errors/index.ts";
+import { CATALOGUE, describeError, type ErrorCode } from "../../src/errors/index.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 /** The steps of a rented run, and what they call. */
@@ -96,4 +96,15 @@ test.each(codes)("%s says what happened, what becomes of the machine and the mon
   expect(message).toMatch(/^\S.*[.!›]$/su);
   expect(`${message} ${hint}`).toMatch(MONEY);
   expect(hint).toMatch(DO);
+});
+
+test.each([
+  ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB", true],
+  ["RuntimeError: CUDA error: out of memory", true],
+  ["jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory", true],
+  ["KeyError: 'labels'", false],
+  [null, false],
+])("The hint after a script that ended with %s advises a smaller batch: %s", (why, advises) => {
+  const { hint } = describeError("script_failed", { exit_code: 1, signal: null, who: "The script", why });
+  expect(hint.includes("a smaller batch")).toBe(advises);
 });

@@ -39,13 +39,13 @@ export function RunBanners({ job }: { job: JobRecord }) {
       {job.error && refusalOf(job) === null && (
         <Banner tone={isAsked(job) ? "info" : "bad"} title={<bdi>{job.error.message}</bdi>}>
           <p>
-            {withCode(job.error.hint, job.id)}{" "}
             {job.error.code === "script_failed" && (
               <>
-                <Link href={`${runPath(job.id, "logs")}&errors=1`}>See its errors</Link>.{" "}
+                <Link href={`${runPath(job.id, "logs")}&errors=1`}>See its errors</Link>, or{" "}
+                <Link href={`/new?from=${encodeURIComponent(job.id)}`}>run it again with changes</Link>.{" "}
               </>
             )}
-            <code className="quiet">{job.error.code}</code>
+            {withCode(job.error.hint, job.id)} <code className="quiet">{job.error.code}</code>
           </p>
         </Banner>
       )}
