@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
-import { dashboard, expectSound, LOOKS } from "./browser.ts";
+import { dashboard, expectSound, LOOKS, soundly } from "./browser.ts";
 import type { FakeWorld } from "./fake-server.ts";
 import { fakeRun, HOSTILE } from "./fake-world.ts";
 
@@ -97,5 +97,36 @@ describe("the columns of the list of runs", { tags: "needs/chromium" }, () => {
     } finally {
       await opened.close();
     }
+  });
+
+  it("order the runs by their size on this disk, and a selection says what it would free", async () => {
+    const sizes = [7_700_000, 307_000_000, 77_000_000, null];
+    const runs = sizes.map((disk_bytes, i) => fakeRun(`s${i}`, 60 + i, { label: `run ${i}`, disk_bytes }));
+    const world = { runs, machines: [], providers: [] };
+    const opened = await board.open("/", { viewport: { width: 1440, height: 900 } }, world);
+    const { page } = opened;
+    await soundly(opened, async () => {
+      await page.getByRole("button", { name: "Disk" }).click();
+      const labels = () => page.locator(".run-link").allTextContents();
+      await expect.poll(labels, WAIT).toEqual(["run 1", "run 2", "run 0", "run 3"]);
+      expect(await page.locator("td.cell-disk").allTextContents()).toEqual(["307 MB", "77 MB", "7.7 MB", "–"]);
+      // A size is shown once in each row.
+      expect(await page.locator(".run-disk:visible").count()).toBe(0);
+      await page.getByLabel("Select run 1 s1").check();
+      await page.getByLabel("Select run 2 s2").check();
+      const bar = page.getByRole("region", { name: "Selected runs" });
+      await bar.getByText("384 MB on this disk").waitFor(WAIT);
+      await bar.getByRole("button", { name: "Delete…" }).click();
+      await page.getByRole("dialog").getByRole("link", { name: "run 1" }).click();
+      await expect.poll(() => new URL(page.url()).search, WAIT).toBe("?tab=checkpoints");
+      expect(await page.getByRole("dialog").count()).toBe(0);
+    });
+  });
+
+  it.each([390, 1000])("leave the size below the name at %i pixels", async (width) => {
+    await soundly(await board.open("/", { viewport: { width, height: 900 } }, sweep()), async ({ page }) => {
+      await page.locator(".run-disk").first().waitFor(WAIT);
+      expect(await page.locator(".cell-disk:visible").count()).toBe(0);
+    });
   });
 });

@@ -5,6 +5,7 @@ import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { bytes } from "../../../src/domain/bytes.ts";
 import { api, asProblem } from "../api.ts";
 import { plural } from "../format.ts";
+import { Link, runPath } from "../router.tsx";
 import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
@@ -44,10 +45,14 @@ export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () =>
         Logs, metrics and checkpoints on this computer are deleted{size > 0 && <>: {bytes(size)}</>}. The cost of the
         runs stays in the totals, and copies in sinks stay. This cannot be undone.
       </p>
+      <p>To keep a checkpoint, download it first: each run below leads to its checkpoints.</p>
       <ul className="plain kill-list" tabIndex={0} aria-label="Runs">
         {asked.slice(0, SHOWN).map((job) => (
           <li key={job.id}>
-            <bdi>{titleOf(job)}</bdi> <code>{job.id}</code>
+            <Link href={runPath(job.id, "checkpoints")} onClick={props.onClose}>
+              <bdi>{titleOf(job)}</bdi>
+            </Link>{" "}
+            <code>{job.id}</code>
             <span className="quiet"> {job.disk_bytes === null ? "size unknown" : bytes(job.disk_bytes)}</span>
           </li>
         ))}

@@ -15,10 +15,12 @@ export interface Column {
 
 export interface View {
   columns: readonly Column[];
-  /** Key of a column, `cost` or `duration`; null for newest first. */
+  /** Key of a column, or one of `FIXED_SORTS`; null for newest first. */
   sort: { key: string; down: boolean } | null;
 }
 
+/** The columns that always exist and that the list can be ordered by. */
+const FIXED_SORTS = ["cost", "duration", "disk"];
 export const COLUMNS_MAX = 6;
 const NAME_MAX = 512;
 const KIND_WORDS: Readonly<Record<ColumnKind, string>> = { last: "last", min: "lowest", max: "highest", arg: "" };
@@ -38,7 +40,7 @@ export function viewOf(query: URLSearchParams): View {
   const columns = keys.flatMap(columnOf).slice(0, COLUMNS_MAX);
   const sort = query.get("sort") ?? "";
   const key = sort.replace(/^-/, "");
-  const isKnown = key === "cost" || key === "duration" || columns.some((column) => columnKey(column) === key);
+  const isKnown = FIXED_SORTS.includes(key) || columns.some((column) => columnKey(column) === key);
   return { columns, sort: isKnown ? { key, down: sort.startsWith("-") } : null };
 }
 
@@ -69,6 +71,7 @@ export function cellText(column: Column, job: JobRecord, summaries: Summaries): 
 
 function sortValue(key: string, job: JobRecord, summaries: Summaries): number | string | null {
   if (key === "cost") return job.cost_usd;
+  if (key === "disk") return job.disk_bytes;
   if (key === "duration") return (job.ended_at ? Date.parse(job.ended_at) : Date.now()) - Date.parse(job.created_at);
   const [column] = columnOf(key);
   if (column === undefined) return null;

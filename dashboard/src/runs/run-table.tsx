@@ -154,6 +154,7 @@ export function RunTable(props: RunTableProps) {
                 Age
               </th>
               <SortHead view={view} sortKey="duration" title="Duration" className="right cell-duration" />
+              <SortHead view={view} sortKey="disk" title="Disk" className="right cell-disk" />
               <th scope="col" className="right cell-price">
                 Price
               </th>
@@ -268,7 +269,7 @@ const RunRow = memo(function RunRow(props: RunRowProps) {
         </Link>
         <span className="run-sub">
           <code>{job.id}</code>
-          {job.disk_bytes !== null && <span className="quiet num">{bytes(job.disk_bytes)}</span>}
+          {job.disk_bytes !== null && <span className="quiet num run-disk">{bytes(job.disk_bytes)}</span>}
           {reason && (
             <span
               className={job.error && !isAsked(job) && refusalOf(job) === null ? "reason bad" : "reason"}
@@ -304,6 +305,7 @@ const RunRow = memo(function RunRow(props: RunRowProps) {
       <td className="right num cell-duration">
         <Span from={job.created_at} to={job.ended_at} />
       </td>
+      <td className="right num cell-disk">{job.disk_bytes === null ? DASH : bytes(job.disk_bytes)}</td>
       <td className="right num cell-price">{usdPerHour(job.price_per_hour_usd)}</td>
       <td className="right num cell-cost">{costText(job)}</td>
       <td className="right cell-actions">

@@ -1,4 +1,5 @@
 import { runsHere } from "../../../src/providers/descriptors.ts";
+import { bytes } from "../../../src/domain/bytes.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { plural } from "../format.ts";
 import { perHourOf } from "../machines.ts";
@@ -16,11 +17,13 @@ export function SelectionBar(props: {
   const active = props.jobs.filter(isActive);
   const compared = comparePath(props.jobs.map((job) => job.id));
   const prices = active.map((job) => (runsHere(job.provider) ? 0 : job.price_per_hour_usd));
+  const size = props.jobs.reduce((sum, job) => sum + (job.disk_bytes ?? 0), 0);
   return (
     <div className="selection" role="region" aria-label="Selected runs">
       <span>
         <strong>{plural(props.jobs.length, "run")}</strong> selected
         {active.length > 0 && <span className="quiet"> · {perHourOf(prices)}</span>}
+        {size > 0 && <span className="quiet"> · {bytes(size)} on this disk</span>}
         {props.jobs.length > COMPARED_MAX && <span className="quiet"> · up to {COMPARED_MAX} can be compared</span>}
       </span>
       <button type="button" className="button" onClick={props.onClear}>
