@@ -130,6 +130,25 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       expect(await part()).toEqual([false, false]);
     }));
 
+  it("does not show ended runs as a selection of all active ones", () =>
+    withPage(
+      "/",
+      async ({ page }) => {
+        const all = page.getByLabel("Select all active runs that are loaded");
+        const look = () =>
+          all.evaluate((box) => [(box as HTMLInputElement).checked, (box as HTMLInputElement).indeterminate]);
+        await page.getByLabel("Select over over").check();
+        expect(await look()).toEqual([false, true]);
+        await page.getByLabel("Select goes goes").check();
+        expect(await look()).toEqual([true, false]);
+      },
+      {
+        runs: [fakeRun("over", 60, { label: "over" }), fakeRun("goes", 30, { label: "goes", status: "running" })],
+        machines: [],
+        providers: [],
+      },
+    ));
+
   it("compares selected runs: their metrics together, and what differs between them", () =>
     withPage("/", async ({ page }) => {
       await page.getByLabel("Select digits, two hidden layers r1-digits").check();

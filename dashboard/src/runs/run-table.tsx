@@ -100,6 +100,7 @@ export function RunTable(props: RunTableProps) {
   };
   // Active runs cost money, so one click means them as long as there are any.
   const selectable = ids.filter((id) => jobs[id] && (anyActive ? isKillable(jobs[id]) : isSelectable(jobs[id])));
+  const isAll = selectable.length > 0 && selectable.every((id) => selected.has(id));
 
   return (
     <>
@@ -123,9 +124,9 @@ export function RunTable(props: RunTableProps) {
                 <input
                   type="checkbox"
                   aria-label={anyActive ? "Select all active runs that are loaded" : "Select all runs that are loaded"}
-                  checked={selected.size > 0 && selected.size >= selectable.length}
+                  checked={isAll}
                   ref={(box) => {
-                    if (box) box.indeterminate = selected.size > 0 && selected.size < selectable.length;
+                    if (box) box.indeterminate = selected.size > 0 && !isAll;
                   }}
                   onChange={(event) => onSelect(event.target.checked ? selectable : [])}
                 />
