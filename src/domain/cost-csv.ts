@@ -1,16 +1,14 @@
 // Costs as comma-separated values (RFC 4180), for spreadsheets. The CLI and the dashboard use it.
 
 import { WASTE_KINDS } from "../schemas/cost-names.ts";
+import { csvText } from "./csv-text.ts";
 import type { CostReport, CostTotal, Receipt } from "../schemas/costs.ts";
 
 type Field = string | number | boolean | null;
 
-/** A text that a spreadsheet would take for a formula is marked as text. */
 function fieldOf(value: Field): string {
   if (value === null) return "";
-  if (typeof value !== "string") return String(value);
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return typeof value === "string" ? csvText(value) : String(value);
 }
 
 const lineOf = (fields: readonly Field[]): string => `${fields.map(fieldOf).join(",")}\r\n`;

@@ -135,6 +135,7 @@ describe("columns", () => {
   });
   it("become a table in which no spreadsheet executes a formula", () => {
     const csv = csvOf('=cmd("x")', [{ label: "a,b", columns: columns([[1, Number.NaN]]) }]);
+    expect(csvOf("a;@x", [])).toBe(`run,rank,step,time,"a;'@x"\n`);
     expect(csv).toBe(`run,rank,step,time,"'=cmd(""x"")"\n"a,b",0,1,1970-01-01T00:16:40.000Z,NaN\n`);
     const never = { ...columns([[1, 2]]), time: [1e300] };
     expect(csvOf("loss", [{ label: "a", columns: never }])).toContain("a,0,1,1e+300,2\n");

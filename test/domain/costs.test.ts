@@ -172,4 +172,7 @@ it("A label that a spreadsheet would calculate is exported as text", () => {
   const report = { by: "label" as const, from: null, to: null, time_zone: "UTC", total };
   const csv = costsCsv({ ...report, groups: [{ key: '=1+1,"x"', ...total }] });
   expect(csv.split("\r\n")[1]).toBe(`"'=1+1,""x""",,,0,0,0,0,0,0,0,1,1,1,1`);
+  // Where the decimal sign is a comma, spreadsheets split at semicolons, and quotes in the middle of a field are text.
+  const split = costsCsv({ ...report, groups: [{ key: "a; =1+1;\t-2;＝3 b=c", ...total }] });
+  expect(split.split("\r\n")[1]).toMatch(/^"?a;' =1\+1;\t'-2;'＝3 b=c/);
 });

@@ -8,6 +8,7 @@
 //     its first value: m ← w·m + (1−w)·x, shown as m / (1 − wⁿ). Values that are not finite are skipped.
 // M3. The least and the greatest of a pixel's points are drawn, so that no spike is lost.
 
+import { csvText } from "../../../../src/domain/csv-text.ts";
 import type { Columns } from "./columns.ts";
 
 export interface Curve {
@@ -175,15 +176,11 @@ function instant(seconds: number): string {
  * A table of comma-separated values: every point. A name that a spreadsheet would read as a formula is quoted as text.
  */
 export function csvOf(name: string, runs: readonly { label: string; columns: Columns }[]): string {
-  const cell = (text: string) => {
-    const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
-  const rows = [["run", "rank", "step", "time", name].map(cell).join(",")];
+  const rows = [["run", "rank", "step", "time", name].map(csvText).join(",")];
   for (const { label, columns } of runs)
     for (let i = 0; i < columns.value.length; i++)
       rows.push(
-        `${cell(label)},${columns.rank[i]},${columns.step[i]},${instant(columns.time[i] ?? 0)},${columns.value[i]}`,
+        `${csvText(label)},${columns.rank[i]},${columns.step[i]},${instant(columns.time[i] ?? 0)},${columns.value[i]}`,
       );
   return `${rows.join("\n")}\n`;
 }
