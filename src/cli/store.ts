@@ -30,19 +30,19 @@ export async function storeOfHome(io: Io): Promise<OpenReads | null> {
   return secrets.empty ? reads : masked(reads, secrets);
 }
 
-/** The reads that are printed. Names by which files and machines are found stay unchanged. */
-const SHOWN = new Set([
-  "job",
-  "jobs",
-  "timeline",
-  "metrics",
-  "seriesList",
-  "checkpoints",
-  "sinks",
-  "machines",
-  "costs",
-  "receipt",
-]);
+/** Reads that stay as they are stored: bytes, numbers, and names by which files and machines are found. All others are printed. */
+const AS_STORED: ReadonlySet<string> = new Set([
+  "resolveJobId",
+  "regions",
+  "seriesPoints",
+  "seriesShape",
+  "readLog",
+  "logTimes",
+  "checkpointPath",
+  "code",
+  "leftOutList",
+  "heldHandle",
+] satisfies (keyof Reads)[]);
 
 /** The store's reads with every known secret masked, including secrets that became known after a record was written. */
 function masked(reads: OpenReads, secrets: Redactor): OpenReads {
@@ -52,7 +52,7 @@ function masked(reads: OpenReads, secrets: Redactor): OpenReads {
       if (typeof member !== "function") return member;
       return (...args: unknown[]): unknown => {
         const result: unknown = Reflect.apply(member, target, args);
-        return typeof name === "string" && SHOWN.has(name) ? secrets.redactValue(result) : result;
+        return typeof name === "string" && AS_STORED.has(name) ? result : secrets.redactValue(result);
       };
     },
   });

@@ -8,6 +8,7 @@ import { homeLayout } from "../../src/platform/home-layout.ts";
 import { Workplace } from "./serving.ts";
 
 const CANARY = "canary-2f8b1c5d9e7a4036";
+const HALF = CANARY.slice(6);
 let at: Workplace;
 let id: string;
 
@@ -15,7 +16,7 @@ beforeAll(async () => {
   at = new Workplace();
   at.file(
     "train.py",
-    `import os\nprint("key", os.environ.get("MARKET_API_KEY"), "${CANARY}", flush=True)\nraise SystemExit(3)\n`,
+    `import os\nprint("key", os.environ.get("MARKET_API_KEY"), "${CANARY}", flush=True)\nraise SystemExit("${CANARY} ended it")\n`,
   );
   const served = await at.serve();
   id = await at.submit(served, "train.py", ["--key", CANARY]);
@@ -24,7 +25,9 @@ beforeAll(async () => {
   await served.exited;
   // From now on it is a secret: it is in the log, the arguments and the error that were stored before.
   at.env["MARKET_API_KEY"] = CANARY;
-  writeFileSync(homeLayout.controlPlaneLog(at.home), `key ${CANARY}\n`);
+  // The archive takes the last 2 MiB, which begin within the first line's secret.
+  const last = "key \n".padStart(2 * 1024 * 1024 - HALF.length - 1, ".\n");
+  writeFileSync(homeLayout.controlPlaneLog(at.home), `key ${CANARY}\n${last}`);
   writeFileSync(homeLayout.settings(at.home), JSON.stringify({ note: CANARY }));
 });
 afterAll(() => at.close());
@@ -39,13 +42,18 @@ test("The archive explains the whole run, is private, and contains no secret", (
   mkdirSync(folder);
   expect(spawnSync("tar", ["-xzf", file, "-C", folder]).status).toBe(0);
   const text = (name: string): string => readFileSync(join(folder, name), "utf8");
-  expect(readdirSync(folder).filter((name) => text(name).includes(CANARY))).toEqual([]);
-  expect(JSON.parse(text("record.json"))).toMatchObject({ id, status: "failed", exit_code: 3 });
+  expect(readdirSync(folder).filter((name) => text(name).includes(HALF))).toEqual([]);
+  expect(JSON.parse(text("record.json"))).toMatchObject({ id, status: "failed", exit_code: 1 });
   expect(text("log-tail.txt")).toContain("key");
   expect(JSON.parse(text("timeline.json")).steps.length).toBeGreaterThan(3);
   expect(JSON.parse(text("events.json")).map(({ type }: { type: string }) => type)).toContain("job.created");
   expect(JSON.parse(text("versions.json")).variables_set).toContain("MARKET_API_KEY");
   expect(text("control-plane-log-tail.txt")).toContain("key ");
+});
+
+test("Commands that read the store mask it in what was stored before", () => {
+  for (const argv of [["timeline", id, "--json"], ["timeline", id], ["jobs", "--json"], ["costs", id], ["limits"]])
+    expect(at.svc(...argv).out).not.toContain(CANARY);
 });
 
 test("An existing file is not overwritten", () => {

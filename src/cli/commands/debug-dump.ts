@@ -110,7 +110,9 @@ function tailOfFile(path: string): string {
       const { size } = statSync(path);
       const length = Math.min(size, LOG_BYTES_MAX);
       const buffer = Buffer.alloc(length);
-      return buffer.toString("utf8", 0, readSync(fd, buffer, 0, length, size - length));
+      const text = buffer.toString("utf8", 0, readSync(fd, buffer, 0, length, size - length));
+      // Half a line may begin with half a secret, which no redactor finds.
+      return size > length ? text.slice(text.indexOf("\n") + 1) : text;
     } finally {
       closeSync(fd);
     }
