@@ -30,6 +30,9 @@ export const safeText = (text: string): string =>
 export const withoutMarkup = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
+/** For receivers that read Markdown, in which `[the log](https://…)` would hide an address: Discord. */
+export const withoutMarkdown = (text: string): string => text.replace(/[\\`*_~|[\]<>#]/g, String.raw`\$&`);
+
 /**
  * For a page: shows characters that change the text direction as their codes. `\u202Etp.exe` must not be read as
  * `exe.pt`.

@@ -7,9 +7,9 @@
 // history of deliveries shows its answer. A title of 250 characters at ntfy is a choice of svc.
 
 import { SvcError } from "../errors/index.ts";
-import { withoutMarkup } from "../domain/terminal-text.ts";
+import { withoutMarkdown, withoutMarkup } from "../domain/terminal-text.ts";
 import type { NoticeLevel } from "../schemas/notify-names.ts";
-import { textOfMessage, type NotifyMessage } from "./message.ts";
+import { factLine, textOfMessage, type NotifyMessage } from "./message.ts";
 import { post, type PostRequest } from "./post.ts";
 import type { Send, SendContext } from "./sender.ts";
 
@@ -74,16 +74,16 @@ export const sendNtfy: Send<"ntfy"> = (message, target, context) => {
   return post(json(context, target, target.url, ntfyBody(message, target.topic), headers));
 };
 
-/**
- * Without markup, in which `<!channel>` would call everybody. Shortens before escaping, so that the result has at most `max`
- * characters.
- */
-function slackText(text: string, max: number): string {
+/** Shortens before escaping, so that the result has at most `max` characters and no half of an escape. */
+function escapedTo(max: number, text: string, escape: (text: string) => string): string {
   for (let length = max; ; length = Math.floor(length * 0.8)) {
-    const escaped = withoutMarkup(cut(text, length));
+    const escaped = escape(cut(text, length));
     if (escaped.length <= max) return escaped;
   }
 }
+
+/** Without markup, in which `<!channel>` would call everybody. */
+const slackText = (text: string, max: number): string => escapedTo(max, text, withoutMarkup);
 
 /** Three grave accents would end a block of code. */
 const inCode = (text: string): string => text.replaceAll("```", "'''");
@@ -91,7 +91,7 @@ const inCode = (text: string): string => text.replaceAll("```", "'''");
 export function slackBody(message: NotifyMessage) {
   const section = (text: string) => ({ type: "section", text: { type: "mrkdwn", text, verbatim: true } });
   const { facts, events, log, next } = message;
-  const lines = [...facts.map(({ name, value }) => `${name}: ${value}`), ...events].join("\n");
+  const lines = [...facts.map(factLine), ...events].join("\n");
   const code = (text: string) => section(`\`\`\`${slackText(inCode(text), SLACK_TEXT - 6)}\`\`\``);
   return {
     // A phone shows this before it opens the message.
@@ -110,11 +110,11 @@ export const sendSlack: Send<"slack"> = (message, target, context) =>
 
 export function discordBody(message: NotifyMessage) {
   const { facts, events, log, next } = message;
-  const title = cut(message.title, DISCORD_TITLE);
+  const title = escapedTo(DISCORD_TITLE, message.title, withoutMarkdown);
   let left = DISCORD_ALL - title.length;
   /** Cuts to the rest of the whole message's limit. */
-  const take = (text: string, max: number): string => {
-    const taken = left <= 0 ? "" : cut(text, Math.min(max, left));
+  const take = (text: string, max: number, escape = withoutMarkdown): string => {
+    const taken = left <= 0 ? "" : escapedTo(Math.min(max, left), text, escape);
     left -= taken.length;
     return taken;
   };
@@ -125,8 +125,9 @@ export function discordBody(message: NotifyMessage) {
   const code = (lines: readonly string[]): string =>
     lines.length === 0 ? "" : `\`\`\`\n${cut(inCode(lines.join("\n")), 1_800)}\n\`\`\``;
   const description = take(
-    [events.join("\n"), code(log), code(next)].filter((part) => part !== "").join("\n"),
+    [withoutMarkdown(events.join("\n")), code(log), code(next)].filter((part) => part !== "").join("\n"),
     DISCORD_TEXT,
+    (text) => text,
   );
   return {
     // A name in a log must not notify a person.

@@ -3,12 +3,13 @@
 // C1. No shell: the texts of a message are arguments and input, never part of a command line.
 // C2. The command reads the message as JSON on its standard input. It gets PATH, HOME and the like, and no variable with a secret.
 // C3. The attempt ends by its signal: the process and its group are killed.
+// C4. Other users of the computer can read the arguments of a process, so those of the desktop's program hold no line of a log.
 
 import { spawn } from "node:child_process";
 import { platform } from "node:os";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
 import { oneLine, safeText, withoutMarkup } from "../domain/terminal-text.ts";
-import { textOfMessage } from "./message.ts";
+import { textOfMessage, type NotifyMessage } from "./message.ts";
 import type { Send, SendContext } from "./sender.ts";
 
 /** The beginning of what a failed command wrote, for the error. */
@@ -36,18 +37,24 @@ export const sendCommand: Send<"command"> = async (message, target, context) => 
 };
 
 export const sendDesktop: Send<"desktop"> = async (message, _target, context) => {
+  const { program, args } = desktopCommand(message, platform());
+  await run(program, args, "", context);
+};
+
+/** C4. */
+export function desktopCommand(message: NotifyMessage, system: NodeJS.Platform): { program: string; args: string[] } {
   const title = oneLine(message.title, 120);
-  const body = safeText(textOfMessage(message)).slice(0, BODY_MAX);
-  if (platform() === "darwin") {
-    const script = ["on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run"];
-    await run("osascript", [...script.flatMap((line) => ["-e", line]), title, body], "", context);
-    return;
+  const body = safeText(textOfMessage({ ...message, log: [] })).slice(0, BODY_MAX);
+  if (system === "darwin") {
+    const script = ["on run argv", "display notification (item 3 of argv) with title (item 2 of argv)", "end run"];
+    // Options end at the first other word: a title that begins with a dash is none.
+    return { program: "osascript", args: [...script.flatMap((line) => ["-e", line]), "svc", title, body] };
   }
   const urgency = message.level === "urgent" ? "critical" : "normal";
   // Some desktops read markup in the body.
   const args = [`--urgency=${urgency}`, "--app-name=svc", "--", title, withoutMarkup(body)];
-  await run("notify-send", args, "", context);
-};
+  return { program: "notify-send", args };
+}
 
 /** Resolves when the program has ended with 0. */
 function run(program: string, args: readonly string[], input: string, context: SendContext): Promise<void> {

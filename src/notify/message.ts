@@ -3,9 +3,10 @@
 // W1. A message states the present: status, cause, cost, last metrics, last lines of the log, and the next command.
 // W2. Every text in it is redacted, whatever it was made from.
 // W3. Its size has a bound before any receiver's own limit is applied.
+// W4. No text of a run looks like a line of svc, and no terminal obeys it: further lines of a text are indented.
 
 import type { Redactor } from "../domain/redaction.ts";
-import { safeField } from "../domain/terminal-text.ts";
+import { oneLine, safeField, safeText } from "../domain/terminal-text.ts";
 import type { JobRecord, LedgerMachine } from "../schemas/job.ts";
 import { levelOf, type NoticeKind, type NoticeLevel } from "../schemas/notify-names.ts";
 import { hasEnded } from "../schemas/names.ts";
@@ -134,15 +135,29 @@ export function testMessage(id: string, name: string, now: number): NotifyMessag
 /** The whole message as plain text, without its title. */
 export function textOfMessage({ facts, log, events, next }: NotifyMessage): string {
   return [
-    ...facts.map(({ name, value }) => `${name}: ${value}`),
+    ...facts.map(factLine),
     ...(events.length > 0 ? ["", ...events] : []),
     ...(log.length > 0 ? ["", "Log:", ...log.map((line) => `  ${line}`)] : []),
     ...(next.length > 0 ? ["", ...next.map((command) => `$ ${command}`)] : []),
   ].join("\n");
 }
 
-/** W2. */
-const redacted = (message: NotifyMessage, { redactor }: MessageParts): NotifyMessage => redactor().redactValue(message);
+/** W4. One fact as text. */
+export const factLine = ({ name, value }: NotifyMessage["facts"][number]): string =>
+  `${name}: ${value.replaceAll("\n", "\n  ")}`;
+
+/** W2, W4. */
+function redacted(message: NotifyMessage, { redactor }: MessageParts): NotifyMessage {
+  const { title, facts, events, ...rest } = redactor().redactValue(message);
+  return {
+    ...rest,
+    title: oneLine(title),
+    facts: facts.map(({ name, value }) => ({ name: oneLine(name), value: shownText(value) })),
+    events: events.map((event) => oneLine(event)),
+  };
+}
+
+const shownText = (text: string): string => safeText(text.replaceAll(COLOURS, "").replaceAll(/\r\n?/g, "\n")).trim();
 
 function runOf(record: JobRecord): NonNullable<NotifyMessage["run"]> {
   const { id, label, status, exit_code } = record;

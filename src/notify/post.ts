@@ -76,7 +76,7 @@ async function connectionOf(url: URL, request: PostRequest): Promise<RequestOpti
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   const proxied = url.protocol === "https:" && !allowPrivate && proxyEnvOf(env) !== undefined;
   if (proxied && isIP(host) === 0) {
-    if (/(^|\.)(localhost|local|internal|localdomain|lan|home\.arpa)\.?$/i.test(host) || !host.includes("."))
+    if (/(^|\.)(localhost|local|internal|localdomain|lan|home\.arpa)\.?$/i.test(host) || !/\../.test(host))
       throw new SvcError("notify_address", { host, why: "it is a name of a private network" });
     return { agent: new TlsAgent({ ...throughProxy(env), keepAlive: false }) };
   }

@@ -70,7 +70,7 @@ describe("an address", () => {
 
   it("is refused by its name if a proxy would resolve it inside", async () => {
     const env = { HTTPS_PROXY: "http://127.0.0.1:1" };
-    for (const host of ["intranet", "printer.local", "metadata.internal", "localhost"])
+    for (const host of ["intranet", "intranet.", "printer.local", "printer.local.", "metadata.internal", "localhost"])
       await expect(post(to(`https://${host}/`, { allowPrivate: false, env }))).rejects.toMatchObject({
         code: "notify_address",
       });

