@@ -283,7 +283,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
           ids.next()
       )(new JobIds(clock.now)),
       credentials: credentialDesk({
-        stored: () => notifications.watch.ruled(),
+        stored: notifications.configured,
         home,
         env,
         clock,

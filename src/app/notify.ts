@@ -64,8 +64,13 @@ export function notificationsOf(parts: NotificationParts) {
       parts.engine().apply(tx, jobId, { type: "job.kill", error });
     },
   });
+  targets.maskSecrets();
+  const configured = (): void => {
+    targets.maskSecrets();
+    watch.ruled();
+  };
   const service = new NotifyService({ rows, targets, notifier, commit, now: clock.now, ruled: () => watch.ruled() });
-  return { notifier, outbox, service, watch, ...looking(clock, { notifier, watch, report: parts.report }) };
+  return { notifier, outbox, service, watch, configured, ...looking(clock, { notifier, watch, report: parts.report }) };
 }
 
 /** Looks at machines and late runs every few seconds, until `stop`. */

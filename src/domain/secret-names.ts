@@ -47,7 +47,7 @@ export function secretArguments(args: readonly string[]): string[] {
 }
 
 /** Excludes options, paths, numbers, references and words of a dictionary. */
-const couldBeSecret = (value: string): boolean =>
+export const couldBeSecret = (value: string): boolean =>
   Buffer.byteLength(value) >= ARGUMENT_BYTES_MIN &&
   !isReference(value) &&
   !/^(-|\.{0,2}\/|~|<)|\s/.test(value) &&

@@ -25,6 +25,7 @@ import {
 import { RetryAfter } from "./post.ts";
 import { sendTo } from "./senders.ts";
 import type { Resolver } from "./public-address.ts";
+import { quotableIn } from "./target-secrets.ts";
 import type { NamedTarget, Targets } from "./targets.ts";
 
 export const ATTEMPT_MS = 15_000;
@@ -340,7 +341,7 @@ export class Notifier {
       return null;
     } catch (e) {
       this.#count(found, "failed");
-      return quietError(asSvcError(e), secret);
+      return quietError(asSvcError(e), new Redactor(quotableIn(found.target, secret)));
     }
   }
 
@@ -370,14 +371,8 @@ function delayMs(attempts: number, error: SvcError): number {
 }
 
 /** The error without the target's secret: a server may repeat what it received. */
-function quietError(error: SvcError, secret: string | null): SvcError {
-  if (secret === null) return error;
-  const redactor = new Redactor([secret, ...pathOf(secret)]);
-  const data = redactor.redactValue(error.data);
-  return error instanceof RetryAfter
-    ? new RetryAfter(error.data.target, redactor.redactText(error.data.why), error.delayMs)
-    : new SvcError(error.code, data);
+function quietError(error: SvcError, redactor: Redactor): SvcError {
+  if (error instanceof RetryAfter)
+    return new RetryAfter(error.data.target, redactor.redactText(error.data.why), error.delayMs);
+  return new SvcError(error.code, redactor.redactValue(error.data));
 }
-
-/** The path of an address is its secret part. */
-const pathOf = (secret: string): string[] => (URL.canParse(secret) ? [new URL(secret).pathname] : []);

@@ -2,8 +2,10 @@
 //
 // T1. A target that configure() set counts as a whole, also before one of the home with the same name.
 // T2. Secrets are resolved for each message, so that a correction counts at once; every resolved secret is masked from then on.
+//     Those of all targets are masked from the start on: the log of a run may hold one before the first message is sent.
 // T3. A secret that a caller sends is kept in credentials.json, and the target holds its reference alone.
 
+import { REDACTED } from "../domain/redaction.ts";
 import { SvcError } from "../errors/index.ts";
 import { needsSecret } from "../schemas/notify-names.ts";
 import { NotifyTarget, targetProblem, type NotifyTargetBody, type ShownTarget } from "../schemas/notify.ts";
@@ -11,6 +13,7 @@ import { configuredRules, configuredTargets, configuredTargetSecret } from "../s
 import { resolveOwnersSecret } from "../secrets/resolve.ts";
 import { changeStore, isRecord, UnusableFile, type Exclusively } from "../secrets/store-file.ts";
 import type { NotifyStore } from "../store/notify-store.ts";
+import { maskedField, secretsIn, unmasked } from "./target-secrets.ts";
 import type { readTargetStates } from "../store/notify-reads.ts";
 
 export interface NamedTarget {
@@ -28,6 +31,15 @@ export interface TargetPlaces {
   exclusively: Exclusively;
   report: (line: string) => void;
 }
+
+type SecretTarget = Exclude<NotifyTarget, { kind: "desktop" | "command" }>;
+
+const wrong = (field: string, message: string): SvcError =>
+  new SvcError(
+    "invalid_request",
+    { summary: `The target is not valid: ${field} ${message}.` },
+    { errors: [{ field, message }] },
+  );
 
 /** The block of credentials.json that holds secrets of targets. */
 const BLOCK = "notify";
@@ -59,6 +71,16 @@ export class Targets {
     return this.list().find((one) => one.name === name);
   }
 
+  /** T2. A secret that cannot be resolved is reported when a message needs it. */
+  maskSecrets(): void {
+    for (const named of this.list())
+      try {
+        this.secretOf(named);
+      } catch (e) {
+        if (!(e instanceof SvcError)) throw e;
+      }
+  }
+
   /** The rules for all runs that configure() set. */
   configuredRules(): readonly string[] {
     return this.#readable(() => configuredRules(this.#o.home), []);
@@ -82,15 +104,18 @@ export class Targets {
   /** T2. Null if the target names none. Throws `notify_secret`. */
   secretOf({ name, target, from }: NamedTarget): string | null {
     const reference = "secret_ref" in target ? target.secret_ref : undefined;
-    if (reference === undefined) return null;
     const { home, env } = this.#o;
+    if (reference === undefined) {
+      this.#o.remember(secretsIn(target, null));
+      return null;
+    }
     try {
       const found =
         from === "registry"
           ? configuredTargetSecret(name, reference, { home, env })
           : resolveOwnersSecret(reference, home, env);
       if (found === undefined) throw new UnusableFile(`${reference} was not set where configure() was called`);
-      this.#o.remember([found]);
+      this.#o.remember(secretsIn(target, found));
       return found;
     } catch (e) {
       if (!(e instanceof SvcError) && !(e instanceof UnusableFile)) throw e;
@@ -99,15 +124,27 @@ export class Targets {
   }
 
   /** T3. Checks the body and returns the target to store. Throws `notify_read_only`, `notify_secret`, `invalid_request`. */
-  taken(name: string, { target, secret }: NotifyTargetBody): NotifyTarget {
+  taken(name: string, { target: given, secret }: NotifyTargetBody): NotifyTarget {
     if (Object.hasOwn(this.#configured(), name)) throw new SvcError("notify_read_only", { name });
-    if (target.kind === "desktop" || target.kind === "command") return target;
+    const target = unmasked(given, this.#storedTarget(name));
+    const masked = maskedField(target);
+    if (masked !== null)
+      throw wrong(`target.${masked}`, `holds ${REDACTED} where a secret stood; write it there again`);
+    const taken =
+      target.kind === "desktop" || target.kind === "command" ? target : this.#withSecret(name, target, secret);
+    this.#o.remember(secretsIn(taken, null));
+    return taken;
+  }
+
+  #withSecret(name: string, target: SecretTarget, secret: string | undefined): NotifyTarget {
     const literal = target.secret_ref?.startsWith("literal://") ? target.secret_ref.slice(10) : undefined;
     const given = secret ?? literal;
-    const before = this.#o.rows.target(name);
+    const before = this.#storedTarget(name);
     // A change of other settings keeps the secret.
     const kept =
-      before?.kind === target.kind && target.secret_ref === undefined ? this.#referenceOf(before.settings) : undefined;
+      before?.kind === target.kind && "secret_ref" in before && target.secret_ref === undefined
+        ? before.secret_ref
+        : undefined;
     const stored: NotifyTarget =
       given === undefined
         ? kept === undefined
@@ -117,23 +154,17 @@ export class Targets {
     this.#check(name, stored, given);
     if (given !== undefined) {
       this.#keep(name, given);
-      this.#o.remember([given]);
+      this.#o.remember(secretsIn(stored, given));
     }
     return stored;
   }
 
-  #referenceOf(settings: string): string | undefined {
-    const read = NotifyTarget.safeParse(JSON.parse(settings));
-    return read.success && "secret_ref" in read.data ? read.data.secret_ref : undefined;
+  #storedTarget(name: string): NotifyTarget | undefined {
+    const row = this.#o.rows.target(name);
+    return row === undefined ? undefined : NotifyTarget.safeParse(JSON.parse(row.settings)).data;
   }
 
   #check(name: string, target: NotifyTarget, given: string | undefined): void {
-    const wrong = (field: string, message: string): SvcError =>
-      new SvcError(
-        "invalid_request",
-        { summary: `The target is not valid: ${field} ${message}.` },
-        { errors: [{ field, message }] },
-      );
     const needed = needsSecret(target.kind);
     const reference = "secret_ref" in target ? target.secret_ref : undefined;
     if (needed && reference === undefined)

@@ -169,3 +169,22 @@ it("A credential that is saved after a run has ended masks the run's output from
   expect(found([["feed", Buffer.from(feed.join("\n"))]], marks)).toEqual([]);
   expect(existsSync(place.home)).toBe(true);
 });
+
+it("the address of a target is masked in the first line of a run's log, although nothing was sent yet", async () => {
+  const place = new Place();
+  toClose.push(() => place.close());
+  const token = `tk${randomBytes(12).toString("hex")}`;
+  const env = { TEAM_HOOK: `https://hooks.example/services/T0/B0/${token}` };
+  const first = await place.serve({ env });
+  await put(first, "/v1/notifications/targets/team", {
+    target: { kind: "slack", secret_ref: "env://TEAM_HOOK", events: ["stuck"] },
+  });
+  first.signal("SIGTERM");
+  await first.exited;
+  const served = await place.serve({ env });
+  place.file("says.py", 'import os\nprint(os.environ["TEAM_HOOK"], os.environ["TEAM_HOOK"][-26:])\n');
+  const id = await served.submit({ entrypoint: "says.py" });
+  await served.ended(id);
+  expect(readFileSync(join(place.home, "logs", `${id}.log`), "utf8")).toContain("***redacted*** ***redacted***");
+  expect(found(filesOf(place.home), traces([token]))).toEqual([]);
+});

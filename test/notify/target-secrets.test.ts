@@ -1,0 +1,68 @@
+// Secrets in the settings of a target: its secret, and tokens in an address or in arguments.
+
+import { describe, expect, it } from "vitest";
+import { Redactor } from "../../src/domain/redaction.ts";
+import { NotifyWorld, Receiver } from "./world.ts";
+
+const TOKEN = "tok3n-of-the-receiver";
+const inside = { allow_private: true } as const;
+
+describe("a token of a target", () => {
+  it("is masked from the start of the next process on, before any message needs it", async () => {
+    const before = await NotifyWorld.open();
+    const address = `https://hooks.example/services/T0/B0/${TOKEN}`;
+    process.env["SVC_TEST_HOOK"] = address;
+    try {
+      await before.add("team", { kind: "slack", secret_ref: "env://SVC_TEST_HOOK" });
+      await before.add("cmd", { kind: "command", argv: ["tell", "--token=an0ther-token"] });
+      await before.add("hook", { kind: "webhook", url: `https://hooks.example/?room=1&auth=${TOKEN}-of-hook` });
+      const world = await NotifyWorld.open(before);
+      world.targets.maskSecrets();
+      expect(world.secrets).toEqual(expect.arrayContaining([address, TOKEN, `/services/T0/B0/${TOKEN}`]));
+      expect(world.secrets).toEqual(expect.arrayContaining(["an0ther-token", `${TOKEN}-of-hook`]));
+      delete process.env["SVC_TEST_HOOK"];
+      world.targets.maskSecrets();
+    } finally {
+      delete process.env["SVC_TEST_HOOK"];
+    }
+  });
+
+  it("is in no error that quotes the receiver: whole, its path, or the token alone", async () => {
+    const [world, receiver] = [await NotifyWorld.open(), await Receiver.open()];
+    const path = `/services/T0/B0/${TOKEN}`;
+    await world.add("team", { kind: "slack", ...inside }, receiver.url + path);
+    await world.add("hook", { kind: "webhook", url: `${receiver.url}${path}?key=${TOKEN}-2`, ...inside });
+    await world.add("cmd", { kind: "command", argv: ["sh", "-c", 'echo "$1" >&2; exit 1', "sh", `--token=${TOKEN}`] });
+    for (const name of ["team", "hook", "cmd"]) {
+      receiver.answers = [{ status: 404, body: `Cannot POST ${path}?key=${TOKEN}-2, no ${TOKEN}` }];
+      const error = await world.service.test(name).catch((e: unknown) => e);
+      expect(String(error)).toContain(`target ${name}`);
+      expect(String(error)).not.toContain(TOKEN);
+    }
+    expect(JSON.stringify(world.service.deliveries({ limit: 9 }))).not.toContain(TOKEN);
+  });
+
+  it("stays when a caller sends back the settings in which it was masked, and a mask never takes its place", async () => {
+    const [world, receiver] = [await NotifyWorld.open(), await Receiver.open()];
+    const url = `${receiver.url}/hook?token=${TOKEN}`;
+    const argv = ["tell", "--token", TOKEN];
+    await world.add("hook", { kind: "webhook", url, ...inside });
+    await world.add("cmd", { kind: "command", argv });
+    const masked = new Redactor(world.secrets);
+    const shown = world.service.overview().targets.map(({ settings }) => masked.redactValue(settings));
+    expect(JSON.stringify(shown)).not.toContain(TOKEN);
+    await world.add("hook", { kind: "webhook", url: masked.redactText(url), events: ["failed"], ...inside });
+    await world.add("cmd", { kind: "command", argv: masked.redactValue(argv), events: ["failed"] });
+    expect(world.targets.get("hook")?.target).toMatchObject({ url, events: ["failed"] });
+    expect(world.targets.get("cmd")?.target).toMatchObject({ argv, events: ["failed"] });
+    for (const target of [
+      { kind: "webhook", url: masked.redactText(`${url}&more=1`), ...inside },
+      { kind: "command", argv: masked.redactValue([...argv, "more"]) },
+    ] as const) {
+      await expect(world.add(target.kind === "webhook" ? "hook" : "cmd", target)).rejects.toMatchObject({
+        code: "invalid_request",
+      });
+      await expect(world.add("new", target)).rejects.toThrow("write it there again");
+    }
+  });
+});
