@@ -5,10 +5,12 @@
 // P3. The request ends by its deadline, answer included. At most ANSWER_BYTES_MAX of the answer are read.
 // P4. Error texts hold the host, never the path: the path of a Slack or Discord address is its secret.
 // P5. Through a proxy (HTTPS_PROXY), the proxy resolves the name; addresses and names that lead inside are refused there, too.
+//     A host that NO_PROXY names is resolved and checked here.
 
 import { request as plainRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
-import { isIP } from "node:net";
+import { lookup as systemLookup } from "node:dns";
+import { isIP, type LookupFunction } from "node:net";
 import { connectionWords } from "../errors/connection-words.ts";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
 import { proxyEnvOf, throughProxy } from "../domain/proxy-env.ts";
@@ -73,15 +75,23 @@ export class RetryAfter extends SvcError<"notify_unreachable"> {
 /** P1, P5. */
 async function connectionOf(url: URL, request: PostRequest): Promise<RequestOptions> {
   const { allowPrivate, env, resolver } = request;
+  const rules = { allowPrivate, ...(resolver ? { resolver } : {}) };
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   const proxied = url.protocol === "https:" && !allowPrivate && proxyEnvOf(env) !== undefined;
   if (proxied && isIP(host) === 0) {
     if (/(^|\.)(localhost|local|internal|localdomain|lan|home\.arpa)\.?$/i.test(host) || !/\../.test(host))
       throw new SvcError("notify_address", { host, why: "it is a name of a private network" });
-    return { agent: new TlsAgent({ ...throughProxy(env), keepAlive: false }) };
+    // NO_PROXY may name this host: the connection is then a direct one, to an address that is checked here.
+    const lookup: LookupFunction = (name, options, callback) => {
+      if (name !== host) return systemLookup(name, options, callback);
+      pinnedAddresses(name, rules).then(
+        (pinned) => lookupOf(pinned)(name, options, callback),
+        (e: unknown) => callback(e as NodeJS.ErrnoException, "", 4),
+      );
+    };
+    return { agent: new TlsAgent({ ...throughProxy(env), keepAlive: false }), lookup };
   }
-  const pinned = await pinnedAddresses(host, { allowPrivate, ...(resolver ? { resolver } : {}) });
-  return { agent: false, lookup: lookupOf(pinned) };
+  return { agent: false, lookup: lookupOf(await pinnedAddresses(host, rules)) };
 }
 
 interface Answered {

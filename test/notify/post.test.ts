@@ -78,6 +78,20 @@ describe("an address", () => {
 });
 
 describe("a name", () => {
+  it("is checked if the settings of the proxy leave it out, and it is resolved here", async () => {
+    const resolver = () => Promise.resolve([{ address: "127.0.0.1", family: 4 }]);
+    for (const NO_PROXY of [".corp.example", "*"])
+      await expect(
+        post(
+          to("https://hook.corp.example/", {
+            allowPrivate: false,
+            resolver,
+            env: { HTTPS_PROXY: "http://127.0.0.1:1", NO_PROXY },
+          }),
+        ),
+      ).rejects.toMatchObject({ code: "notify_address" });
+  });
+
   it("is refused if one of its addresses leads inside", async () => {
     const resolver = () =>
       Promise.resolve([
@@ -87,6 +101,25 @@ describe("a name", () => {
     await expect(pinnedAddresses("rebind.example", { allowPrivate: false, resolver })).rejects.toThrow(
       "rebind.example: it leads to 10.0.0.7",
     );
+  });
+
+  it("is told to the proxy, and is not resolved here", async () => {
+    const heard: string[] = [];
+    const proxy = createTcp((socket) =>
+      socket
+        .on("error", () => undefined)
+        .on("data", (part) => {
+          heard.push(part.toString("latin1").split("\r\n")[0] ?? "");
+          socket.end("HTTP/1.1 502 Bad Gateway\r\n\r\n");
+        }),
+    );
+    servers.push(proxy);
+    await new Promise<void>((up) => proxy.listen(0, "127.0.0.1", up));
+    const env = { HTTPS_PROXY: `http://localhost:${(proxy.address() as AddressInfo).port}` };
+    const resolver = () => Promise.reject(new Error("asked"));
+    const sent = post(to("https://hook.corp.example/", { allowPrivate: false, resolver, env }));
+    await expect(sent).rejects.toMatchObject({ code: "notify_unreachable" });
+    expect(heard).toEqual(["CONNECT hook.corp.example:443 HTTP/1.1"]);
   });
 
   it("is resolved once, so a second answer cannot point elsewhere", async () => {
