@@ -2,9 +2,10 @@
 //
 // M1. Port 465 is TLS from the first byte; every other port must offer STARTTLS. Without TLS svc talks only to an address that
 //     `allow_private` allows.
-// M2. The attempt ends by its signal, whatever the server does.
+// M2. The attempt and its connection end by its signal, whatever the server does. The library ends a connection only when it is idle,
+//     so svc opens the connection itself.
 
-import { isIP } from "node:net";
+import { connect, isIP } from "node:net";
 import { createTransport } from "nodemailer";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
 import { oneLine } from "../domain/terminal-text.ts";
@@ -23,7 +24,16 @@ export const sendEmail: Send<"email"> = async (message, target, context) => {
     throw unreachable(name, host, e);
   });
   if (pinned === undefined) throw unreachable(name, host, new Error("the name has no address"));
+  const over = new AbortController();
   const transport = createTransport({
+    getSocket: (_options, opened) => {
+      const socket = connect({ host: pinned.address, port, signal: AbortSignal.any([signal, over.signal]) });
+      const refused = (e: Error): void => opened(e, undefined);
+      socket.once("error", refused).once("connect", () => {
+        socket.off("error", refused).on("error", () => undefined);
+        opened(null, { connection: socket });
+      });
+    },
     host: pinned.address,
     port,
     secure: port === 465,
@@ -58,6 +68,7 @@ export const sendEmail: Send<"email"> = async (message, target, context) => {
     throw unreachable(name, host, e);
   } finally {
     transport.close();
+    over.abort();
   }
 };
 

@@ -3,7 +3,7 @@
 
 import { DEADLINE_MS } from "../deadline.ts";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
+import { createServer as createTcp, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { SMTPServer } from "smtp-server";
@@ -247,6 +247,33 @@ describe("an SMTP server", () => {
     await expect(sendTo(message(), target, context({ signal: AbortSignal.timeout(300) }))).rejects.toThrow(
       "did not answer in time",
     );
+  });
+
+  it("keeps no connection after the deadline, however it spreads its answer", async () => {
+    const closed = Promise.withResolvers<undefined>();
+    const slow = createTcp((socket) => {
+      socket.write("220 slow\r\n");
+      socket.setEncoding("utf8").on("data", (text: string) => {
+        if (!text.includes("\r\n.\r\n"))
+          return void socket.write(text.startsWith("DATA") ? "354 go\r\n" : "250 ok\r\n");
+        const drops = setInterval(() => socket.write("250-and\r\n"), 20);
+        socket.on("close", () => clearInterval(drops));
+        stop.abort();
+      });
+      socket.on("error", () => undefined).on("close", () => closed.resolve(undefined));
+    });
+    const stop = new AbortController();
+    await new Promise<void>((up) => slow.listen(0, "127.0.0.1", up));
+    const { port } = slow.address() as AddressInfo;
+    const mail = { kind: "email", host: "127.0.0.1", port, from: "svc@example.com", to: ["me@example.com"] } as const;
+    const sent = sendTo(
+      message(),
+      { ...mail, to: [...mail.to], allow_private: true },
+      context({ signal: stop.signal }),
+    );
+    await expect(sent).rejects.toThrow("did not answer in time");
+    await closed.promise;
+    slow.close();
   });
 
   it("is refused inside without allow_private", async () => {
