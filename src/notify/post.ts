@@ -11,6 +11,7 @@ import { request as plainRequest, type IncomingMessage, type RequestOptions } fr
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { lookup as systemLookup } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
+import { callbackify } from "node:util";
 import { connectionWords } from "../errors/connection-words.ts";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
 import { proxyEnvOf, throughProxy } from "../domain/proxy-env.ts";
@@ -84,9 +85,8 @@ async function connectionOf(url: URL, request: PostRequest): Promise<RequestOpti
     // NO_PROXY may name this host: the connection is then a direct one, to an address that is checked here.
     const lookup: LookupFunction = (name, options, callback) => {
       if (name !== host) return systemLookup(name, options, callback);
-      pinnedAddresses(name, rules).then(
-        (pinned) => lookupOf(pinned)(name, options, callback),
-        (e: unknown) => callback(e as NodeJS.ErrnoException, "", 4),
+      callbackify(pinnedAddresses)(name, rules, (error, pinned) =>
+        error === null ? lookupOf(pinned)(name, options, callback) : callback(error, "", 4),
       );
     };
     return { agent: new TlsAgent({ ...throughProxy(env), keepAlive: false }), lookup };
