@@ -1,6 +1,6 @@
 // Sends one HTTP request to a target. It trusts neither the address nor the answer.
 //
-// P1. Only checked addresses are connected to (public-address.ts). Public ones over https; plain http needs `allow_private`.
+// P1. Only checked addresses are connected to (public-address.ts). Public ones over https alone; plain http needs `allow_private`.
 // P2. A redirect is an answer like any other refusal: it is not followed.
 // P3. The request ends by its deadline, answer included. At most ANSWER_BYTES_MAX of the answer are read.
 // P4. Error texts hold the host, never the path: the path of a Slack or Discord address is its secret.
@@ -16,7 +16,7 @@ import { connectionWords } from "../errors/connection-words.ts";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
 import { proxyEnvOf, throughProxy } from "../domain/proxy-env.ts";
 import { oneLine } from "../domain/terminal-text.ts";
-import { lookupOf, pinnedAddresses, type Resolver } from "./public-address.ts";
+import { isPublicAddress, lookupOf, pinnedAddresses, type Resolver } from "./public-address.ts";
 
 export const ANSWER_BYTES_MAX = 16 * 1024;
 /** Limit for a wait that a target asks for. */
@@ -91,7 +91,14 @@ async function connectionOf(url: URL, request: PostRequest): Promise<RequestOpti
     };
     return { agent: new TlsAgent({ ...throughProxy(env), keepAlive: false }), lookup };
   }
-  return { agent: false, lookup: lookupOf(await pinnedAddresses(host, rules)) };
+  const pinned = await pinnedAddresses(host, rules);
+  const outside = url.protocol === "https:" ? undefined : pinned.find(({ address }) => isPublicAddress(address));
+  if (outside !== undefined)
+    throw new SvcError("notify_address", {
+      host,
+      why: `plain http may not leave your network, and ${outside.address} is not in it`,
+    });
+  return { agent: false, lookup: lookupOf(pinned) };
 }
 
 interface Answered {

@@ -103,6 +103,12 @@ describe("a name", () => {
     );
   });
 
+  it("receives nothing over plain http if it leads out of the network", async () => {
+    const resolver = () => Promise.resolve([{ address: "2606:4700::1111", family: 6 }]);
+    for (const url of ["http://hook.example/", "http://1.1.1.1/"])
+      await expect(post(to(url, { resolver }))).rejects.toMatchObject({ code: "notify_address" });
+  });
+
   it("is told to the proxy, and is not resolved here", async () => {
     const heard: string[] = [];
     const proxy = createTcp((socket) =>
