@@ -164,7 +164,7 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
         table.locator("tr", { has: opened.page.locator("th", { hasText: new RegExp(`^${name}$`) }) }).locator("td");
       await expect.poll(() => row("val/loss, lowest").allTextContents(), WAIT).toEqual(["0.5", "0.25 best", "0.75"]);
       // Equal values make no run the best.
-      expect(await row("val/accuracy, highest").allTextContents()).toEqual(["0.9", "0.9", "0.9"]);
+      await expect.poll(() => row("val/accuracy, highest").allTextContents(), WAIT).toEqual(["0.9", "0.9", "0.9"]);
       expect(await row("lr").allTextContents()).toEqual(rates);
       expect(await row("dropout").allTextContents()).toEqual(["not set", "not set", "0.2"]);
       expect(await row("width").count()).toBe(0);

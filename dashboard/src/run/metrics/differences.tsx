@@ -67,7 +67,9 @@ function useBestValues(set: MetricsSet, names: readonly string[], enabled: boole
     const leave = metrics.flatMap((name) => readers.map((reader) => reader.want(name)));
     return () => leave.forEach((each) => each());
   }, [metrics, readers]);
-  const version = metrics.map((name) => readers.map((reader) => reader.version(name)).join()).join(" ");
+  const version = metrics
+    .map((name) => readers.map((reader) => `${reader.version(name)} ${reader.isPending(name)}`).join())
+    .join(" ");
   return useMemo(() => {
     if (version === "") return [];
     return metrics.map((name) => {
@@ -77,12 +79,14 @@ function useBestValues(set: MetricsSet, names: readonly string[], enabled: boole
         const sum = columns ? summary(columns) : null;
         return sum && (isMin ? sum.min : sum.max);
       });
+      const pending = readers.map((reader) => reader.isPending(name));
       const best = bestAt(values, isMin ? "min" : "max");
       const isAlone = values.filter((value) => value === values[best]).length === 1;
       return {
         name: `${name}, ${isMin ? "lowest" : "highest"}`,
-        values: values.map((value) => (value === null ? DASH : metricValue(name, value))),
-        ...(isAlone ? { best } : {}),
+        values: values.map((value, i) => (value !== null ? metricValue(name, value) : pending[i] ? "…" : DASH)),
+        // Not while a better value may still arrive.
+        ...(isAlone && !pending.includes(true) ? { best } : {}),
       };
     });
   }, [metrics, readers, version]);

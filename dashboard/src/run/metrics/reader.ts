@@ -47,6 +47,10 @@ export class MetricsReader {
   columns(name: string): Columns | null {
     return this.#columns.get(name) ?? null;
   }
+  /** Whether the run may have values of this metric that were not read yet. */
+  isPending(name: string): boolean {
+    return this.names === null || (this.names.includes(name) && !this.#columns.has(name));
+  }
   /** Grows with each new point. */
   version(name: string): number {
     return this.#versions.get(name) ?? 0;
