@@ -1,4 +1,4 @@
-// The first forty of the thousand seeds of test/sim/simulation.test.ts, a crash of the control plane at each boundary of one run, and
+// The first twenty of the thousand seeds of test/sim/simulation.test.ts, a crash of the control plane at each boundary of one run, and
 // whether the mutants still fit the sources.
 
 import { expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { MUTANTS, patched } from "../sim/mutants.ts";
 import { TESTED_MUTANTS } from "../sim/tested-mutants.ts";
 import { WORKLOADS } from "../sim/plan.ts";
 
-const SEEDS = 40;
+const SEEDS = 20;
 const FROM = Number(process.env["SVC_SIM_FROM"] ?? 1);
 
 it(`A simulated control plane strands, doubles and loses nothing in ${SEEDS} random seeds`, async () => {
