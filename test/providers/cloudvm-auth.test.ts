@@ -194,6 +194,10 @@ describe("a refused exchange", () => {
     for (const answer of [
       { status: 503, text: "<html>down</html>" },
       { status: 429, json: { error: "rate" } },
+      { status: 403, json: { error: { message: "Quota exceeded.", errors: [{ reason: "rateLimitExceeded" }] } } },
+      { status: 403, json: { error: { message: "Slow down.", status: "RESOURCE_EXHAUSTED" } } },
+      { status: 400, json: { error: "rate_limit_exceeded", error_description: "Rate Limit Exceeded" } },
+      { status: 408, json: { error: "timeout" } },
       { status: 200, text: "<html>log in</html>" },
       { status: 200, json: { access_token: "two words" } },
     ]) {

@@ -321,9 +321,16 @@ function complaint(answer: HttpAnswer): { kind: "clock" | "key" | "account" | "o
   return { kind, text };
 }
 
+/** The key is right, and a later exchange will work: too many requests, for which Google also answers 403, or a fault of its own. */
+const isPassing = (answer: HttpAnswer): boolean =>
+  answer.status === 408 ||
+  answer.status === 429 ||
+  answer.status >= 500 ||
+  /rate.?limit|too.?many.?requests|resource.?exhausted|quota.{0,3}exceeded/i.test(answer.text);
+
 function refusalOf(answer: HttpAnswer, { kind, email }: GoogleCredential, whose: string): SvcError {
   const said = complaint(answer);
-  if (wordsIn(answer) === null || answer.status === 429 || answer.status >= 500)
+  if (wordsIn(answer) === null || isPassing(answer))
     return new SvcError("provider_error", {
       provider: whose,
       why: `its token address answered with status ${answer.status}${wordsIn(answer) === null ? "" : `: ${said.text}`}`,
