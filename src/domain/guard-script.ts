@@ -70,7 +70,8 @@ echo "$stop $end" >"$dir/limit"`;
  *
  * @param selfEnd see `Provider.selfEnd`; it may use `svc_env NAME` (a variable of the machine),
  *   `svc_call METHOD URL BODY` (JSON over HTTPS with the bearer key in `$SVC_KEY`; prints the answer, fails unless 2xx)
- *   and `$tries` (the number of this attempt, from 1).
+ *   `$tries` (the number of this attempt, from 1) and `$patience` (after how many attempts to stop what cannot be deleted: 1 once the budget
+ *   is spent, else empty).
  */
 export function guardScript(guard: GuardedMachine): string {
   const stop = Math.ceil(guard.stopSeconds) + STOP_SPARE_SECONDS;
@@ -128,7 +129,7 @@ try_to_end() {
 }
 echo $$ >"$dir/pid"
 (echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
-strange=0 asked= told= tries=0
+strange=0 asked= told= tries=0 patience=
 spent() { end=$(limit 2); [ -n "$end" ] && [ "$(uptime_s)" -ge "$end" ]; }
 # The second of uptime in field $1 of the budget's limit; empty for none.
 limit() {
@@ -147,6 +148,7 @@ while :; do
   case $now in '' | *[!0-9]*) keep= now=0 ;; esac
   if spent; then
     say "the budget is spent, ending this machine"
+    patience=1
     try_to_end
     continue
   fi

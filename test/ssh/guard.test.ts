@@ -228,6 +228,17 @@ describe("the guard", { tags: "needs/root" }, () => {
       setLimit(1, 1);
       await until(() => times(ending) >= 1, "the machine is ended");
     });
+
+    it("tells each attempt when a machine that cannot be deleted is to be stopped: sooner once the budget is spent", async () => {
+      const ending = join(folder, name);
+      await boot(`echo "$tries \${patience:-as usual}" >>${ending}`);
+      setKeep(1);
+      await until(() => times(ending) >= 1, "the machine is ended");
+      setLimit(1, 1);
+      await until(() => times(ending) >= 3, "the machine is ended again");
+      const lines = readFileSync(ending, "utf8").trim().split("\n");
+      expect([lines[0], lines.at(-1)]).toEqual(["1 as usual", `${lines.length} 1`]);
+    });
   });
 
   it("tolerates a keep that was unreadable for a moment", async () => {

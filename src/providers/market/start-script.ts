@@ -26,7 +26,7 @@ export function selfEndText(baseUrl: string): string {
 SVC_KEY=$(svc_env CONTAINER_API_KEY)
 case $id in '' | *[!0-9]*) echo 'no CONTAINER_ID' >&2; exit 1 ;; esac
 url=${quoted(`${baseUrl}/api/v0/instances/`)}$id/
-svc_call DELETE "$url" '{}' || { [ "\${tries:-1}" -gt ${DESTROY_TRIES} ] && svc_call PUT "$url" '{"state":"stopped"}'; }`;
+svc_call DELETE "$url" '{}' || { [ "\${tries:-1}" -gt "\${patience:-${DESTROY_TRIES}}" ] && svc_call PUT "$url" '{"state":"stopped"}'; }`;
 }
 
 /**
