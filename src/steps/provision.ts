@@ -24,6 +24,7 @@ import {
   whyNotOthers,
 } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
+import { heldEntry } from "./rental/held-entry.ts";
 import { ANOTHER_CAME, endTwins, lookUp, type FoundOrder } from "./rental/resolve-lost-order.ts";
 import { ownedMachines } from "./rental/list-owned.ts";
 import type { LedgerEntry, OrderAtMost, StepPorts } from "./ports.ts";
@@ -185,9 +186,7 @@ function noRoom(
   const { nodes, provider, gpus } = spec;
   const { why } = none.data;
   const others = Array.from({ length: nodes }, (_, other) => other).filter((other) => other !== node);
-  const held = others.flatMap((other) =>
-    ports.ledger.open(jobId, other).filter(({ handle, superseded }) => handle !== null && superseded !== true),
-  );
+  const held = others.flatMap((other) => heldEntry(ports.ledger, jobId, other) ?? []);
   if (held.length === 0) return last ? new SvcError("no_offer", none.data, { retry: "never", cause: none }) : none;
   const about = { provider, gpus, node, nodes, held: held.length, ...(why === undefined ? {} : { why }) };
   const waited = ports.now() - Math.min(...held.map((entry) => entry.createdAt));

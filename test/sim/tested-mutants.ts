@@ -39,7 +39,7 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     name: "late answers: the machine of an order that the node has replaced is used",
     patches: [
       patch(
-        "src/steps/rental/held-machine.ts",
+        "src/steps/rental/held-entry.ts",
         "entry.handle !== null && entry.superseded !== true",
         "entry.handle !== null",
       ),

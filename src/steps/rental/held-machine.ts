@@ -4,6 +4,7 @@ import { SvcError } from "../../errors/index.ts";
 import type { Guard, MachineAccess } from "../../providers/host.ts";
 import { neverReached, type MachineHandle, type MachineStatus, type Provider } from "../../providers/provider.ts";
 import { CLOSED_MINUTES } from "./tunnel-outage.ts";
+import { heldEntry } from "./held-entry.ts";
 import { assertSameAccount, learnAccount } from "./account-check.ts";
 import { checkCap } from "../provision.ts";
 import type { Ledger, StepPorts } from "../ports.ts";
@@ -17,7 +18,7 @@ export interface HeldMachine {
 
 /** The ledger's handle of the machine that a node holds; null if it holds none. */
 export const heldHandle = (ledger: Pick<Ledger, "open">, jobId: string, node: number): MachineHandle | null =>
-  ledger.open(jobId, node).find((entry) => entry.handle !== null && entry.superseded !== true)?.handle ?? null;
+  heldEntry(ledger, jobId, node)?.handle ?? null;
 
 /** Throws `machine_lost` if the ledger has none. */
 export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext, "jobId" | "node">): HeldMachine {

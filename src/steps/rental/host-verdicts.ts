@@ -5,6 +5,7 @@ import { gpuModelOf } from "../../domain/host-history.ts";
 import { SvcError, type ErrorData } from "../../errors/index.ts";
 import type { HostMemory, LedgerEntry, RentedMachine, StepPorts } from "../ports.ts";
 import type { StepContext, StepDefinition } from "../step.ts";
+import { heldEntry } from "./held-entry.ts";
 
 type Services = Pick<StepPorts, "facts" | "provider" | "ledger" | "now"> & { hosts: HostMemory };
 
@@ -42,9 +43,7 @@ function hostsFault(thrown: unknown): string | null {
 function rented(services: Services, { jobId, node }: StepContext): RentedMachine | null {
   const { spec } = services.facts(jobId);
   if (!services.provider(spec.provider).info.capabilities.owns_machine) return null;
-  const entry = services.ledger
-    .open(jobId, node)
-    .find(({ handle, superseded }) => handle !== null && superseded !== true);
+  const entry = heldEntry(services.ledger, jobId, node);
   return entry === undefined ? null : rentedMachine(entry, spec.gpus, services.now());
 }
 
