@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { fillPast } from "../../scripts/lib/shown-world.ts";
 import { DEADLINE_MS } from "../deadline.ts";
-import { browserForServe, expectAccessible, type Visitor } from "./browser.ts";
+import { browserForServe, expectSound, type Visitor } from "./browser.ts";
 import { startSvc, type SvcProcess } from "./svc-process.ts";
 
 const WAIT = { timeout: DEADLINE_MS };
@@ -49,8 +49,7 @@ describe("a page under hard use", { tags: "needs/chromium" }, () => {
   };
   const close = async (visitor: Visitor): Promise<void> => {
     try {
-      await expectAccessible(visitor.page);
-      expect(await visitor.complaints()).toEqual([]);
+      await expectSound(visitor);
     } finally {
       await visitor.close();
     }

@@ -1,19 +1,13 @@
 // Fifty submissions at once under a day's limit, with real orders at a simulated provider, and the control plane killed in the middle of it.
 // @module-tag needs/sshd
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
 import type { HomeLimits } from "../../src/schemas/limits.ts";
-import { loadSshKey } from "../../src/ssh/keys.ts";
-import { makeFleet } from "../sim/machines/fleet.ts";
-import { realClock } from "../sim/providers/clock.ts";
-import { makeFaults } from "../sim/providers/faults.ts";
 import { makeLedger } from "../sim/providers/ledger.ts";
-import type { Fleet, ProviderSim } from "../sim/providers/parts.ts";
-import { gpusOnOffer, startSim } from "../sim/providers/start.ts";
+import { gpusOnOffer } from "../sim/providers/start.ts";
 import { Place, until, type Served } from "./harness.ts";
+import { idleMachines } from "./idle-machines.ts";
 
 /** So much that what all the runs cost together, on the slowest computer too, leaves room for the next: nothing waits for tomorrow. */
 const LIMIT_USD = 80;
@@ -21,8 +15,7 @@ const BUDGET_USD = 10;
 const AT_ONCE = LIMIT_USD / BUDGET_USD;
 
 const place = new Place();
-let fleet: Fleet;
-let sim: ProviderSim;
+let machines: Awaited<ReturnType<typeof idleMachines>>;
 let most = 0;
 let onMade: () => void = () => undefined;
 const ledger = makeLedger((event) => {
@@ -31,22 +24,11 @@ const ledger = makeLedger((event) => {
 });
 
 beforeAll(async () => {
-  for (const folder of [place.home, join(place.root, "fleet")]) mkdirSync(folder, { mode: 0o700 });
-  fleet = await makeFleet({ dir: join(place.root, "fleet") });
-  const faults = makeFaults();
-  // Machines are made, billed and ended; what would run on them is not the point here.
-  faults.set("boot_never", 1_000_000);
-  const { publicKeyLine } = await loadSshKey({ path: null, home: place.home });
-  const parts = { fleet, ledger, faults, clock: realClock(), apiKey: "sim-0123456789abcdef" };
-  sim = await startSim("podhost", { ...parts, authorizedKeys: [publicKeyLine] });
-  const { env, credentials } = sim.settings();
-  Object.assign(place.env, env, { SVC_GATE_INDEX: "off" });
-  writeFileSync(join(place.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
+  machines = await idleMachines(place, ledger);
 });
 afterAll(async () => {
   await place.close();
-  await sim.close();
-  await fleet.close();
+  await machines.close();
 });
 
 const submit = (served: Served, budget: number) =>

@@ -4,45 +4,29 @@
 
 import Database from "better-sqlite3";
 import type { Migration } from "kysely/migration";
-import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { fingerprint } from "../../src/engine/journal.ts";
 import type { CostReport } from "../../src/schemas/costs.ts";
-import { loadSshKey } from "../../src/ssh/keys.ts";
 import { openStore, prepareHome } from "../../src/store/database.ts";
 import { migrations } from "../../src/store/migrations.ts";
 import { DEADLINE_MS } from "../deadline.ts";
-import { makeFleet } from "../sim/machines/fleet.ts";
-import { realClock } from "../sim/providers/clock.ts";
-import { makeFaults } from "../sim/providers/faults.ts";
 import { makeLedger } from "../sim/providers/ledger.ts";
-import type { Fleet, ProviderSim } from "../sim/providers/parts.ts";
-import { gpusOnOffer, startSim } from "../sim/providers/start.ts";
+import { gpusOnOffer } from "../sim/providers/start.ts";
 import { Place, until } from "./harness.ts";
+import { idleMachines } from "./idle-machines.ts";
 
 const place = new Place();
-const faults = makeFaults();
 const provider = makeLedger(() => undefined);
-let fleet: Fleet;
-let sim: ProviderSim;
+let machines: Awaited<ReturnType<typeof idleMachines>>;
 
 beforeAll(async () => {
-  for (const folder of [place.home, join(place.root, "fleet")]) mkdirSync(folder, { mode: 0o700 });
-  fleet = await makeFleet({ dir: join(place.root, "fleet") });
-  // Machines are made, billed and ended; what would run on them is not the point here.
-  faults.set("boot_never", 1_000_000);
-  const { publicKeyLine } = await loadSshKey({ path: null, home: place.home });
-  const parts = { fleet, ledger: provider, faults, clock: realClock(), apiKey: "sim-0123456789abcdef" };
-  sim = await startSim("podhost", { ...parts, authorizedKeys: [publicKeyLine] });
-  const { env, credentials } = sim.settings();
-  Object.assign(place.env, env, { SVC_GATE_INDEX: "off" });
-  writeFileSync(join(place.home, "credentials.json"), JSON.stringify(credentials), { mode: 0o600 });
+  machines = await idleMachines(place, provider);
 });
 afterAll(async () => {
   await place.close();
-  await sim.close();
-  await fleet.close();
+  await machines.close();
 });
 
 const RENTED = {
@@ -138,8 +122,8 @@ while not os.path.exists(sys.argv[1]):
       async () => stateOf(held)() === "held" && (await served.job(held)).status === "awaiting_ssh",
       "it is held",
     );
-    faults.set("listing_lag", 10 * DEADLINE_MS);
-    faults.set("lost_after_create");
+    machines.faults.set("listing_lag", 10 * DEADLINE_MS);
+    machines.faults.set("lost_after_create");
     const lost = await served.submit(RENTED);
     await until(() => stateOf(lost)() === "unknown", "the answer to an order is lost");
     await until(async () => (await served.text(`/jobs/${local}/logs`)).includes("line 5\n"), "the local run writes");
@@ -148,7 +132,7 @@ while not os.path.exists(sys.argv[1]):
     expect(scripts.length).toBeGreaterThan(0);
     await downgrade(place.home);
 
-    faults.clear("listing_lag");
+    machines.faults.clear("listing_lag");
     served = await place.serve();
     expect(readdirSync(join(place.home, "backups")).filter((name) => name.startsWith("svc-schema1-"))).toHaveLength(1);
     // The script was not started again, and loses neither a line nor a number.
