@@ -16,7 +16,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { CLI, Workplace } from "./serving.ts";
 
 let at: Workplace;
-beforeEach(() => void (at = new Workplace()));
+beforeEach(() => void (at = Workplace.own("each test ends it and reads on")));
 afterEach(() => at.close());
 
 test("code is listed, shown, compared and restored, with a control plane and without", async () => {

@@ -4,12 +4,12 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { gathered } from "../gathered.ts";
-import { CLI, until, Workplace } from "./serving.ts";
+import { CLI, until, Workplace, type Served } from "./serving.ts";
 
 let at: Workplace;
-beforeEach(() => void (at = new Workplace()));
+beforeEach(() => void (at = Workplace.own("most tests end, kill or configure it")));
 afterEach(() => at.close());
 
 const COUNT = `import sys, time
@@ -113,7 +113,7 @@ describe("a home that was never used", () => {
   });
 });
 
-describe("with a control plane", () => {
+describe("with a control plane of its own", () => {
   test("follows a run to its end, gives its exit code, and reads everything afterwards without one", async () => {
     at.file("count.py", COUNT);
     const served = await at.serve();
@@ -209,21 +209,6 @@ describe("with a control plane", () => {
     at.svc("kill", id);
   });
 
-  test("the timeline names the files that were left out of the code, with the reason", async () => {
-    at.file("train.py", "print(1)");
-    at.file(".env", "TOKEN=1");
-    const served = await at.serve();
-    const id = await at.submit(served, "train.py");
-    expect(at.svc("logs", "-f", id, "--exit-status").code).toBe(0);
-    const { steps } = JSON.parse(at.svc("timeline", id, "--json").out) as {
-      steps: { step: string; detail: Record<string, unknown> }[];
-    };
-    expect(steps.find(({ step }) => step === "sync")?.detail["left_out"]).toMatchObject({
-      count: 1,
-      names: [{ path: ".env", why: expect.stringContaining("secret") }],
-    });
-  });
-
   test("kill returns when the run has ended; a second kill changes nothing; unknown ids kill nothing", async () => {
     at.file("count.py", COUNT);
     const served = await at.serve();
@@ -264,18 +249,6 @@ describe("with a control plane", () => {
     writeFileSync(end, "");
     expect(await follow.exited).toBe(0);
     expect(follow.out()).toBe(at.svc("logs", id).out);
-  });
-
-  test("logs --rank prints only the lines of one rank, on several nodes and with progress bars, too", async () => {
-    at.file(
-      "ranks.py",
-      String.raw`print("svc: words", "[rank0] a", "\r[rank1] 1/2\r[rank1] 2/2", "[rank10] b", "[node1] [rank1] c", sep="\n")`,
-    );
-    const served = await at.serve();
-    const id = await at.submit(served, "ranks.py");
-    expect(at.svc("logs", "-f", id, "--rank", "1").out).toBe("\r[rank1] 1/2\r[rank1] 2/2\n[node1] [rank1] c\n");
-    expect(at.svc("logs", id, "--rank", "0").out).toBe("[rank0] a\n");
-    expect(at.svc("logs", id, "--rank", "x").code).toBe(2);
   });
 
   test("kill drives the end itself when the control plane was killed, and leaves the other run alone", async () => {
@@ -338,22 +311,6 @@ describe("with a control plane", () => {
     expect(readdirSync(at.home)).not.toContain("control-plane.json");
   });
 
-  test("Ctrl-C ends a follower with 130 and leaves the run alone; a closed reader ends it quietly", async () => {
-    at.file("count.py", COUNT);
-    const served = await at.serve();
-    const id = await at.submit(served, "count.py", ["9999", "0.02"]);
-    const follower = at.start("logs", "-f", id);
-    await until(() => follower.out().includes("line 0003"), "it follows");
-    follower.child.kill("SIGINT");
-    expect(await follower.exited).toBe(130);
-    const piped = at.start("logs", "-f", id);
-    await until(() => piped.out() !== "", "it follows");
-    piped.child.stdout?.destroy();
-    expect(await piped.exited).toBe(0);
-    expect(piped.err()).toBe("");
-    expect(await at.status(served, id)).toBe("running");
-  });
-
   test("beyond loopback it prints a link for a browser, only on a terminal, and passes it to no other program", async () => {
     const bin = join(at.root, "bin");
     mkdirSync(bin);
@@ -396,4 +353,54 @@ describe("with a control plane", () => {
       expect(await exited).toBe(0);
     },
   );
+});
+
+describe("while a control plane runs", () => {
+  const place = new Workplace();
+  let served: Served;
+  beforeAll(async () => {
+    place.file("count.py", COUNT);
+    served = await place.serve();
+  });
+  afterAll(() => place.close());
+
+  test("the timeline names the files that were left out of the code, with the reason", async () => {
+    place.file("train.py", "print(1)");
+    place.file(".env", "TOKEN=1");
+    const id = await place.submit(served, "train.py");
+    expect(place.svc("logs", "-f", id, "--exit-status").code).toBe(0);
+    const { steps } = JSON.parse(place.svc("timeline", id, "--json").out) as {
+      steps: { step: string; detail: Record<string, unknown> }[];
+    };
+    expect(steps.find(({ step }) => step === "sync")?.detail["left_out"]).toMatchObject({
+      count: 1,
+      names: [{ path: ".env", why: expect.stringContaining("secret") }],
+    });
+  });
+
+  test("logs --rank prints only the lines of one rank, on several nodes and with progress bars, too", async () => {
+    place.file(
+      "ranks.py",
+      String.raw`print("svc: words", "[rank0] a", "\r[rank1] 1/2\r[rank1] 2/2", "[rank10] b", "[node1] [rank1] c", sep="\n")`,
+    );
+    const id = await place.submit(served, "ranks.py");
+    expect(place.svc("logs", "-f", id, "--rank", "1").out).toBe("\r[rank1] 1/2\r[rank1] 2/2\n[node1] [rank1] c\n");
+    expect(place.svc("logs", id, "--rank", "0").out).toBe("[rank0] a\n");
+    expect(place.svc("logs", id, "--rank", "x").code).toBe(2);
+  });
+
+  test("Ctrl-C ends a follower with 130 and leaves the run alone; a closed reader ends it quietly", async () => {
+    const id = await place.submit(served, "count.py", ["9999", "0.02"]);
+    const follower = place.start("logs", "-f", id);
+    await until(() => follower.out().includes("line 0003"), "it follows");
+    follower.child.kill("SIGINT");
+    expect(await follower.exited).toBe(130);
+    const piped = place.start("logs", "-f", id);
+    await until(() => piped.out() !== "", "it follows");
+    piped.child.stdout?.destroy();
+    expect(await piped.exited).toBe(0);
+    expect(piped.err()).toBe("");
+    expect(await place.status(served, id)).toBe("running");
+    expect(place.svc("kill", id).code).toBe(0);
+  });
 });

@@ -1,20 +1,24 @@
 // `settings.json` in the home: the defaults of runs.
 
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { Workplace, type Served } from "./serving.ts";
 
-let place: Workplace;
-beforeEach(() => {
-  place = new Workplace();
+const place = new Workplace();
+let served: Served;
+beforeAll(async () => {
   place.file("train.py", "print(1)\n");
+  served = await place.serve();
 });
-afterEach(() => place.close());
+afterAll(() => place.close());
 
-const settings = (text: string): void => writeFileSync(join(place.home, "settings.json"), text);
+// The file is read at each submission, so no restart is needed.
+const file = join(place.home, "settings.json");
+const settings = (text: string): void => writeFileSync(file, text);
+afterEach(() => rmSync(file, { force: true }));
 
-async function submit(served: Served, spec: object = {}, key?: string) {
+async function submit(spec: object = {}, key?: string) {
   const answer = await fetch(`${served.url}/jobs`, {
     method: "POST",
     headers: { "content-type": "application/json", ...(key ? { "idempotency-key": key } : {}) },
@@ -25,19 +29,16 @@ async function submit(served: Served, spec: object = {}, key?: string) {
 }
 
 test("`keep_checkpoints` of settings.json is the default of a run", { timeout: 90_000 }, async () => {
-  const served = await place.serve();
-  expect((await submit(served)).keep).toBeUndefined();
-  // The file is read at each submission, so no restart is needed.
+  expect((await submit()).keep).toBeUndefined();
   settings('{"keep_checkpoints": {"last": 3}}');
-  expect((await submit(served)).keep).toEqual({ last: 3 });
-  expect((await submit(served, { keep_checkpoints: { best: "loss:2" } })).keep).toEqual({ best: "loss:2" });
+  expect((await submit()).keep).toEqual({ last: 3 });
+  expect((await submit({ keep_checkpoints: { best: "loss:2" } })).keep).toEqual({ best: "loss:2" });
 });
 
 test("a repeated request is the same request after settings.json has changed", { timeout: 90_000 }, async () => {
-  const served = await place.serve();
-  const first = await submit(served, {}, "key-1");
+  const first = await submit({}, "key-1");
   settings('{"keep_checkpoints": {"last": 1}}');
-  const again = await submit(served, {}, "key-1");
+  const again = await submit({}, "key-1");
   expect([again.status, again.id, again.keep]).toEqual([201, first.id, undefined]);
 });
 
@@ -45,9 +46,8 @@ test.each(["{", '{"keep": 1}', '{"keep_checkpoints": {"last": "three"}}'])(
   "a settings.json that holds %s refuses runs, and the answer names the file",
   { timeout: 90_000 },
   async (text) => {
-    const served = await place.serve();
     settings(text);
-    const { status, code, detail } = await submit(served);
+    const { status, code, detail } = await submit();
     expect([status, code]).toEqual([500, "home_unusable"]);
     expect(detail).toContain("settings.json");
   },

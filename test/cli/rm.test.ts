@@ -8,7 +8,7 @@ import { openControlPlane } from "../../src/app/app.ts";
 import { Workplace, until, type Served } from "./serving.ts";
 
 let place: Workplace;
-beforeEach(() => (place = new Workplace()));
+beforeEach(() => (place = Workplace.own("what it keeps is counted, or it is killed")));
 afterEach(() => place.close());
 
 const TRAIN = `

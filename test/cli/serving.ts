@@ -4,6 +4,7 @@ import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { countStart } from "../control-planes.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { gathered, type Gathered } from "../gathered.ts";
 import { PROGRAM } from "../program.ts";
@@ -27,9 +28,17 @@ export class Workplace {
     ...PROGRAM,
   };
   readonly #served: Served[] = [];
+  readonly #own: string | null;
 
-  constructor() {
+  /** For the one control plane that the tests of a file share. */
+  constructor(own: string | null = null) {
+    this.#own = own;
     mkdirSync(this.project);
+  }
+
+  /** For control planes that no other test uses; `why` says what a test does to them. */
+  static own(why: string): Workplace {
+    return new Workplace(why);
   }
 
   file(name: string, text: string): void {
@@ -55,6 +64,7 @@ export class Workplace {
   }
 
   async serve(...args: string[]): Promise<Served> {
+    countStart(this.#own);
     const { child, out, err, exited } = this.start("serve", "--port", "0", "--json", ...args);
     await until(() => out().includes("\n") || child.exitCode !== null, "svc serve is ready");
     if (child.exitCode !== null) throw new Error(`svc serve ended with ${child.exitCode}: ${err()}`);

@@ -2,12 +2,8 @@
 
 import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { until, Workplace } from "./serving.ts";
-
-let at: Workplace;
-beforeEach(() => void (at = new Workplace()));
-afterEach(() => at.close());
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { until, Workplace, type Served } from "./serving.ts";
 
 /** Logs a falling loss, waits until the file in its argument exists, and saves a checkpoint. */
 const TRAIN = `import os, sys, time
@@ -21,11 +17,17 @@ while not os.path.exists(sys.argv[1]):
 sys.exit(int(sys.argv[2]))
 `;
 
-const end = (): void => writeFileSync(join(at.project, "go"), "");
+const at = new Workplace();
+let served: Served;
+beforeAll(async () => {
+  at.file("train.py", TRAIN);
+  served = await at.serve();
+});
+afterAll(() => at.close());
+
+const end = (place: Workplace, gate: string): void => writeFileSync(join(place.project, gate), "");
 
 test("A run meets conditions while it runs, and `finished` once it has ended", async () => {
-  at.file("train.py", TRAIN);
-  const served = await at.serve();
   const id = await at.submit(served, "train.py", ["go", "3"]);
   const met = (status: string) => ({ code: 0, out: `${id}\tmet\t${status}\n`, err: "" });
   expect(at.svc("wait", id, "--for", "running")).toEqual(met("running"));
@@ -35,7 +37,7 @@ test("A run meets conditions while it runs, and `finished` once it has ended", a
   expect([late.code, late.out]).toEqual([124, `${id}\ttimeout\trunning\n`]);
   expect(late.err).toContain("The runs continue");
 
-  end();
+  end(at, "go");
   expect(at.svc("wait", id)).toEqual(met("failed"));
   expect(at.svc("wait", id, "--for", "checkpoint")).toEqual(met("failed"));
   const other = at.svc("wait", id, "--for", "succeeded", "--json");
@@ -47,24 +49,24 @@ test("A run meets conditions while it runs, and `finished` once it has ended", a
 });
 
 test("A restart of the control plane does not end the wait", async () => {
-  at.file("train.py", TRAIN);
-  const first = await at.serve();
-  const id = await at.submit(first, "train.py", ["go", "0"]);
-  expect(at.svc("wait", id, "--for", "running").code).toBe(0);
+  const own = Workplace.own("it is killed");
+  onTestFinished(() => own.close());
+  own.file("train.py", TRAIN);
+  const first = await own.serve();
+  const id = await own.submit(first, "train.py", ["go", "0"]);
+  expect(own.svc("wait", id, "--for", "running").code).toBe(0);
   first.child.kill("SIGKILL");
   await first.exited;
-  const waiting = at.start("wait", id, "--for", "succeeded");
+  const waiting = own.start("wait", id, "--for", "succeeded");
   await until(() => waiting.err().includes("No control plane is running"), "svc wait says that none runs");
-  await at.serve();
-  end();
+  await own.serve();
+  end(own, "go");
   expect(await waiting.exited).toBe(0);
   expect(waiting.out()).toBe(`${id}\tmet\tsucceeded\n`);
 });
 
 test("Ctrl-C ends the wait with 130 and leaves the run alone", { tags: "needs/linux" }, async () => {
-  at.file("train.py", TRAIN);
-  const served = await at.serve();
-  const id = await at.submit(served, "train.py", ["go", "0"]);
+  const id = await at.submit(served, "train.py", ["go after Ctrl-C", "0"]);
   const waiting = at.start("wait", id);
   // It waits once it has opened the store.
   const files = `/proc/${waiting.child.pid}/fd`;
@@ -73,7 +75,7 @@ test("Ctrl-C ends the wait with 130 and leaves the run alone", { tags: "needs/li
   waiting.child.kill("SIGINT");
   expect(await waiting.exited).toBe(130);
   expect(await at.status(served, id)).not.toBe("cancelled");
-  end();
+  end(at, "go after Ctrl-C");
   expect(at.svc("wait", id, "--for", "succeeded").code).toBe(0);
 });
 
@@ -87,5 +89,5 @@ test.each([
 });
 
 test("An unknown run ends with exit code 3", () => {
-  expect(at.svc("wait", "abc").code).toBe(3);
+  expect(at.svcIn(join(at.root, "unused"), "wait", "abc").code).toBe(3);
 });

@@ -2,6 +2,7 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
+import { countStart } from "../control-planes.ts";
 import { PROGRAM } from "../program.ts";
 
 const SVC = join(import.meta.dirname, "../../bin/svc");
@@ -15,6 +16,7 @@ export interface SvcProcess {
 
 /** Starts `svc ...args`. Throws an error with its output if it ends before it is ready. */
 export async function startSvc(args: string[], env: NodeJS.ProcessEnv, cwd: string): Promise<SvcProcess> {
+  if (args[0] === "serve") countStart(null);
   const child = spawn(SVC, args, {
     cwd,
     env: { ...process.env, ...PROGRAM, ...env },

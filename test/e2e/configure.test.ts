@@ -9,7 +9,7 @@ import { Place, ROOT } from "../process/harness.ts";
 
 let place: Place;
 beforeEach(() => {
-  place = new Place();
+  place = Place.own("it is killed");
   place.file(
     "tell.py",
     'import hashlib, os\nprint(hashlib.sha256(os.environ["TRACKER_API_KEY"].encode()).hexdigest(), os.environ["WANDB_PROJECT"], os.environ["TRACKER_API_KEY"])\n',

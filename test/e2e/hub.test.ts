@@ -14,7 +14,7 @@ import { SDKS } from "../program.ts";
 let place: Place;
 let hub: HubDouble;
 beforeEach(async () => {
-  place = new Place();
+  place = Place.own("it is killed or started again");
   hub = await new HubDouble().listen();
   Object.assign(place.env, { SVC_HUB_URL: hub.url });
   hub.commit("ann/tiny", { "config.json": '{"model_type":"bert"}', "pytorch_model.bin": "weights", "vocab.txt": "a" });

@@ -72,7 +72,7 @@ const LANGUAGES = {
 let place: Place;
 let scripts: Script[];
 beforeEach(() => {
-  place = new Place();
+  place = Place.own("who starts it and who ends it is tested");
   scripts = [];
   place.file("count.py", "import sys\nfor i in range(3):\n    print(i, sys.argv[1], flush=True)\nsys.exit(4)\n");
   place.file("wait.py", 'import time\nprint("at work", flush=True)\ntime.sleep(600)\n');

@@ -99,7 +99,7 @@ it("a missing secret is refused by its name", async () => {
 });
 
 it("a missing Python is reported once, with the remedy, before anything is made", async () => {
-  const other = new Place();
+  const other = Place.own("it has another Python");
   other.file("ok.py", "print(1)\n");
   try {
     const without = await other.serve({ env: { SVC_PYTHON: "/nonexistent/python" } });

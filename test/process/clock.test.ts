@@ -24,7 +24,7 @@ const daysOff = async (served: Served): Promise<number> => {
 
 let place: Place;
 beforeEach(() => {
-  place = new Place();
+  place = Place.own("each has a clock of its own, or is stopped");
   place.file(
     "tick.py",
     'import os, time, sys\nfor i in range(int(sys.argv[1])):\n    print(i, flush=True)\n    name = f"printed.{sys.argv[1]}"; open(name + ".new", "w").write(str(i)); os.replace(name + ".new", name)\n    time.sleep(0.05)\n',

@@ -15,27 +15,43 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { hashes, Place } from "./harness.ts";
 
 let place: Place;
 beforeEach(() => {
-  place = new Place();
-  place.file("hello.py", 'print("hello")\n');
+  place = Place.own("its home is damaged");
 });
 afterEach(() => place.close());
 
 const store = (): string => join(place.home, "svc.db");
 
-/** A home that has had a run. With `crash`, its last transactions are still in the write-ahead log. */
-async function used(how: "ended" | "crashed" = "ended"): Promise<void> {
-  const served = await place.serve();
+type How = "ended" | "crashed";
+/** Places with a used home of each kind: tests copy the home, so that it is made once. */
+const originals = new Map<How, Place>();
+const opened: Place[] = [];
+afterAll(async () => {
+  for (const place of opened) await place.close();
+});
+
+async function make(how: How): Promise<Place> {
+  const original = Place.own("its home is copied");
+  opened.push(original);
+  original.file("hello.py", 'print("hello")\n');
+  const served = await original.serve();
   await served.ended(await served.submit({ entrypoint: "hello.py" }));
   if (how === "crashed") await served.kill();
   else {
     served.signal("SIGTERM");
     await served.exited;
   }
+  originals.set(how, original);
+  return original;
+}
+
+/** A home that has had a run. If it crashed, its last transactions are still in the write-ahead log. */
+async function used(how: How = "ended"): Promise<void> {
+  place.copyHome(originals.get(how) ?? (await make(how)));
 }
 
 /**

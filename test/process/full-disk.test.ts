@@ -11,7 +11,7 @@ import { Place, until, type Served } from "./harness.ts";
 describe("a full disk", { tags: "needs/mounts" }, () => {
   let place: Place;
   beforeEach(() => {
-    place = new Place();
+    place = Place.own("each has a full disk");
     mkdirSync(place.home, { mode: 0o700 });
     expect(spawnSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", place.home]).status).toBe(0);
     place.file("hello.py", 'print("hello")\n');

@@ -23,6 +23,7 @@ import { refold } from "../../src/engine/journal.ts";
 import { JOB_MACHINE_VERSION } from "../../src/machines/job-machine.ts";
 import type { JobRecord, Metrics, Timeline } from "../../src/schemas/job.ts";
 import type { JobRow, JournalRow } from "../../src/store/tables.ts";
+import { countStart } from "../control-planes.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { MAIN } from "../program.ts";
 
@@ -161,16 +162,22 @@ process.on("exit", () => {
 
 export class Place {
   readonly root = realpathSync(mkdtempSync(join(tmpdir(), "svc-fault-")));
-  readonly home: string;
+  readonly home = join(this.root, "home");
   readonly project = join(this.root, "project");
-  readonly env: NodeJS.ProcessEnv;
+  readonly env: NodeJS.ProcessEnv = { ...process.env, SVC_HOME: this.home };
   readonly #served: Served[] = [];
+  readonly #own: string | null;
 
-  constructor(home?: string) {
-    this.home = home ?? join(this.root, "home");
+  /** For the one control plane that the tests of a file share. */
+  constructor(own: string | null = null) {
+    this.#own = own;
     mkdirSync(this.project);
-    this.env = { ...process.env, SVC_HOME: this.home };
     open.add(this);
+  }
+
+  /** For control planes that no other test uses; `why` says what a test does to them. */
+  static own(why: string): Place {
+    return new Place(why);
   }
 
   file(name: string, text: string): void {
@@ -179,6 +186,10 @@ export class Place {
 
   /** Starts a control plane without waiting until it answers. */
   start(options: ServeOptions = {}): Served {
+    countStart(this.#own);
+    return this.#start(options);
+  }
+  #start(options: ServeOptions): Served {
     const served = new Served(this, options, this.#served.length);
     this.#served.push(served);
     return served;
@@ -189,7 +200,7 @@ export class Place {
 
   /** Starts a control plane that must refuse, and waits for its end. */
   async refused(options: ServeOptions = {}): Promise<{ code: number | null; err: string }> {
-    const served = this.start(options);
+    const served = this.#start(options);
     await until(() => !served.running || served.out.includes("\n"), "svc serve refuses", DEADLINE_MS);
     if (served.running) throw new Error(`svc serve started, though it should have refused: ${served.out}`);
     return { code: served.child.exitCode, err: served.err };
@@ -203,6 +214,12 @@ export class Place {
       timeout: 120_000,
     });
     return { code: r.status, out: r.stdout, err: r.stderr };
+  }
+
+  /** Copies the home of another place, whose control planes have ended. */
+  copyHome(from: Place): void {
+    const { status, stderr } = spawnSync("cp", ["-a", from.home, this.home], { encoding: "utf8" });
+    if (status !== 0) throw new Error(`cp ended with ${status}: ${stderr}`);
   }
 
   /** Opens the store to read or to damage it. */
@@ -252,15 +269,15 @@ export class Place {
     });
   }
 
-  /** Pids of all processes that have a run directory of this home in their environment. */
-  processes(): number[] {
-    return processesWith(`SVC_RUN_DIR=${this.home}`);
+  /** Pids of all processes that have a run directory of this home, or of this job, in their environment. */
+  processes(job?: string): number[] {
+    return processesWith(`SVC_RUN_DIR=${job === undefined ? this.home : join(this.home, "runs", job)}`);
   }
 
   /** Pids of those that belong to a script; a runner may outlive its script while it waits for a disk. */
-  scripts(): number[] {
+  scripts(job?: string): number[] {
     const scripts = new Set(processesWith("SVC_RUN_NONCE="));
-    return this.processes().filter((pid) => scripts.has(pid));
+    return this.processes(job).filter((pid) => scripts.has(pid));
   }
 
   /** Ends every control plane of this place at once. */

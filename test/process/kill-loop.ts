@@ -97,7 +97,7 @@ export interface KillLoop {
  * Kills the control plane so many times. Throws if anything about any run is wrong, with the run's kind and the seed.
  */
 export async function killLoop(kills: number, seed: number): Promise<KillLoop> {
-  const place = new Place();
+  const place = Place.own("it is killed again and again");
   try {
     return await loop(place, kills, seed);
   } finally {

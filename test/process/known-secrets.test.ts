@@ -79,7 +79,7 @@ describe("a token in every field of a spec", () => {
     ["that is a credential", true],
     ["that only its name in the arguments gives away", false],
   ])("%s reaches the run and is shown nowhere", async (_, saved) => {
-    const place = new Place();
+    const place = Place.own("a saved secret masks everything");
     toClose.push(() => place.close());
     const token = `tk_${randomBytes(18).toString("hex")}`;
     const served = await place.serve();
@@ -146,7 +146,7 @@ describe("a token in every field of a spec", () => {
 });
 
 it("A credential that is saved after a run has ended masks the run's output from then on", async () => {
-  const place = new Place();
+  const place = Place.own("a saved secret masks everything");
   toClose.push(() => place.close());
   const token = randomBytes(18).toString("hex");
   place.file("say.py", `import svc\nprint("it is ${token} and more")\nsvc.log({"loss/${token}": 1.0}, step=0)\n`);
@@ -171,7 +171,7 @@ it("A credential that is saved after a run has ended masks the run's output from
 });
 
 it("the address of a target is masked in the first line of a run's log, although nothing was sent yet", async () => {
-  const place = new Place();
+  const place = Place.own("a saved secret masks everything");
   toClose.push(() => place.close());
   const token = `tk${randomBytes(12).toString("hex")}`;
   const env = { TEAM_HOOK: `https://hooks.example/services/T0/B0/${token}` };

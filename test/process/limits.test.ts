@@ -14,7 +14,7 @@ const LIMIT_USD = 80;
 const BUDGET_USD = 10;
 const AT_ONCE = LIMIT_USD / BUDGET_USD;
 
-const place = new Place();
+const place = Place.own("it is killed");
 let machines: Awaited<ReturnType<typeof idleMachines>>;
 let most = 0;
 let onMade: () => void = () => undefined;

@@ -46,7 +46,7 @@ class Receiver {
   }
 }
 
-const place = new Place();
+const place = Place.own("it is killed");
 const hook = new Receiver();
 const other = new Receiver();
 afterAll(async () => {

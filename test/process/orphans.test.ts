@@ -3,13 +3,13 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { never, newRun } from "../runner/harness.ts";
-import { Place, processesWith, until } from "./harness.ts";
+import { Place, processesWith, until, type Served } from "./harness.ts";
 
 let place: Place;
 beforeEach(() => {
-  place = new Place();
+  place = Place.own("it is ended or killed, or its home is prepared");
 });
 afterEach(() => place.close());
 
@@ -30,40 +30,6 @@ it("svc ends an orphan at the next start, and touches no run of another home", a
     async () => (await served.get<{ machines: unknown[] }>("/v1/machines")).machines.length === 0,
     "nothing is owed",
   );
-});
-
-it("svc ends the whole tree of a killed run: children, daemons, processes that ignore TERM", async () => {
-  place.file(
-    "tree.sh",
-    `(trap '' TERM; while :; do sleep 1; done) &
-setsid sh -c 'trap "" TERM; while :; do sleep 1; done' &
-echo up
-wait
-`,
-  );
-  const served = await place.serve();
-  const id = await served.submit({ entrypoint: "tree.sh" });
-  await until(async () => (await served.text(`/jobs/${id}/logs`)) === "up\n", "it is up");
-  await until(() => place.scripts().length > 3, "both loops run");
-  expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(202);
-  expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(202);
-  const job = await served.ended(id);
-  expect([job.status, job.machines[0]?.state]).toEqual(["cancelled", "released"]);
-  expect(place.processes()).toEqual([]);
-  expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(200);
-});
-
-it("a runner that is killed behind the control plane's back: the run fails, and its processes are ended", async () => {
-  place.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
-  const served = await place.serve();
-  const id = await served.submit({ entrypoint: "wait.py" });
-  await until(async () => (await served.text(`/jobs/${id}/logs`)) === "up\n", "it is up");
-  const scripts = new Set(place.scripts());
-  for (const pid of place.processes()) if (!scripts.has(pid)) process.kill(pid, "SIGKILL");
-  const job = await served.ended(id);
-  expect([job.status, job.error?.code, job.exit_code]).toEqual(["failed", "run_lost", null]);
-  expect(place.processes()).toEqual([]);
-  expect(place.log(id).toString()).toBe("up\n");
 });
 
 it("a run folder that cannot be removed is reported, and delays neither the job nor the next start", async () => {
@@ -144,4 +110,45 @@ it.each([
     }
     return processesWith(`SVC_RUN_DIR=${run.runDir}`).length === 0;
   }, "nothing of the run is left");
+});
+
+describe("a control plane that runs on", () => {
+  const shared = new Place();
+  let served: Served;
+  beforeAll(async () => {
+    served = await shared.serve();
+  });
+  afterAll(() => shared.close());
+
+  it("svc ends the whole tree of a killed run: children, daemons, processes that ignore TERM", async () => {
+    shared.file(
+      "tree.sh",
+      `(trap '' TERM; while :; do sleep 1; done) &
+setsid sh -c 'trap "" TERM; while :; do sleep 1; done' &
+echo up
+wait
+`,
+    );
+    const id = await served.submit({ entrypoint: "tree.sh" });
+    await until(async () => (await served.text(`/jobs/${id}/logs`)) === "up\n", "it is up");
+    await until(() => shared.scripts(id).length > 3, "both loops run");
+    expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(202);
+    expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(202);
+    const job = await served.ended(id);
+    expect([job.status, job.machines[0]?.state]).toEqual(["cancelled", "released"]);
+    expect(shared.processes(id)).toEqual([]);
+    expect((await served.post(`/jobs/${id}/kill`, {})).status).toBe(200);
+  });
+
+  it("a runner that is killed behind the control plane's back: the run fails, and its processes are ended", async () => {
+    shared.file("wait.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');
+    const id = await served.submit({ entrypoint: "wait.py" });
+    await until(async () => (await served.text(`/jobs/${id}/logs`)) === "up\n", "it is up");
+    const scripts = new Set(shared.scripts(id));
+    for (const pid of shared.processes(id)) if (!scripts.has(pid)) process.kill(pid, "SIGKILL");
+    const job = await served.ended(id);
+    expect([job.status, job.error?.code, job.exit_code]).toEqual(["failed", "run_lost", null]);
+    expect(shared.processes(id)).toEqual([]);
+    expect(shared.log(id).toString()).toBe("up\n");
+  });
 });

@@ -5,7 +5,7 @@ import type { Database } from "better-sqlite3";
 import { afterAll, expect, it } from "vitest";
 import { Place, until } from "./harness.ts";
 
-const place = new Place();
+const place = Place.own("it is killed, and started on damaged rows");
 afterAll(() => place.close());
 
 const DAMAGE: Record<string, { damage: (db: Database, id: string) => void; why: RegExp }> = {

@@ -106,7 +106,7 @@ async function judge(place: Place, served: Served, decided: boolean): Promise<vo
 }
 
 function copyOfTemplate(): Place {
-  const place = new Place();
+  const place = Place.own("its removals are interrupted");
   cpSync(template.home, place.home, { recursive: true, preserveTimestamps: true });
   return place;
 }

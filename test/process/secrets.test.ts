@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { Place, until } from "./harness.ts";
 
-const place = new Place();
+const place = Place.own("it is killed");
 afterAll(() => place.close());
 
 it("svc masks a secret in all its forms, and leaves no copy behind", async () => {

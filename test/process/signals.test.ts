@@ -8,7 +8,7 @@ import { Place, until, type Served } from "./harness.ts";
 
 let place: Place;
 beforeEach(() => {
-  place = new Place();
+  place = Place.own("each test ends it");
   place.file(
     "polite.py",
     `import os, signal, sys, time

@@ -7,7 +7,7 @@ import type { JobSinks } from "../../src/schemas/sink-status.ts";
 import { KEY_ID, S3Double, SECRET } from "../sinks/s3-double.ts";
 import { Place, until } from "./harness.ts";
 
-const place = new Place();
+const place = Place.own("it is killed");
 const store = new S3Double();
 afterAll(async () => {
   await place.close();

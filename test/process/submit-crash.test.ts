@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { pause, Place, random, seedOf } from "./harness.ts";
 
-const place = new Place();
+const place = Place.own("it is killed");
 afterAll(() => place.close());
 
 it("one key is one job and one start of its script, wherever the kill strikes", { timeout: 240_000 }, async () => {

@@ -7,7 +7,7 @@ import { hashes, Place, until } from "./harness.ts";
 
 let place: Place;
 beforeEach(() => {
-  place = new Place();
+  place = Place.own("each test locks, stops or kills it");
   place.file("tick.py", "import time, sys\nfor i in range(int(sys.argv[1])):\n    print(i)\n    time.sleep(0.05)\n");
 });
 afterEach(() => place.close());

@@ -17,7 +17,7 @@ import { gpusOnOffer } from "../sim/providers/start.ts";
 import { Place, until } from "./harness.ts";
 import { idleMachines } from "./idle-machines.ts";
 
-const place = new Place();
+const place = Place.own("it is killed, and its home is downgraded");
 const provider = makeLedger(() => undefined);
 let machines: Awaited<ReturnType<typeof idleMachines>>;
 

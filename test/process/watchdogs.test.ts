@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Place, until, type Served } from "./harness.ts";
 
-const place = new Place();
+const place = Place.own("the last test kills it");
 let served: Served;
 beforeAll(async () => {
   place.file("sleep.py", 'import time\nprint("up", flush=True)\ntime.sleep(600)\n');

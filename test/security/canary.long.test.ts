@@ -97,7 +97,7 @@ async function rented(place: Place, apiKey: string) {
 }
 
 async function run(provider: "local" | "podhost", secrets: Canaries): Promise<void> {
-  const place = new Place();
+  const place = Place.own("it is started again with another secret");
   toClose.push(() => place.close());
   place.file("tell.py", SCRIPT);
   const machine = provider === "local" ? null : await rented(place, secrets.providerKey);

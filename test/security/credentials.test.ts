@@ -3,12 +3,12 @@
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Place, type Served } from "../process/harness.ts";
 
 let place: Place;
 beforeEach(() => {
-  place = new Place();
+  place = Place.own("each starts with another umask or home");
   place.file("train.py", 'print("trained", flush=True)\n');
 });
 afterEach(() => place.close());
@@ -61,17 +61,27 @@ it.each(["credentials.json", "registry.json"])(
   },
 );
 
-it.each([
-  "file:///etc/hostname",
-  "literal://x",
-  "store://../../etc/passwd",
-  "store://__proto__/constructor/name",
-  "env://NOT_SET",
-])("a run may not name %s, and nothing is started", async (reference) => {
-  const served = await place.serve();
-  const spec = { entrypoint: "train.py", project_dir: place.project, env: { SECRET: reference } };
-  const answer = await send(served, "POST", "/jobs", { spec });
-  expect(answer.status).toBe(400);
-  expect(JSON.stringify(answer.body["errors"])).toContain("spec.env.SECRET");
-  expect(JSON.parse(await served.text("/jobs"))).toMatchObject({ jobs: [] });
+describe("a run", () => {
+  const shared = new Place();
+  let served: Served;
+  beforeAll(async () => {
+    shared.file("train.py", 'print("trained", flush=True)\n');
+    served = await shared.serve();
+  });
+  afterAll(() => shared.close());
+
+  it.each([
+    "file:///etc/hostname",
+    "literal://x",
+    "store://../../etc/passwd",
+    "store://__proto__/constructor/name",
+    "env://NOT_SET",
+  ])("may not name %s, and nothing is started", async (reference) => {
+    const before = await served.text("/jobs");
+    const spec = { entrypoint: "train.py", project_dir: shared.project, env: { SECRET: reference } };
+    const answer = await send(served, "POST", "/jobs", { spec });
+    expect(answer.status).toBe(400);
+    expect(JSON.stringify(answer.body["errors"])).toContain("spec.env.SECRET");
+    expect(await served.text("/jobs")).toBe(before);
+  });
 });
