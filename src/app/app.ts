@@ -78,6 +78,7 @@ import { streamStep } from "../steps/stream.ts";
 import type { StepDefinition, StepRegistry } from "../steps/step.ts";
 import { syncStep } from "../steps/sync.ts";
 import { terminateStep } from "../steps/terminate.ts";
+import { CheckpointRemovalStore } from "../store/checkpoint-removal-store.ts";
 import { openStore, prepareHome } from "../store/database.ts";
 import { DiskReserve } from "../store/disk-reserve.ts";
 import { EngineStore } from "../store/engine-store.ts";
@@ -229,6 +230,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     });
     for (const provider of providers.values()) hosts.attendTo(provider);
     const key = installationKey(home);
+    const checkpointRemovals = new CheckpointRemovalStore(store.db);
     const resumes = new Resumes(
       home,
       (jobId) => {
@@ -236,6 +238,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         return row ? unsealSpec(specOf(row), key) : null;
       },
       (jobId) => Math.max(1, engine.placement(jobId).n),
+      (jobId) => new Set(checkpointRemovals.open(jobId).map(({ name }) => name)),
     );
     const sinks = sinksOf({ home, env, clock, engine, key, logBytes: (jobId) => reads.logBytes(jobId), report: log });
     const gone = (machine: string): void => machines.forget(machine);
@@ -361,7 +364,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       seal: (spec) => sealSpec(spec, installationKey(home), known.redactor()),
       fingerprint: (text) => createHmac("sha256", installationKey(home)).update(text).digest("hex"),
       checkResume: (spec) => resumes.checkSpec(spec),
-      resumePoints: (jobId) => resumes.points(jobId),
+      resumes,
       checkData: (names) => checkData(home, names),
       pinData: (jobId, names) => pinData(home, jobId, names),
       onTerminal: (jobId) => {

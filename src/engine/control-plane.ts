@@ -9,7 +9,7 @@ import type { Offers, OffersQuery } from "../schemas/offers.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { JobChange } from "../schemas/change.ts";
 import type { HomeLimits, LimitsChange } from "../schemas/limits.ts";
-import type { Removed } from "../schemas/removal.ts";
+import type { CheckpointRemovalBody, CheckpointsRemoved, Removed } from "../schemas/removal.ts";
 import type { Deliveries, Notices, Notifications, NotifyTargetBody, ShownTarget, Tested } from "../schemas/notify.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
 import type { Redactor } from "../domain/redaction.ts";
@@ -92,6 +92,11 @@ export interface ControlPlane {
   setLimits(change: LimitsChange): Promise<HomeLimits>;
   /** Resolves when the run and all its files are gone. Throws `job_not_found`, `job_not_removable`. */
   remove(jobId: string): Promise<Removed>;
+  /**
+   * Removes checkpoints of an ended run, all of them or none; durable before the first file is deleted. Throws `job_not_found`,
+   * `file_not_found`, `checkpoint_not_removable`.
+   */
+  removeCheckpoints(jobId: string, body: CheckpointRemovalBody): Promise<CheckpointsRemoved>;
   /** The complete checkpoints of a job on this computer, the newest first, 200 at most. */
   resumePoints(jobId: string): Promise<ResumePoint[]>;
   /** Resolves with the ids of the jobs that received a kill. */

@@ -18,6 +18,7 @@ import { RemovalStore } from "../store/removal-store.ts";
 import { diskUsage } from "./disk-usage.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
+import { sourcesOf, type ResumeClaims } from "./resume-claims.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import { pathsOfRun } from "../platform/home-layout.ts";
 
@@ -25,14 +26,13 @@ const MEASURE_EVERY_MS = 5_000;
 const RETRY_EVERY_MS = 15_000;
 const ROWS_AT_ONCE = 5_000;
 const MEASURED_AT_ONCE = 20;
-/** Maximum length of a chain of resumed runs. */
-const CHAIN_MAX = 1_000;
 
 export interface RemovalParts {
   home: string;
   engine: Engine;
   ledger: DurableLedger;
   reads: Reads;
+  claims: ResumeClaims;
   /** Closes this process's open files of the run. */
   forget: (jobId: string) => void;
   /** Deletes code that no run uses. */
@@ -114,7 +114,7 @@ export class Removals {
 
   /** RM3. */
   #check(jobId: string): void {
-    const { engine, ledger } = this.#o;
+    const { engine, ledger, claims } = this.#o;
     const refuse = (why: string): never => {
       throw new SvcError("job_not_removable", { id: jobId, why });
     };
@@ -123,26 +123,13 @@ export class Removals {
     if (row.state !== "terminal") refuse("it has not ended");
     const owed = ledger.owed().find((machine) => machine.job_id === jobId);
     if (owed) refuse(`its machine ${owed.name} is not proven gone and may still cost money`);
-    const heir = this.#liveHeirOf(jobId);
-    if (heir !== null) refuse(`the run ${heir}, which has not ended, resumes from it`);
+    const heir = engine.store.liveJobs().find((live) => sourcesOf(engine.store, specOf(live)).has(jobId));
+    if (heir) refuse(`the run ${heir.id}, which has not ended, resumes from it`);
+    if (claims.isClaimed(jobId)) refuse("a run that is being submitted resumes from it");
     const open = ({ state, waiting }: SinkStatus): boolean =>
       state !== "done" && state !== "gave_up" && waiting.files > 0;
     const sink = this.#o.reads.sinks(jobId).find(open);
     if (sink) refuse(`${sink.waiting.files} of its files are still being copied to ${sink.url}`);
-  }
-
-  /** A live run that resumes from this one, perhaps through others. */
-  #liveHeirOf(jobId: string): string | null {
-    const { store } = this.#o.engine;
-    for (const live of store.liveJobs()) {
-      let next = specOf(live).resume_from;
-      for (let n = 0; next !== undefined && n < CHAIN_MAX; n++) {
-        if (next === jobId) return live.id;
-        const row = store.job(next);
-        next = row ? specOf(row).resume_from : undefined;
-      }
-    }
-    return null;
   }
 
   #failedFor(jobIds: readonly string[], what: string, e: unknown): void {

@@ -1,10 +1,11 @@
 // The parts of the program that the control plane's service needs: src/app/app.ts puts them together.
 
 import type { Redactor } from "../domain/redaction.ts";
-import type { ProviderInfo, ResumePoint, StoredLeftOut } from "../schemas/job.ts";
+import type { ProviderInfo, StoredLeftOut } from "../schemas/job.ts";
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { Provider } from "../providers/provider.ts";
+import type { Resumes } from "../steps/checkpoints/resume-choices.ts";
 import type { Reads } from "../store/reads.ts";
 import type { DiskReserve } from "../store/disk-reserve.ts";
 import type { CredentialsOf, ModelsOfHub, NotificationsOf } from "./control-plane.ts";
@@ -74,8 +75,7 @@ export interface ServiceOptions {
   fingerprint: (text: string) => string;
   /** Throws `resume_unavailable` if the job in `resume_from` has no complete checkpoint to resume from. */
   checkResume: (spec: RunSpec) => Promise<void>;
-  /** The complete checkpoints of a job on this computer, the newest first. */
-  resumePoints: (jobId: string) => Promise<ResumePoint[]>;
+  resumes: Pick<Resumes, "complete" | "points" | "sources">;
   /** Throws `data_unavailable`, naming the field, if data is unknown or has changed. */
   checkData: (names: readonly string[]) => Promise<void>;
   /** Pins the data's current version for the job; returns a function that undoes it. */

@@ -11,7 +11,7 @@ import type { FeedEvent, FeedHint, JobRecord, ProviderInfo, ReconcileReport, Res
 import type { Plan, Summary } from "../schemas/plan.ts";
 import type { JobChange } from "../schemas/change.ts";
 import type { HomeLimits, LimitsChange } from "../schemas/limits.ts";
-import type { Removed } from "../schemas/removal.ts";
+import type { CheckpointRemovalBody, CheckpointsRemoved, Removed } from "../schemas/removal.ts";
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import { runsHere } from "../providers/descriptors.ts";
 import type { Reads } from "../store/reads.ts";
@@ -27,7 +27,9 @@ import { untilOver, untilSettled } from "./graceful-shutdown.ts";
 import { named } from "./naming-field.ts";
 import type { KeptCode, ServiceOptions } from "./service-options.ts";
 import { addCosts } from "./cost-sums.ts";
+import { CheckpointRemovals } from "./checkpoint-removals.ts";
 import { Removals } from "./removals.ts";
+import { ResumeClaims } from "./resume-claims.ts";
 import { changeRun } from "./change-run.ts";
 import { checkBudget, checkEnough, checkRates } from "./check-budget.ts";
 import { checkCandidate, checkCandidates, checkFurtherMachines } from "./check-candidates.ts";
@@ -63,7 +65,9 @@ export class Service implements ControlPlane {
   readonly #listeners = new Set<(event: FeedEvent | FeedHint | HubPullHint) => void>();
   readonly #timers: { cancel(): void }[] = [];
   readonly #creating = new Set<Promise<void>>();
+  readonly #claims: ResumeClaims;
   readonly #removals: Removals;
+  readonly #checkpointRemovals: CheckpointRemovals;
   readonly #offers = new OfferBook();
   #closing = false;
   #began = false;
@@ -79,7 +83,10 @@ export class Service implements ControlPlane {
     this.credentials = options.credentials;
     this.hub = options.hub;
     this.notifications = options.notifications;
-    this.#removals = new Removals(options);
+    const claims = (this.#claims = new ResumeClaims(options.engine.store));
+    this.#removals = new Removals({ ...options, claims });
+    const measure = (jobId: string) => this.#removals.measure(jobId);
+    this.#checkpointRemovals = new CheckpointRemovals({ ...options, claims, measure });
   }
 
   /** Starts the periodic chores. */
@@ -88,6 +95,7 @@ export class Service implements ControlPlane {
     this.#o.reserve.restore();
     this.#o.sinks.begin();
     this.#removals.begin((ms, work) => this.#every(ms, work));
+    this.#checkpointRemovals.begin((ms, work) => this.#every(ms, work));
     addCosts(this.#o, (ms, work) => this.#every(ms, work));
     this.#every(RESERVE_CHECK_MS, () => void this.#o.reserve.restore());
     this.#timers.push(this.#o.engine.clock.setTimer(FIRST_SWEEP_MS, () => void this.#sweep()));
@@ -184,13 +192,18 @@ export class Service implements ControlPlane {
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
     await named(this.#o.checkProject(projectDir, spec));
     this.#o.checkSecrets(spec);
-    await named(this.#o.checkResume(spec));
-    await this.#o.checkData(spec.data);
-    const code = await named(this.#o.snapshot(projectDir, spec));
+    const unclaim = this.#claims.claim(spec);
     try {
-      return await this.#submitted(body, { spec, hash, key, code });
+      await named(this.#o.checkResume(spec));
+      await this.#o.checkData(spec.data);
+      const code = await named(this.#o.snapshot(projectDir, spec));
+      try {
+        return await this.#submitted(body, { spec, hash, key, code });
+      } finally {
+        code.release();
+      }
     } finally {
-      code.release();
+      unclaim();
     }
   }
 
@@ -241,7 +254,7 @@ export class Service implements ControlPlane {
   }
 
   resumePoints(jobId: string): Promise<ResumePoint[]> {
-    return this.#o.resumePoints(jobId);
+    return this.#o.resumes.points(jobId);
   }
 
   async plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan> {
@@ -352,6 +365,10 @@ export class Service implements ControlPlane {
     return this.#removals.remove(jobId);
   }
 
+  removeCheckpoints(jobId: string, body: CheckpointRemovalBody): Promise<CheckpointsRemoved> {
+    return this.#checkpointRemovals.remove(jobId, body);
+  }
+
   async killAll(): Promise<string[]> {
     const ids = this.#o.engine.store.liveJobs().map((row) => row.id);
     await Promise.all(ids.map((id) => this.#tell(id, "job.kill")));
@@ -420,6 +437,7 @@ export class Service implements ControlPlane {
     for (const timer of this.#timers) timer.cancel();
     this.#sweepAt?.cancel();
     await this.#removals.settle();
+    await this.#checkpointRemovals.settle();
     await this.#o.sinks.stop();
     await this.#o.engine.stop();
   }

@@ -166,7 +166,7 @@ export const CATALOGUE = {
     exit: 3,
     retry: "never",
     message: (d) => `The job has no file ${d.path}.`,
-    hint: "GET /v1/jobs/{id}/checkpoints lists the files.",
+    hint: "`GET /jobs/{id}/checkpoints` lists the files.",
   }),
   not_found: entry<{ path: string }>({
     status: 404,

@@ -107,6 +107,13 @@ export const RUNS = {
     message: (d) => `The run ${d.id} cannot be removed: ${d.why}.`,
     hint: "Nothing was deleted. `svc kill` ends a run; `svc reconcile` terminates machines that are not confirmed gone.",
   }),
+  checkpoint_not_removable: entry<{ id: string; name: string; why: string }>({
+    status: 409,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The checkpoint ${d.name} of the run ${d.id} cannot be removed: ${d.why}.`,
+    hint: "Nothing was deleted. Wait until the named run or copy has ended, or remove another checkpoint.",
+  }),
   install_failed: entry<{ exit_code: number; last: string }>({
     status: 500,
     exit: 1,

@@ -370,7 +370,7 @@ export const FeedEvent = z
     seq: z.int(),
     job_id: z.string().nullable(),
     at: Instant,
-    /** job.created, job.transition, job.changed, budget.warned, budget.reached, placement.opened, placement.closed, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, job.removed, tracker.linked, pull.started, pull.ended, price.raised, alert, notice */
+    /** job.created, job.transition, job.changed, budget.warned, budget.reached, placement.opened, placement.closed, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, checkpoint.removed, job.removed, tracker.linked, pull.started, pull.ended, price.raised, alert, notice */
     type: z.string(),
     data: z.record(z.string(), z.unknown()),
   })

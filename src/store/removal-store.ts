@@ -13,6 +13,7 @@ const AT_ONCE = [
   "sink_copy",
   "sink_upload",
   "checkpoint",
+  "checkpoint_removal",
   "log",
   "log_cursor",
   "placement",

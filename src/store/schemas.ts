@@ -13,6 +13,7 @@ import { SCHEMA_0009 } from "./schema-0009.ts";
 import { SCHEMA_0010 } from "./schema-0010.ts";
 import { SCHEMA_0011 } from "./schema-0011.ts";
 import { SCHEMA_0012 } from "./schema-0012.ts";
+import { SCHEMA_0013 } from "./schema-0013.ts";
 
 export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0001-first-tables": SCHEMA_0001,
@@ -27,4 +28,5 @@ export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0010-notifications": SCHEMA_0010,
   "0011-limits": SCHEMA_0011,
   "0012-unproven-orders": SCHEMA_0012,
+  "0013-checkpoint-removal": SCHEMA_0013,
 };

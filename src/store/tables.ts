@@ -216,6 +216,8 @@ export interface Tables {
     reason: string;
   };
   removal: { job_id: string; begun_at: number; ended_at: number | null };
+  /** Checkpoints of ended runs, by their names. */
+  checkpoint_removal: { job_id: string; name: string; begun_at: number; ended_at: number | null };
   sink: {
     job_id: string;
     /** Index in the spec's list. */

@@ -25,6 +25,7 @@ import type {
 } from "../../src/schemas/job.ts";
 import { LIMIT_NAMES } from "../../src/schemas/limit-names.ts";
 import type { HomeLimits, LimitsChange, LimitUse } from "../../src/schemas/limits.ts";
+import type { CheckpointRemovalBody, CheckpointsRemoved } from "../../src/schemas/removal.ts";
 import type { SubmitBody } from "../../src/schemas/spec.ts";
 import type { Reads } from "../../src/store/reads.ts";
 
@@ -328,6 +329,16 @@ export class PlaneDouble implements ControlPlane {
     this.records.delete(id);
     this.removed.set(id, "2026-01-02T03:04:05.000Z");
     return Promise.resolve({ id, freed_bytes: 0 });
+  }
+
+  readonly removedCheckpoints: CheckpointRemovalBody[] = [];
+  removeCheckpoints(id: string, body: CheckpointRemovalBody): Promise<CheckpointsRemoved> {
+    const name = body.names[0] ?? "";
+    if (this.#job(id).status === "running")
+      return Promise.reject(new SvcError("checkpoint_not_removable", { id, name, why: "the run has not ended" }));
+    this.removedCheckpoints.push(body);
+    const checkpoints = body.names.map((each) => ({ name: each, files: 1, bytes: 10 }));
+    return Promise.resolve({ id, dry_run: body.dry_run, checkpoints, freed_bytes: 10, linked_bytes: 0, left_bytes: 0 });
   }
 
   async killAll(): Promise<string[]> {

@@ -43,6 +43,7 @@ describe("the OpenAPI document", () => {
         "GET /jobs/{id}/placements",
         "GET /jobs/{id}/checkpoints",
         "GET /jobs/{id}/checkpoints/{path}",
+        "POST /jobs/{id}/checkpoints/remove",
         "GET /jobs/{id}/code",
         "GET /jobs/{id}/code/files",
         "GET /jobs/{id}/code/files/{path}",

@@ -73,6 +73,25 @@ describe("jobs", () => {
     },
   );
 
+  it("removes checkpoints of an ended run, checks the body, and passes a refusal on", async () => {
+    const { plane, server } = await serve();
+    const { id } = plane.addJob({ status: "succeeded" });
+    const path = `/jobs/${id}/checkpoints/remove`;
+    const reply = await post(server.port, path, { names: ["step-1", "deep/step 2"] });
+    expect([reply.status, reply.json.freed_bytes, reply.json.checkpoints.length]).toEqual([200, 10, 2]);
+    expect(plane.removedCheckpoints).toEqual([{ names: ["step-1", "deep/step 2"], dry_run: false }]);
+    for (const body of [{}, { names: [] }, { names: [""] }, { names: "step-1" }, { names: ["a"], force: true }])
+      expect((await post(server.port, path, body)).json.code).toBe("invalid_request");
+    expect((await post(server.port, `/jobs/nope/checkpoints/remove`, { names: ["a"] })).json.code).toBe(
+      "job_not_found",
+    );
+    const live = plane.addJob();
+    const refused = await post(server.port, `/jobs/${live.id}/checkpoints/remove`, { names: ["step-1"] });
+    expect([refused.status, refused.json.code]).toEqual([409, "checkpoint_not_removable"]);
+    // The path of a download stays one, for any name.
+    expect((await ask({ port: server.port, path })).json.code).toBe("file_not_found");
+  });
+
   it("answers job_removed for a run that was removed, on each path of a job and in the events", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob();

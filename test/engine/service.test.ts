@@ -79,7 +79,7 @@ async function newService(harness: Harness): Promise<void> {
       if (job === undefined) return;
       throw new SvcError("resume_unavailable", { job, why: "none of its complete checkpoints is on this computer" });
     },
-    resumePoints: () => Promise.resolve([]),
+    resumes: { points: async () => [], complete: async () => [], sources: async () => [] },
     checkData: async ([name]) => {
       if (name === undefined) return;
       const errors = [{ field: "spec.data[0]", message: "is not known" }];

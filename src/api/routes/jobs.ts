@@ -14,7 +14,7 @@ import {
 } from "../../schemas/job.ts";
 import { JobChange } from "../../schemas/change.ts";
 import { Placements } from "../../schemas/placement.ts";
-import { Removed } from "../../schemas/removal.ts";
+import { CheckpointRemovalBody, CheckpointsRemoved, Removed } from "../../schemas/removal.ts";
 import { JobSinks } from "../../schemas/sink-status.ts";
 import { Plan, Summary } from "../../schemas/plan.ts";
 import { SubmitBody } from "../../schemas/spec.ts";
@@ -229,6 +229,26 @@ export const JOB_ROUTES = [
     responses: { 200: { description: "The downloaded files.", schema: Checkpoints } },
     errors: [...NO_JOB],
     handle: (call) => ok({ files: call.cp.reads.checkpoints(jobOf(call).id) }),
+  }),
+  route({
+    method: "POST",
+    path: "/jobs/{id}/checkpoints/remove",
+    id: "removeCheckpoints",
+    summary: "Delete checkpoints of a finished run",
+    description:
+      "Deletes the files of the named checkpoints on this computer, all or none; copies in sinks stay. When this answers, the removal is stored durably, and no run can resume from them. With `dry_run` nothing is deleted, and the response says how much space it would free. Idempotent.",
+    body: CheckpointRemovalBody,
+    responses: { 200: { description: "The checkpoints are deleted.", schema: CheckpointsRemoved } },
+    errors: [
+      ...NO_JOB,
+      "file_not_found",
+      "checkpoint_not_removable",
+      "invalid_request",
+      "invalid_json",
+      "body_too_large",
+      "unsupported_media_type",
+    ],
+    handle: async (call) => ok(await call.cp.removeCheckpoints(jobOf(call).id, call.body)),
   }),
   route({
     method: "GET",

@@ -33,17 +33,25 @@ export class Resumes {
   readonly #home: string;
   readonly #specOf: (jobId: string) => RunSpec | null;
   readonly #placementOf: (jobId: string) => number;
+  readonly #removedOf: (jobId: string) => ReadonlySet<string>;
   /** By job: the placement for which the choice was made. */
   readonly #chosen = new Map<string, { placement: number; resume: Promise<Resume | null> }>();
 
   /**
    * @param specOf returns null for a job that this home does not have.
    * @param placementOf the number of the job's placement, from 1.
+   * @param removedOf names of checkpoints that are being removed: their files may be half deleted, so they do not count.
    */
-  constructor(home: string, specOf: (jobId: string) => RunSpec | null, placementOf: (jobId: string) => number) {
+  constructor(
+    home: string,
+    specOf: (jobId: string) => RunSpec | null,
+    placementOf: (jobId: string) => number,
+    removedOf: (jobId: string) => ReadonlySet<string> = () => new Set(),
+  ) {
     this.#home = home;
     this.#specOf = specOf;
     this.#placementOf = placementOf;
+    this.#removedOf = removedOf;
   }
 
   /** The checkpoint from which the job's placement resumes; null if it starts from the beginning. Throws `resume_unavailable`. */
@@ -136,6 +144,20 @@ export class Resumes {
     return found;
   }
 
+  /**
+   * The checkpoints that placements of the job have received, or the one that its first placement would receive now; empty if it resumes from
+   * none.
+   */
+  async sources(jobId: string): Promise<Pick<Resume, "job" | "name">[]> {
+    const placements = Array.from({ length: this.#placementOf(jobId) }, (_, i) => i + 1);
+    const received = placements.flatMap((n) => this.#read(jobId, n) ?? []);
+    if (received.length > 0) return received;
+    const spec = this.#specOf(jobId);
+    const from = spec === null ? undefined : sourceOf(spec);
+    const next = from === undefined ? null : await chooseResume(from, (each) => this.#leavings(each));
+    return next === null ? [] : [next];
+  }
+
   /** For each name, how often the script has announced it. */
   async announcements(jobId: string): Promise<Map<string, number>> {
     return (await readAnnounced(this.#announcedFile(jobId))).times;
@@ -168,7 +190,8 @@ export class Resumes {
     if (spec === null) return null;
     const announced = new Set((await this.announcements(job)).keys());
     const checkpoints = homeLayout.checkpoints(this.#home, job);
-    return { job, checkpoints, announced, nodes: spec.nodes, resumedFrom: sourceOf(spec) };
+    const removed = this.#removedOf(job);
+    return { job, checkpoints, announced, removed, nodes: spec.nodes, resumedFrom: sourceOf(spec) };
   }
 
   async #choose(jobId: string, placement: number): Promise<Resume | null> {

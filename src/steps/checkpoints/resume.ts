@@ -42,6 +42,8 @@ export interface Leavings {
   checkpoints: string;
   /** Paths that the script announced as complete. */
   announced: ReadonlySet<string>;
+  /** Names that do not count: they are being removed. */
+  removed?: ReadonlySet<string>;
   nodes: number;
 }
 
@@ -94,7 +96,8 @@ export async function lastComplete(leavings: Leavings): Promise<Resume | null> {
 }
 
 /** Every complete checkpoint, the newest first. */
-export async function* completeOnes({ job, checkpoints, announced, nodes }: Leavings): AsyncGenerator<Resume> {
+export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> {
+  const { job, checkpoints, announced, nodes, removed = new Set() } = leavings;
   const all = (await readCheckpoints(checkpoints)).filter(
     (f) => !f.path.split("/").some((n) => n.startsWith(".svc-") || TEMPORARY.test(n)),
   );
@@ -109,6 +112,8 @@ export async function* completeOnes({ job, checkpoints, announced, nodes }: Leav
   for (const [name, members] of membersByName(files, candidates(files, announced, marked)))
     byName.set(name, members.map(withRoot(checkpoints)));
   if (await knowsSets(checkpoints)) await onlyKept(checkpoints, byName, announced);
+  for (const name of removed.size === 0 ? [] : byName.keys())
+    if ([...parentsOf(name), name].some((place) => removed.has(place))) byName.delete(name);
   // A file that was still being written counts in its last complete version, if that was kept.
   for (const path of await readInProgress(checkpoints)) {
     if (!byName.has(path)) continue;

@@ -87,11 +87,12 @@ export type Announcements = () => Promise<ReadonlyMap<string, number>>;
 /** A set's name may contain characters that a file's may not. */
 const idOf = (name: string): string => hash("sha256", name, "hex").slice(0, 24);
 
-const fileOf = (targetDir: string, name: string): string => join(targetDir, SETS, `${idOf(name)}.json`);
+/** The file that describes the kept set of this name. */
+export const setFile = (targetDir: string, name: string): string => join(targetDir, SETS, `${idOf(name)}.json`);
 
 /** The kept set of this name; null if there is none. */
 export async function keptSet(targetDir: string, name: string): Promise<Kept | null> {
-  const text = await readFile(fileOf(targetDir, name), "utf8").catch(nullIfMissing);
+  const text = await readFile(setFile(targetDir, name), "utf8").catch(nullIfMissing);
   const kept = text === null ? null : Kept.safeParse(jsonOf(text));
   return kept?.success && kept.data.name === name ? kept.data : null;
 }
@@ -234,7 +235,7 @@ export class CheckpointSets {
   async dropFile(path: string): Promise<void> {
     const kept = await this.#keptOf(path);
     if (kept === null) return;
-    await rm(fileOf(this.#targetDir, path), { force: true });
+    await rm(setFile(this.#targetDir, path), { force: true });
     this.#known.set(path, null);
     for (const version of versionsOf(kept))
       await rm(rootOf(this.#targetDir, version), { recursive: true, force: true });
@@ -271,7 +272,7 @@ export class CheckpointSets {
       await rm(root, { recursive: true, force: true });
       return;
     }
-    replaceFile(fileOf(this.#targetDir, name), JSON.stringify(kept));
+    replaceFile(setFile(this.#targetDir, name), JSON.stringify(kept));
     this.#known.set(name, kept);
     for (const version of before === null ? [] : versionsOf(before))
       if (version.folder !== earlier?.folder)

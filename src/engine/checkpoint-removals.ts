@@ -1,0 +1,250 @@
+// Removes single checkpoints of ended runs, to free disk space: their files on every node, their kept sets and their rows. The
+// service calls it for `POST /jobs/{id}/checkpoints/remove`.
+//
+// CR1. Only of an ended run, and never a checkpoint that a live run has received or would receive, that a submission may be about
+//      to choose, or that a sink still copies. A part of a complete checkpoint is not removed by itself; a part of the removed one is.
+// CR2. All names are removed, or none. The removal is durable before the first file is deleted: from then on no run can resume from
+//      the checkpoint, even if a crash leaves half of its files. The next start continues, as does a retry after a failed deletion.
+// CR3. A name that was removed before is removed already: a repeated call changes nothing.
+// CR4. One removal at a time: what a live run would receive may depend on the removal before.
+
+import { quotedName } from "../domain/quoted-name.ts";
+import { asSvcError, messageOf, SvcError } from "../errors/index.ts";
+import { homeLayout } from "../platform/home-layout.ts";
+import type { CheckpointRemovalBody, CheckpointsRemoved } from "../schemas/removal.ts";
+import { specOf } from "../schemas/stored-spec.ts";
+import {
+  deleteNamed,
+  findNamed,
+  isAtOrBelow,
+  isPlainName,
+  placesOnNodes,
+  spaceOf,
+  type CheckpointPlace,
+  type NamedFiles,
+} from "../steps/checkpoints/named-files.ts";
+import { plainName } from "../steps/checkpoints/names.ts";
+import type { Resumes } from "../steps/checkpoints/resume-choices.ts";
+import { CheckpointRemovalStore } from "../store/checkpoint-removal-store.ts";
+import type { Reads } from "../store/reads.ts";
+import { SinkStore } from "../store/sink-store.ts";
+import type { Engine } from "./engine.ts";
+import { sourcesOf, type ResumeClaims } from "./resume-claims.ts";
+
+const RETRY_EVERY_MS = 15_000;
+/** How often the live runs are looked at again, because another one began meanwhile. */
+const TRIES_MAX = 5;
+
+export interface CheckpointRemovalParts {
+  home: string;
+  engine: Engine;
+  reads: Reads;
+  resumes: Pick<Resumes, "complete" | "sources">;
+  claims: ResumeClaims;
+  /** Measures the disk usage of the run again. */
+  measure: (jobId: string) => Promise<void>;
+  report: (line: string) => void;
+}
+
+/** For each live run that resumes from the job, perhaps through others: why the removal must wait for it, or null. */
+type Heirs = ReadonlyMap<string, { name: string; why: string } | null>;
+
+export class CheckpointRemovals {
+  readonly #o: CheckpointRemovalParts;
+  readonly #rows: CheckpointRemovalStore;
+  readonly #sinks: SinkStore;
+  readonly #reported = new Set<string>();
+  /** CR4. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: CheckpointRemovalParts) {
+    this.#o = parts;
+    this.#rows = new CheckpointRemovalStore(parts.engine.store.db);
+    this.#sinks = new SinkStore(parts.engine.store.db);
+  }
+
+  /** Throws `job_not_found`, `file_not_found`, `checkpoint_not_removable`; then nothing was changed. */
+  remove(jobId: string, body: CheckpointRemovalBody): Promise<CheckpointsRemoved> {
+    return this.#inTurn(() => this.#remove(jobId, body));
+  }
+
+  /** Continues removals that an earlier process began. `every` repeats work until the control plane closes. */
+  begin(every: (ms: number, work: () => void) => void): void {
+    void this.retry();
+    every(RETRY_EVERY_MS, () => void this.retry());
+  }
+
+  /** CR2. Never rejects. */
+  retry(): Promise<void> {
+    const open = Map.groupBy(this.#rows.open(), ({ job_id }) => job_id);
+    if (open.size === 0) return Promise.resolve();
+    return this.#inTurn(async () => {
+      for (const [jobId, rows] of open)
+        await this.#finish(
+          jobId,
+          rows.map(({ name }) => name),
+        );
+    });
+  }
+
+  /** Resolves when no removal is running. */
+  async settle(): Promise<void> {
+    await this.#last;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(work);
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #remove(jobId: string, body: CheckpointRemovalBody): Promise<CheckpointsRemoved> {
+    const asked = [...new Set(body.names.map(plainName))];
+    this.#checkJob(jobId, asked[0] ?? "");
+    const place = this.#placeOf(jobId);
+    const found = await findNamed(place, asked.filter(isPlainName));
+    if (found.obstacle) throw notRemovable(jobId, found.obstacle.name, found.obstacle.why);
+    const recorded = this.#o.reads.checkpoints(jobId).map(({ path }) => path);
+    const names = asked.filter((name) => this.#isThere(jobId, name, { found, recorded, place }));
+    const targets = names.flatMap((name) => placesOnNodes(name, place.nodes));
+    await this.#checkParts(jobId, names, targets, place.nodes);
+    const space = spaceOf(found.files);
+    const answer = {
+      id: jobId,
+      dry_run: body.dry_run,
+      checkpoints: asked.map((name) => ({ name, files: 0, bytes: 0, ...found.byName.get(name) })),
+      freed_bytes: space.freed,
+      linked_bytes: space.linked,
+      left_bytes: 0,
+    };
+    if (!(await this.#decide(jobId, { names, targets, found, dryRun: body.dry_run })) || body.dry_run) return answer;
+    await this.#finish(jobId, names);
+    const { freed } = spaceOf((await findNamed(place, names)).files);
+    return { ...answer, freed_bytes: Math.max(0, space.freed - freed), left_bytes: freed };
+  }
+
+  /** Commits the removal, once nothing speaks against it. False if there is nothing to remove. */
+  async #decide(
+    jobId: string,
+    how: { names: readonly string[]; targets: readonly string[]; found: NamedFiles; dryRun: boolean },
+  ): Promise<boolean> {
+    const { engine } = this.#o;
+    const { names, targets, found } = how;
+    const { nodes } = this.#placeOf(jobId);
+    const [first] = names;
+    if (first === undefined) return false;
+    for (let n = 0; n < TRIES_MAX; n++) {
+      const heirs = await this.#heirs(jobId, targets, nodes);
+      const isDecided = await engine.commit((tx) => {
+        this.#checkJob(jobId, first);
+        // CR1. A run that has begun since was not looked at.
+        if (this.#liveHeirs(jobId).some((id) => !heirs.has(id))) return false;
+        for (const refusal of heirs.values()) if (refusal) throw notRemovable(jobId, refusal.name, refusal.why);
+        this.#checkSinks(jobId, names, nodes);
+        if (how.dryRun) return true;
+        for (const name of names) {
+          this.#rows.begin({ job_id: jobId, name }, placesOnNodes(name, nodes), tx.at);
+          tx.feed(jobId, "checkpoint.removed", { name, ...found.byName.get(name) });
+        }
+        return true;
+      });
+      if (isDecided) return true;
+    }
+    throw notRemovable(jobId, first, "runs that resume from this run are being started; try again");
+  }
+
+  #placeOf(jobId: string): CheckpointPlace {
+    const { home, engine } = this.#o;
+    const nodes = engine.store.job(jobId)?.nodes ?? 1;
+    return { home, checkpoints: homeLayout.checkpoints(home, jobId), nodes };
+  }
+
+  #checkJob(jobId: string, name: string): void {
+    const { engine, claims } = this.#o;
+    const row = engine.store.job(jobId);
+    if (!row) throw new SvcError("job_not_found", { id: jobId });
+    if (row.state !== "terminal") throw notRemovable(jobId, name, "the run has not ended");
+    if (claims.isClaimed(jobId)) throw notRemovable(jobId, name, "a run that is being submitted resumes from this run");
+  }
+
+  /** False if it was removed before (CR3). Throws `file_not_found`. */
+  #isThere(
+    jobId: string,
+    name: string,
+    { found, recorded, place }: { found: NamedFiles; recorded: readonly string[]; place: CheckpointPlace },
+  ): boolean {
+    const places = isPlainName(name) ? placesOnNodes(name, place.nodes) : [];
+    if (places.some((at) => recorded.some((path) => isAtOrBelow(path, at)))) return true;
+    if ((found.byName.get(name)?.files ?? 0) > 0) return true;
+    if (this.#rows.knows({ job_id: jobId, name })) return false;
+    throw new SvcError("file_not_found", { path: quotedName(name) });
+  }
+
+  /** CR1. */
+  async #checkParts(jobId: string, names: readonly string[], targets: readonly string[], nodes: number): Promise<void> {
+    for (const { name } of await this.#o.resumes.complete(jobId, Infinity)) {
+      const places = placesOnNodes(name, nodes);
+      if (places.every((at) => targets.some((top) => isAtOrBelow(at, top)))) continue;
+      const part = names.find((each) => placesOnNodes(each, nodes).some((top) => overlap(places, [top])));
+      if (part !== undefined) throw notRemovable(jobId, part, `it is a part of the checkpoint ${quotedName(name)}`);
+    }
+  }
+
+  async #heirs(jobId: string, targets: readonly string[], nodes: number): Promise<Heirs> {
+    const heirs = new Map<string, { name: string; why: string } | null>();
+    for (const id of this.#liveHeirs(jobId)) {
+      const sources = await this.#o.resumes.sources(id);
+      const used = sources.find(({ job, name }) => job === jobId && overlap(placesOnNodes(name, nodes), targets));
+      heirs.set(id, used ? { name: used.name, why: `the run ${id}, which has not ended, resumes from it` } : null);
+    }
+    return heirs;
+  }
+
+  #liveHeirs(jobId: string): string[] {
+    const { store } = this.#o.engine;
+    return store.liveJobs().flatMap((live) => (sourcesOf(store, specOf(live)).has(jobId) ? [live.id] : []));
+  }
+
+  #checkSinks(jobId: string, names: readonly string[], nodes: number): void {
+    for (const { sink, state, what, url } of this.#o.reads.sinks(jobId)) {
+      if (state === "done" || state === "gave_up" || !what.includes("checkpoints")) continue;
+      const waiting = this.#sinks.uncopied({ job_id: jobId, sink });
+      const name = names.find((each) =>
+        overlap(
+          placesOnNodes(each, nodes),
+          waiting.map(({ path }) => path),
+        ),
+      );
+      if (name !== undefined) throw notRemovable(jobId, name, `its files are still being copied to ${url}`);
+    }
+  }
+
+  /** CR2. Never rejects. */
+  async #finish(jobId: string, names: readonly string[]): Promise<void> {
+    const { engine, measure, report } = this.#o;
+    try {
+      const place = this.#placeOf(jobId);
+      const found = await findNamed(place, names);
+      if (found.obstacle) throw notRemovable(jobId, found.obstacle.name, found.obstacle.why);
+      await deleteNamed(place, found);
+      await engine.commit((tx) => {
+        for (const name of names) this.#rows.end({ job_id: jobId, name }, tx.at);
+      });
+      this.#reported.delete(jobId);
+    } catch (e) {
+      if (!this.#reported.has(jobId))
+        report(
+          `Removed checkpoints of the run ${jobId} could not be deleted: ${messageOf(asSvcError(e))} svc retries.`,
+        );
+      this.#reported.add(jobId);
+    }
+    // The size on disk is only shown.
+    await measure(jobId).catch(() => undefined);
+  }
+}
+
+const overlap = (paths: readonly string[], others: readonly string[]): boolean =>
+  paths.some((path) => others.some((other) => isAtOrBelow(path, other) || isAtOrBelow(other, path)));
+
+const notRemovable = (id: string, name: string, why: string): SvcError =>
+  new SvcError("checkpoint_not_removable", { id, name: quotedName(name), why });
