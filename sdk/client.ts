@@ -13,6 +13,7 @@ import type {
   Metrics,
   ProviderInfo,
   ReconcileReport,
+  ResumePoint,
   Timeline,
   Health as HealthSchema,
 } from "../src/schemas/job.ts";
@@ -24,7 +25,7 @@ import type { CostReport, CostsQuery, Receipt } from "../src/schemas/costs.ts";
 import type { JobChange } from "../src/schemas/change.ts";
 import type { Deliveries, Notifications, NotifyTargetBody, ShownTarget, Tested } from "../src/schemas/notify.ts";
 import type { HomeLimits, LimitsChange } from "../src/schemas/limits.ts";
-import type { Removed } from "../src/schemas/removal.ts";
+import type { CheckpointsRemoved, Removed } from "../src/schemas/removal.ts";
 import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody } from "../src/schemas/hub.ts";
 import type { RunSpecInput } from "../src/schemas/spec.ts";
@@ -118,6 +119,13 @@ export class Client {
   }
   async checkpoints(id: string): Promise<CheckpointFile[]> {
     return (await this.#json<{ files: CheckpointFile[] }>(`${job(id)}/checkpoints`, {})).files;
+  }
+  async resumePoints(id: string): Promise<ResumePoint[]> {
+    return (await this.#json<{ checkpoints: ResumePoint[] }>(`${job(id)}/resume-points`, {})).checkpoints;
+  }
+  removeCheckpoints(id: string, names: readonly string[], dryRun = false): Promise<CheckpointsRemoved> {
+    const body = { names, dry_run: dryRun };
+    return this.#json(`${job(id)}/checkpoints/remove`, { method: "POST", body, deadlineMs: 600_000 });
   }
   code(id: string): Promise<CodeSnapshot> {
     return this.#json(`${job(id)}/code`, {});

@@ -18,6 +18,7 @@ export {
   plan,
   reconcile,
   remove,
+  removeCheckpoints,
   run,
   stream,
   vramFor,
@@ -33,4 +34,5 @@ export type { HomeLimits, LimitsChange, LimitUse } from "../src/schemas/limits.t
 export type { HubModel } from "../src/schemas/hub.ts";
 export type { Placement, Placements } from "../src/schemas/placement.ts";
 export type { Plan } from "../src/schemas/plan.ts";
+export type { CheckpointsRemoved, Removed } from "../src/schemas/removal.ts";
 export type { Gpu, JobRecord, JobStatus, ReconcileReport } from "../src/schemas/job.ts";

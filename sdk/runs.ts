@@ -11,7 +11,7 @@ import type { Gpu, JobError, JobRecord, JobsPage, ReconcileReport } from "../src
 import { hasEnded } from "../src/schemas/names.ts";
 import type { Placements } from "../src/schemas/placement.ts";
 import type { Plan } from "../src/schemas/plan.ts";
-import type { Removed } from "../src/schemas/removal.ts";
+import type { CheckpointsRemoved, Removed } from "../src/schemas/removal.ts";
 import type { ProviderName, RunSpecInput } from "../src/schemas/spec.ts";
 import type { Client, JobsFilter } from "./client.ts";
 import { asked } from "./command.ts";
@@ -182,6 +182,24 @@ export async function remove(jobId: string): Promise<Removed> {
   const { removed, failed } = await asked<Answer>(home(), ["rm", "--", jobId]);
   if (failed[0]) throw new SvcError(failed[0].error);
   return only(jobId, { jobs: removed });
+}
+
+/**
+ * Deletes checkpoints of an ended run on this computer, all of the named ones or none, and tells how much disk space that freed; with
+ * `dryRun` only how much it would free. A checkpoint's name is its path in the checkpoint directory. Fails with `checkpoint_not_removable` while
+ * the run is open, or another run or a copy needs one of them, and with `file_not_found`. Starts no control plane.
+ */
+export async function removeCheckpoints(
+  jobId: string,
+  names: readonly string[],
+  options: { dryRun?: boolean } = {},
+): Promise<CheckpointsRemoved> {
+  const dryRun = options.dryRun ?? false;
+  if (await isThere(home())) return call((client) => client.removeCheckpoints(jobId, names, dryRun));
+  await job(jobId);
+  // As a path, so that a name of digits is not read as a step.
+  const words = names.map((name) => `--checkpoint=./${name}`);
+  return asked(home(), ["rm", ...words, ...(dryRun ? ["--dry-run"] : []), "--", jobId]);
 }
 
 /** The machines that the job has used, one after the other, and what it waits for now. Starts no control plane. */

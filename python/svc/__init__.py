@@ -35,7 +35,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc import aio, hub
     from svc._chart import Chart, chart
-    from svc._client import configure, job, jobs, kill, list_gpus, placements, plan, reconcile, remove, run, stream, update, vram_for, wait
+    from svc._client import (
+        configure,
+        job,
+        jobs,
+        kill,
+        list_gpus,
+        placements,
+        plan,
+        reconcile,
+        remove,
+        remove_checkpoints,
+        run,
+        stream,
+        update,
+        vram_for,
+        wait,
+    )
     from svc._costs import CostGroup, CostReport, CostTotal, Limits, LimitUse, LimitWait, Receipt, ReceiptMachine, Waste
     from svc._errors import (
         ConfigError,
@@ -50,12 +66,13 @@ if TYPE_CHECKING:
     )
     from svc._gpus import Gpu
     from svc._money import costs, limits, receipt, set_limits
-    from svc._records import Job, JobError, LogStream, Machine, Note, Placement, ReconcileReport, Task
+    from svc._records import CheckpointsRemoved, Job, JobError, LogStream, Machine, Note, Placement, ReconcileReport, Task
 
 __version__ = "0.2.0"
 
 __all__ = [
     "Chart",
+    "CheckpointsRemoved",
     "ConfigError",
     "CostGroup",
     "CostReport",
@@ -104,6 +121,7 @@ __all__ = [
     "receipt",
     "reconcile",
     "remove",
+    "remove_checkpoints",
     "run",
     "set_limits",
     "should_stop",
@@ -115,13 +133,13 @@ __all__ = [
 
 _HOMES = {
     "svc._chart": "Chart chart",
-    "svc._client": "configure job jobs kill list_gpus placements plan reconcile remove run stream update vram_for wait",
+    "svc._client": "configure job jobs kill list_gpus placements plan reconcile remove remove_checkpoints run stream update vram_for wait",
     "svc._costs": "CostGroup CostReport CostTotal LimitUse LimitWait Limits Receipt ReceiptMachine Waste",
     "svc._errors": "ConfigError CredentialError ExtraMissing JobNotFound PriceCapExceeded ProvisionError SvcError"
     " UnsupportedError WaitTimeout",
     "svc._gpus": "Gpu",
     "svc._money": "costs limits receipt set_limits",
-    "svc._records": "Job JobError LogStream Machine Note Placement ReconcileReport Task",
+    "svc._records": "CheckpointsRemoved Job JobError LogStream Machine Note Placement ReconcileReport Task",
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 _LAZY["aio"] = "svc.aio"

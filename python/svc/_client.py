@@ -33,11 +33,11 @@ from svc._gpus import list_gpus, vram_for
 from svc._http import home
 from svc._progress import progress_of
 from svc._providers import THIS_COMPUTER
-from svc._records import Job, JobList, LogStream, Placement, ReconcileReport, Task
+from svc._records import CheckpointsRemoved, Job, JobList, LogStream, Placement, ReconcileReport, Task
 
 __all__ = [
-    "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "run", "stream", "update",
-    "vram_for", "wait",
+    "configure", "job", "jobs", "kill", "list_gpus", "placements", "plan", "reconcile", "remove", "remove_checkpoints", "run",
+    "stream", "update", "vram_for", "wait",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -401,6 +401,24 @@ def remove(job_id: str) -> int:
         error = failed["error"]
         raise make_error(str(error["code"]), str(error["message"]), str(error["hint"]))
     return int(answer["removed"][0]["freed_bytes"])
+
+
+@short_traceback
+def remove_checkpoints(job_id: str, names: Sequence[str], dry_run: bool = False) -> CheckpointsRemoved:
+    """Delete checkpoints of a finished run on this computer, all of the named ones or none; with ``dry_run`` only measure.
+
+    A checkpoint's name is its path in the checkpoint directory. Raises ``JobNotFound``, and ``SvcError``: ``checkpoint_not_removable``
+    while the run is open, or another run or a copy needs one of them; ``file_not_found``. Starts no control plane.
+    """
+    if isinstance(names, str):
+        raise ConfigError("invalid_request", "names must be a list of names.")
+    if PLANES.is_there():
+        body = {"names": list(names), "dry_run": bool(dry_run)}
+        return CheckpointsRemoved.from_record(call("POST", f"/jobs/{_quoted(job_id)}/checkpoints/remove", body))
+    job(job_id)
+    # As a path, so that a name of digits is not read as a step.
+    words = [f"--checkpoint=./{name}" for name in names] + (["--dry-run"] if dry_run else [])
+    return CheckpointsRemoved.from_record(asked("rm", *words, "--", job_id))
 
 
 @short_traceback

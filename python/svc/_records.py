@@ -273,6 +273,29 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class CheckpointsRemoved:
+    """The result of ``remove_checkpoints``. Space on the disk, in bytes.
+
+    ``linked_bytes`` stays in use, because other files are hard links to the same content; ``left_bytes`` could not be deleted
+    yet, and svc retries. ``checkpoints`` has ``name``, ``files`` and ``bytes`` of each.
+    """
+
+    id: str
+    dry_run: bool = False
+    freed_bytes: int = 0
+    linked_bytes: int = 0
+    left_bytes: int = 0
+    checkpoints: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> CheckpointsRemoved:
+        """From the JSON of the answer; members that this version does not know are ignored."""
+        values = known_fields(cls, record)
+        values["checkpoints"] = tuple(values.get("checkpoints") or ())
+        return cls(**values)
+
+
+@dataclass(frozen=True)
 class ReconcileReport:
     """The result of ``reconcile``: what was found and done; with ``dry_run``, what would be done."""
 

@@ -17,7 +17,7 @@ from svc import _client, _money
 from svc import hub as _hub
 from svc._costs import CostReport, Limits, Receipt
 from svc._gpus import Gpu
-from svc._records import Job, Placement, ReconcileReport, Task
+from svc._records import CheckpointsRemoved, Job, Placement, ReconcileReport, Task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,8 +26,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 __all__ = [
-    "configure", "costs", "job", "jobs", "kill", "limits", "list_gpus", "placements", "plan", "receipt", "reconcile", "remove", "run",
-    "set_limits", "stream", "update", "vram_for", "wait",
+    "configure", "costs", "job", "jobs", "kill", "limits", "list_gpus", "placements", "plan", "receipt", "reconcile", "remove",
+    "remove_checkpoints", "run", "set_limits", "stream", "update", "vram_for", "wait",
 ]  # fmt: skip
 
 _END: Any = object()
@@ -175,6 +175,11 @@ async def kill(job_id: str) -> Job:
 async def remove(job_id: str) -> int:
     """See ``svc.remove``."""
     return await _in_thread(_client.remove, job_id)
+
+
+async def remove_checkpoints(job_id: str, names: Sequence[str], dry_run: bool = False) -> CheckpointsRemoved:
+    """See ``svc.remove_checkpoints``."""
+    return await _in_thread(_client.remove_checkpoints, job_id, names, dry_run)
 
 
 async def reconcile(dry_run: bool = False) -> ReconcileReport:

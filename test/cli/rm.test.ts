@@ -144,6 +144,50 @@ test("`svc prune` removes old runs except the best, and with --dry-run only list
   expect(left.jobs.map(({ id }) => id)).toEqual([ids[1]]);
 });
 
+test("`svc rm --checkpoint` deletes single checkpoints, by name and by step, with and without a control plane", async () => {
+  const many = `for n in (2, 30): os.makedirs(folder + "/checkpoint-%d" % n); open(folder + "/checkpoint-%d/trainer_state.json" % n, "w").write("{}")`;
+  place.file("train.py", `${TRAIN}${many}\n`);
+  const served = await place.serve();
+  const id = await ended(served, 1);
+  const names = async (): Promise<string[]> => {
+    const { checkpoints } = (await (await fetch(`${served.url}/jobs/${id}/resume-points`)).json()) as {
+      checkpoints: { name: string }[];
+    };
+    return checkpoints.map(({ name }) => name).toSorted();
+  };
+  expect(await names()).toEqual(["checkpoint-1", "checkpoint-2", "checkpoint-30"]);
+  const dry = place.svc("rm", id, "--checkpoint", "1", "--dry-run");
+  expect([dry.code, dry.out]).toEqual([0, "checkpoint-1\twould be removed\t300 kB\n"]);
+  expect(dry.err).toMatch(/^Would free 3\d\d kB on the disk\.$/m);
+  expect(await names()).toHaveLength(3);
+  const removed = place.svc("rm", id, "--checkpoint", "checkpoint-1", "--json");
+  expect(removed.code).toBe(0);
+  expect(JSON.parse(removed.out)).toMatchObject({
+    id,
+    checkpoints: [{ name: "checkpoint-1", files: 2 }],
+    left_bytes: 0,
+  });
+  expect(await names()).toEqual(["checkpoint-2", "checkpoint-30"]);
+  const again = place.svc("rm", id, "--checkpoint", "checkpoint-1");
+  expect([again.code, again.out]).toEqual([0, "checkpoint-1\tremoved before\t0 B\n"]);
+  const wrong = place.svc("rm", id, "--checkpoint", "7");
+  expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("checkpoint-30, checkpoint-2") as string]);
+  expect(place.svc("rm", id, "--checkpoint", "nothing").code).toBe(3);
+  expect(place.svc("rm", id, "--dry-run").code).toBe(2);
+  expect(place.svc("rm", id, "--checkpoint", "2").code).toBe(0);
+  expect(await names()).toEqual(["checkpoint-30"]);
+
+  served.child.kill("SIGTERM");
+  await served.exited;
+  const alone = place.svc("rm", id, "--checkpoint", "30", "--json");
+  expect([alone.code, alone.err]).toEqual([0, ""]);
+  expect(filesOf(id).length).toBeGreaterThan(0);
+  const db = new Database(join(place.home, "svc.db"), { readonly: true });
+  expect(db.prepare("SELECT count(*) AS n FROM checkpoint WHERE job_id = ?").get(id)).toEqual({ n: 0 });
+  expect(db.prepare("SELECT count(*) AS n FROM checkpoint_removal WHERE ended_at IS NOT NULL").get()).toEqual({ n: 3 });
+  db.close();
+});
+
 test("The next start finishes a removal that a crash interrupted, at any stage", async () => {
   place.file("train.py", TRAIN);
   const served = await place.serve();

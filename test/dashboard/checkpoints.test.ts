@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { bestAt, betterOf, judges, valueUpTo } from "../../dashboard/src/run/metrics/judge.ts";
-import { stepOf } from "../../dashboard/src/run/step-of.ts";
+import { stepInName } from "../../src/domain/step-in-name.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, soundly } from "./browser.ts";
 import { fakeWorld } from "./fake-world.ts";
 
 it("The list of checkpoints takes the step from a file's name, and ignores its other numbers", () => {
-  expect(stepOf("step-1200.pt")).toBe(1_200);
-  expect(stepOf("epoch-020/model.bin")).toBe(20);
-  expect(stepOf("weights-040.json")).toBe(40);
-  expect(stepOf("m-195.txt")).toBe(195);
-  expect(stepOf("deep/3/000500.tar.gz")).toBe(500);
+  expect(stepInName("step-1200.pt")).toBe(1_200);
+  expect(stepInName("epoch-020/model.bin")).toBe(20);
+  expect(stepInName("weights-040.json")).toBe(40);
+  expect(stepInName("m-195.txt")).toBe(195);
+  expect(stepInName("deep/3/000500.tar.gz")).toBe(500);
   for (const other of [
     "model-00001-of-00002.safetensors",
     "rank_3.pt",
@@ -19,7 +19,7 @@ it("The list of checkpoints takes the step from a file's name, and ignores its o
     "last.pt",
     "3/m",
   ])
-    expect(stepOf(other), other).toBeNull();
+    expect(stepInName(other), other).toBeNull();
 });
 
 it("judges by a metric's name: data that was held out first, losses before scores, and the machine's never", () => {

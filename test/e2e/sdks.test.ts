@@ -34,6 +34,8 @@ const LANGUAGES = {
     kill: (id: string) => `print(svc.kill("${id}").status)`,
     remove: (id: string) =>
       `try:\n    print("freed", svc.remove("${id}") > 0)\nexcept svc.SvcError as e:\n    print(e.code, bool(e.hint))`,
+    removeCheckpoint: (id: string) =>
+      `try:\n    print(svc.remove_checkpoints("${id}", ["500"]).freed_bytes)\nexcept svc.SvcError as e:\n    print(e.code, bool(e.hint))`,
     refused:
       'try:\n    svc.run(task={"entrypoint": "none.py"})\nexcept svc.SvcError as e:\n    print(e.code, bool(e.hint), e.errors[0][0])',
   },
@@ -42,7 +44,7 @@ const LANGUAGES = {
       process.execPath,
       "--input-type=module",
       "-e",
-      `import { run, wait, stream, job, jobs, kill, remove, reconcile, SvcError } from ${SDK};\n${body}`,
+      `import { run, wait, stream, job, jobs, kill, remove, removeCheckpoints, reconcile, SvcError } from ${SDK};\n${body}`,
     ],
     start: 'const j = await run({ task: { entrypoint: "wait.py" } });\nconsole.log(j.id);\n',
     startAndWait: 'console.log("calling");\nawait run({ task: { entrypoint: "wait.py" }, wait: true });\n',
@@ -64,6 +66,8 @@ const LANGUAGES = {
     kill: (id: string) => `console.log((await kill("${id}")).status)`,
     remove: (id: string) =>
       `try { console.log("freed", (await remove("${id}")).freed_bytes > 0) } catch (e) { console.log(e.code, e instanceof SvcError && e.hint !== "") }`,
+    removeCheckpoint: (id: string) =>
+      `try { console.log((await removeCheckpoints("${id}", ["500"])).freed_bytes) } catch (e) { console.log(e.code, e.hint !== "") }`,
     refused:
       'try { await run({ task: { entrypoint: "none.py" } }) } catch (e) { console.log(e.code, e instanceof SvcError && e.hint !== "", e.errors[0].field) }',
   },
@@ -113,8 +117,8 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
   });
 
   test("`remove` removes an ended run, with and without a control plane, and refuses a live one", async () => {
-    const asked = async (id: string): Promise<string> => {
-      const s = script(l.argv(l.remove(id)));
+    const asked = async (id: string, of = l.remove): Promise<string> => {
+      const s = script(l.argv(of(id)));
       expect(await s.exited, s.err()).toBe(0);
       return s.out().trim().toLowerCase();
     };
@@ -124,12 +128,16 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     await served.ended(first);
     await served.ended(second);
     expect(await asked(live)).toBe("job_not_removable true");
+    expect(await asked(live, l.removeCheckpoint)).toBe("checkpoint_not_removable true");
+    expect(await asked(second, l.removeCheckpoint)).toBe("file_not_found true");
     expect(await asked(first)).toBe("freed true");
     expect(await asked(first)).toBe("job_removed true");
     await served.post(`/jobs/${live}/kill`, {});
     await served.ended(live);
     served.signal("SIGTERM");
     await served.exited;
+    // A name of digits stays a name, also by way of the command line, which knows steps.
+    expect(await asked(second, l.removeCheckpoint)).toBe("file_not_found true");
     expect(await asked(second)).toBe("freed true");
     // No control plane is left behind, and the home is otherwise complete.
     expect(existsSync(join(place.home, "control-plane.json"))).toBe(false);

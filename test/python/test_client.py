@@ -117,6 +117,26 @@ class Calls(WithHome):
         sent.pop("provider"), sent.pop("gpus")
         self.assertEqual(asked["spec"], sent)
 
+    def test_checkpoints_are_removed_by_their_names_and_the_answer_has_the_space(self):
+        answer = {"id": "j1", "dry_run": True, "freed_bytes": 7, "linked_bytes": 2, "left_bytes": 0, "new": 1}
+        answer["checkpoints"] = [{"name": "step-1", "files": 2, "bytes": 9}]
+        self.server.answers["POST", "/jobs/j1/checkpoints/remove"] = (200, answer)
+        names = ["step-1", "500"]
+        for found in (
+            svc.remove_checkpoints("j1", names, dry_run=True),
+            asyncio.run(svc.aio.remove_checkpoints("j1", tuple(names), dry_run=True)),
+        ):
+            self.assertEqual((found.freed_bytes, found.linked_bytes, found.checkpoints[0]["files"]), (7, 2, 2))
+        asked = [body for method, path, body, _ in self.server.requests if path.endswith("/remove")]
+        self.assertEqual(asked, [{"names": names, "dry_run": True}] * 2)
+        with self.assertRaises(svc.ConfigError):
+            svc.remove_checkpoints("j1", "step-1")
+        problem = {"code": "checkpoint_not_removable", "detail": "The run has not ended.", "hint": "Wait."}
+        self.server.answers["POST", "/jobs/j1/checkpoints/remove"] = (409, problem)
+        with self.assertRaises(svc.SvcError) as caught:
+            svc.remove_checkpoints("j1", names)
+        self.assertEqual((caught.exception.code, caught.exception.hint), ("checkpoint_not_removable", "Wait."))
+
     def test_placements_of_a_job_have_their_errors_as_values(self):
         self.server.put("j1")
         first = {"n": 1, "candidate": 0, "provider": "market", "gpus": "H100", "status": "failed", "opened_at": "t", "failure": "preempted",

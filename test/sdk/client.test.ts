@@ -70,6 +70,25 @@ test("a problem answer becomes an error with code, message, hint and fields", as
   });
 });
 
+test("checkpoints are removed by their names, and only measured with a dry run", async () => {
+  const sent: unknown[] = [];
+  const client = await serve((req, res) => {
+    let body = "";
+    req.on("data", (part) => (body += String(part)));
+    req.on("end", () => {
+      sent.push([req.method, req.url, JSON.parse(body || "null")]);
+      res.setHeader("content-type", "application/json");
+      res.end(JSON.stringify({ freed_bytes: 7, checkpoints: [{ name: "step 1", step: null }] }));
+    });
+  });
+  expect(await client.removeCheckpoints("a", ["step 1", "500"], true)).toMatchObject({ freed_bytes: 7 });
+  expect(await client.resumePoints("a")).toEqual([{ name: "step 1", step: null }]);
+  expect(sent).toEqual([
+    ["POST", "/jobs/a/checkpoints/remove", { names: ["step 1", "500"], dry_run: true }],
+    ["GET", "/jobs/a/resume-points", null],
+  ]);
+});
+
 test("an answer that is not a problem document is reported as such", async () => {
   const client = await serve((_, res) => void res.writeHead(502).end("<html>"));
   expect((await failure(client.jobs())).code).toBe("unexpected_answer");

@@ -14,7 +14,7 @@ import { isActive } from "../status.ts";
 import { useData } from "../store.ts";
 import { ResumePoints } from "./resume-points.tsx";
 import { runApi } from "./run-api.ts";
-import { stepOf } from "./step-of.ts";
+import { stepInName } from "../../../src/domain/step-in-name.ts";
 
 const FILES_AT_ONCE = 200;
 
@@ -25,7 +25,7 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
     () => [...(files ?? [])].sort((a, b) => b.modified_at.localeCompare(a.modified_at) || a.path.localeCompare(b.path)),
     [files],
   );
-  const hasSteps = newest.some((file) => stepOf(file.path) !== null);
+  const hasSteps = newest.some((file) => stepInName(file.path) !== null);
   if (!files) return <p className="quiet pad">Reading the checkpoints…</p>;
   if (files.length === 0) {
     return (
@@ -87,7 +87,7 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
 }
 
 function FileRow({ id, file, hasSteps }: { id: string; file: CheckpointFile; hasSteps: boolean }) {
-  const step = stepOf(file.path);
+  const step = stepInName(file.path);
   return (
     <tr>
       <td>

@@ -13,7 +13,7 @@ import { isActive } from "../status.ts";
 import { bestAt, betterOf, judges, valueUpTo } from "./metrics/judge.ts";
 import { useMetrics } from "./metrics/use-metrics.ts";
 import { runApi } from "./run-api.ts";
-import { stepOf } from "./step-of.ts";
+import { stepInName } from "../../../src/domain/step-in-name.ts";
 
 const POINTS_SHOWN = 5;
 
@@ -113,7 +113,7 @@ function useJudged(job: JobRecord, points: readonly ResumePoint[]) {
   return { metrics, metric, choose, valueOf, best };
 }
 
-const knownStep = ({ name, step }: ResumePoint): number | null => step ?? stepOf(name);
+const knownStep = ({ name, step }: ResumePoint): number | null => step ?? stepInName(name);
 
 function stepWords(point: ResumePoint): string {
   const known = knownStep(point);
