@@ -14,8 +14,12 @@ const started = performance.now();
 rmSync(join(root, "dist", "chunks"), { recursive: true, force: true });
 const result = await build({
   absWorkingDir: root,
-  // The worker is a separate file, because a thread is started by a path.
-  entryPoints: { cli: "src/cli/main.ts", "chunks/hash-worker": "src/files/hash-worker.ts" },
+  // Files with a name of their own: a thread is started by a path, and src/cli/columns.ts loads its package late.
+  entryPoints: {
+    cli: "src/cli/main.ts",
+    "chunks/hash-worker": "src/files/hash-worker.ts",
+    "chunks/string-width": "string-width",
+  },
   outdir: "dist",
   outExtension: { ".js": ".mjs" },
   chunkNames: "chunks/[name]-[hash]",
