@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { systemCode } from "../errors/index.ts";
@@ -9,6 +8,8 @@ import { systemCode } from "../errors/index.ts";
  * old file then stays.
  */
 export function replaceFile(file: string, content: string | Uint8Array): void {
+  // Loaded here: commands that only read import this file as well.
+  const { randomBytes } = process.getBuiltinModule("node:crypto");
   const temporary = `${file}.${randomBytes(6).toString("hex")}.tmp`;
   try {
     writeFileSync(temporary, content, { mode: 0o600, flag: "wx", flush: true });

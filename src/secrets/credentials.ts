@@ -12,9 +12,9 @@ import type { CredentialSource } from "../schemas/credentials.ts";
 import type { CredentialReader } from "../providers/descriptor.ts";
 import { credentialBlockOf, DESCRIPTORS, isRemote, PROVIDER_NAMES, type RemoteName } from "../providers/descriptors.ts";
 import type { ProviderName } from "../schemas/spec.ts";
+import { configuredFor } from "./configured-for.ts";
 import {
   absolutePath,
-  configuredFor,
   CONTROL,
   findField,
   findLine,

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { replaceFile } from "../platform/replace-file.ts";
 import { isMissing } from "../errors/index.ts";
@@ -13,7 +12,8 @@ export function installationKey(home: string): Buffer {
   const file = homeLayout.installationKey(home);
   const known = keyIn(file);
   if (known !== null) return known;
-  const made = randomBytes(32);
+  // Loaded here: reading a key must not load it.
+  const made = process.getBuiltinModule("node:crypto").randomBytes(32);
   replaceFile(file, made.toString("hex"));
   return made;
 }

@@ -3,16 +3,16 @@
 //
 // K1. Nothing here throws: an unreadable store gives no secrets, and the commands that need it report that.
 // K2. Files are read again only when they changed.
+// K3. A secret that another source overrules is a secret as well: the environment, the store and the registry all count.
 
 import { PROVIDER_NAMES } from "../providers/descriptors.ts";
 import { statSync } from "node:fs";
 import { Redactor } from "../domain/redaction.ts";
 import { holdsSecret, secretParts } from "../domain/secret-names.ts";
 import { JOB_STATUSES, STEP_NAMES } from "../schemas/names.ts";
-import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES } from "../schemas/credential-blocks.ts";
-import { keyFileText, type Places } from "./read-credential.ts";
-import { readStored, valuesOf } from "./registry.ts";
-import { foundIn } from "./masked.ts";
+import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES, type CredentialName } from "../schemas/credential-blocks.ts";
+import { findField, keyFileText, type Places } from "./read-credential.ts";
+import { registrySecrets } from "./registry-secrets.ts";
 import { blockIn, isRecord, readPlainFile, readStore } from "./store-file.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 
@@ -93,20 +93,11 @@ function stampOf(file: string): string {
 function credentialSecrets(places: Pick<Places, "home" | "env">): string[] {
   const { home, env } = places;
   const store = orElse(() => readStore(home), {});
-  const fields = CREDENTIAL_NAMES.flatMap((name) =>
-    CREDENTIAL_FIELDS[name]
-      .filter((field) => field.secret)
-      .flatMap((field) => {
-        const found = foundIn(name, field, blockIn(store, name), places);
-        if (found === null) return [];
-        if (field.kind !== "key_file" || found.value.startsWith("{")) return [found.value];
-        return [orElse(() => keyFileText(name, found, places), "")];
-      }),
-  );
-  const registry = orElse(() => {
-    const stored = readStored(home);
-    return stored === null ? {} : valuesOf(home, stored);
-  }, {});
+  const registry = orElse(() => registrySecrets(places), { values: [], blocks: [] });
+  const fields = [
+    ...CREDENTIAL_NAMES.flatMap((name) => secretsIn(name, blockIn(store, name), places)),
+    ...registry.blocks.flatMap(([name, block]) => secretsIn(name, block, { home, env: {} }, "configure()")),
+  ];
   const proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"].flatMap((name) =>
     passwordOf(env[name] ?? ""),
   );
@@ -114,7 +105,26 @@ function credentialSecrets(places: Pick<Places, "home" | "env">): string[] {
   const own = [homeLayout.token(home), homeLayout.installationKey(home)].map((file) =>
     orElse(() => readPlainFile(file, { bytesMax: 4_096, ownersAlone: true })?.trim() ?? "", ""),
   );
-  return [...own, ...fields, ...leavesOf(store), ...Object.values(registry).filter((v) => v !== null), ...proxies];
+  return [...own, ...fields, ...leavesOf(store), ...registry.values, ...proxies];
+}
+
+/** The secret fields of one block, or of the environment; the text of a key file that one names. */
+function secretsIn(
+  name: CredentialName,
+  block: unknown,
+  places: Pick<Places, "home" | "env">,
+  configuredBy?: string,
+): string[] {
+  return CREDENTIAL_FIELDS[name]
+    .filter((field) => field.secret)
+    .flatMap((field) => {
+      const at = { owner: name, path: name, name: field.name, variables: field.variables, ...places };
+      const by = configuredBy === undefined ? {} : { configuredBy };
+      const found = orElse(() => findField({ ...at, ...by, block: isRecord(block) ? block : {} }), null);
+      if (found === null) return [];
+      if (field.kind !== "key_file" || found.value.startsWith("{")) return [found.value];
+      return [orElse(() => keyFileText(name, found, places), "")];
+    });
 }
 
 /** The password of an address that contains one: the rest is not secret. */

@@ -7,7 +7,8 @@ import type { Registry, RegistryBody, RegistryCredential, RegistryInUse } from "
 import type { ProviderName } from "../schemas/spec.ts";
 import type { Places } from "./read-credential.ts";
 import { installationKey } from "./installation-key.ts";
-import { readStored, valuesOf, type StoredRegistry, type Values } from "./registry.ts";
+import { readStored, type StoredRegistry } from "./registry.ts";
+import { valuesOf, type Values } from "./registry-file.ts";
 import { resolveOwnersSecret } from "./resolve.ts";
 import { sealText } from "./sealed.ts";
 import type { Exclusively } from "./store-file.ts";

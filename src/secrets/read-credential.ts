@@ -2,11 +2,10 @@
 
 import { isAbsolute, resolve } from "node:path";
 import { SvcError } from "../errors/index.ts";
-import type { CredentialName } from "../schemas/credential-blocks.ts";
 import { DEFAULT_CREDENTIALS, KEY_FILE_TYPES } from "../providers/descriptor.ts";
 import type { CredentialSource } from "../schemas/credentials.ts";
 import { defaultGoogleCredentials, OF_THIS_MACHINE } from "./default-google-credentials.ts";
-import { configured, type Configured, type StoredRegistry } from "./registry.ts";
+import type { StoredRegistry } from "./registry.ts";
 import { storedEntry, isRecord, readPlainFile, readStore, UnusableFile } from "./store-file.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 import { withoutTilde } from "../platform/user-home.ts";
@@ -47,17 +46,6 @@ export function refusing<T>(owner: string, read: () => T): T {
     return read();
   } catch (e) {
     if (e instanceof UnusableFile) throw unusable(owner, e.message);
-    throw e;
-  }
-}
-
-/** The registry's block for a provider or a service; null if it does not name it. Throws `credential_missing`. */
-export function configuredFor(name: CredentialName, places: Places): Configured | null {
-  try {
-    return refusing(name, () => configured(name, places));
-  } catch (e) {
-    // A broken reference.
-    if (e instanceof SvcError && e.code === "secret_not_found") throw unusable(name, e.message);
     throw e;
   }
 }

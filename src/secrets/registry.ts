@@ -10,13 +10,11 @@ import { credentialBlockOf } from "../providers/descriptors.ts";
 import { isService, type CredentialName } from "../schemas/credential-blocks.ts";
 import type { NotifyTarget } from "../schemas/notify.ts";
 import { Registry } from "../schemas/registry.ts";
-import { installationKey } from "./installation-key.ts";
+import { registryJson, valuesOf } from "./registry-file.ts";
 import { resolveOwnersSecret } from "./resolve.ts";
-import { unsealText } from "./sealed.ts";
-import { readPlainFile, UnusableFile } from "./store-file.ts";
+import { UnusableFile } from "./store-file.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 
-const BYTES_MAX = 8 * 1024 * 1024;
 const Stored = z.object({
   v: z.literal(1),
   registry: Registry,
@@ -25,7 +23,6 @@ const Stored = z.object({
   sealed: z.string(),
 });
 export type StoredRegistry = z.infer<typeof Stored>;
-export type Values = Record<string, string | null>;
 
 /** The registry's values for one name: fields in the form of a block of the store. */
 export interface Configured {
@@ -35,28 +32,11 @@ export interface Configured {
 }
 
 export function readStored(home: string): StoredRegistry | null {
-  const file = homeLayout.registry(home);
-  const text = readPlainFile(file, { bytesMax: BYTES_MAX, ownersAlone: true });
-  if (text === null) return null;
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw new UnusableFile(`${file} is not valid JSON`);
-  }
+  const value = registryJson(home);
+  if (value === null) return null;
   const stored = Stored.safeParse(value);
-  if (!stored.success) throw new UnusableFile(`${file} is not a registry that this version wrote`);
+  if (!stored.success) throw new UnusableFile(`${homeLayout.registry(home)} is not a registry that this version wrote`);
   return stored.data;
-}
-
-export function valuesOf(home: string, stored: StoredRegistry): Values {
-  const text = unsealText(Buffer.from(stored.sealed, "base64"), installationKey(home));
-  if (text === null)
-    throw new UnusableFile(
-      `${homeLayout.registry(home)} was sealed with another installation.key; call configure() again`,
-    );
-  // Authenticated: only `putRegistry` can have written it.
-  return JSON.parse(text) as Values;
 }
 
 interface Places {

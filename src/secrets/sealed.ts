@@ -4,7 +4,6 @@
 // A run's secrets are kept sealed for as long as its folder exists: a restarted control plane may have another
 // environment, and must still find them in the run's output. They are removed with the run's folder.
 
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { replaceFile } from "../platform/replace-file.ts";
@@ -16,11 +15,14 @@ const CIPHER = "aes-256-gcm";
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
-const cipherKey = (key: Buffer): Buffer => createHash("sha256").update("sealed secrets").update(key).digest();
+/** Loaded when it is needed: it takes 4 ms, and every command may find something sealed, but few do. */
+const crypto = () => process.getBuiltinModule("node:crypto");
+
+const cipherKey = (key: Buffer): Buffer => crypto().createHash("sha256").update("sealed secrets").update(key).digest();
 
 export function sealText(text: string, key: Buffer): Buffer {
-  const iv = randomBytes(IV_BYTES);
-  const cipher = createCipheriv(CIPHER, cipherKey(key), iv, { authTagLength: TAG_BYTES });
+  const iv = crypto().randomBytes(IV_BYTES);
+  const cipher = crypto().createCipheriv(CIPHER, cipherKey(key), iv, { authTagLength: TAG_BYTES });
   const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
   return Buffer.concat([iv, cipher.getAuthTag(), sealed]);
 }
@@ -28,7 +30,7 @@ export function sealText(text: string, key: Buffer): Buffer {
 /** Null if another key sealed it, or if it was changed since. */
 export function unsealText(bytes: Buffer, key: Buffer): string | null {
   try {
-    const decipher = createDecipheriv(CIPHER, cipherKey(key), bytes.subarray(0, IV_BYTES), {
+    const decipher = crypto().createDecipheriv(CIPHER, cipherKey(key), bytes.subarray(0, IV_BYTES), {
       authTagLength: TAG_BYTES,
     });
     decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));

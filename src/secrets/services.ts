@@ -5,9 +5,9 @@
 import { CREDENTIAL_FIELDS, type ServiceName } from "../schemas/credential-blocks.ts";
 import type { CredentialSource } from "../schemas/credentials.ts";
 import { baseUrlOf } from "./credentials.ts";
+import { configuredFor } from "./configured-for.ts";
 import {
   absolutePath,
-  configuredFor,
   findField,
   findLine,
   keyFileText,

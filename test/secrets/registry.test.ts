@@ -6,6 +6,7 @@ import { credentialDesk } from "../../src/app/credentials.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { RegistryBody } from "../../src/schemas/registry.ts";
 import { providerSources, readCredential } from "../../src/secrets/credentials.ts";
+import { KnownSecrets } from "../../src/secrets/known.ts";
 import { injectedVariables, readHub, readTracker } from "../../src/secrets/services.ts";
 import type { z } from "zod";
 
@@ -208,5 +209,49 @@ describe("while machines may cost money", () => {
     const before = text();
     expect(() => configure(only("literal://another"), env)).toThrowError(code("credential_in_use"));
     expect(text()).toBe(before);
+  });
+});
+
+describe("what the registry leads to is masked", () => {
+  const masked = (line: string, env: NodeJS.ProcessEnv = {}) => new KnownSecrets(at(env)).redactor().redactText(line);
+
+  it("sealed values, files, entries of the store, and the environment that the registry overrules", () => {
+    const file = join(home, "key.txt");
+    writeFileSync(file, "key-from-a-file\n");
+    writeFileSync(join(home, "credentials.json"), JSON.stringify({ mine: { entry: "entry-of-the-store" } }), {
+      mode: 0o600,
+    });
+    configure({
+      registry: {
+        credentials: [pod(`file://${file}`)],
+        tracking: { tracker: { secret_ref: "env://TRACKER" } },
+        integrations: { hub: { token_ref: "store://mine/entry" } },
+      },
+      use: ["pod"],
+      values: { "tracking.tracker": "value-of-the-caller" },
+    });
+    for (const secret of ["key-from-a-file", "entry-of-the-store", "value-of-the-caller", "overruled-key"])
+      expect(masked(`a ${secret} b`, { PODHOST_API_KEY: "overruled-key" })).toBe("a ***redacted*** b");
+  });
+
+  it("the text of the key file that a credential names, and its members", () => {
+    const file = join(home, "account.json");
+    writeFileSync(file, JSON.stringify({ type: "service_account", private_key: "PRIVATE-KEY-1234" }));
+    const account = { cred_id: "gcp", provider: "cloudvm" as const, secret_ref: "env://ACCOUNT" };
+    configure({ registry: { credentials: [account] }, use: ["gcp"], values: { "credentials.gcp": file } });
+    expect(masked("a PRIVATE-KEY-1234 b")).toBe("a ***redacted*** b");
+  });
+
+  it("a file that its schema refuses is still masked as far as it can be read", () => {
+    configure(only("env://POD", { "credentials.pod": "value-of-the-caller" }));
+    const stored = JSON.parse(text()) as { registry: object };
+    writeFileSync(
+      join(home, "registry.json"),
+      JSON.stringify({ ...stored, registry: { ...stored.registry, later: [{ secret_ref: "env://LATER" }, 7] } }),
+    );
+    expect(() => readCredential("podhost", at())).toThrow(code("credential_missing"));
+    expect(masked("value-of-the-caller, later-secret", { LATER: "later-secret" })).toBe(
+      "***redacted***, ***redacted***",
+    );
   });
 });
