@@ -4,7 +4,7 @@
 import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
-import { COMMANDS } from "../src/cli/commands/index.ts";
+import { allCommands } from "../src/cli/commands/index.ts";
 import { buildDashboard, DASHBOARD_DIST } from "./lib/build-dashboard.ts";
 import { manPage } from "./lib/man-page.ts";
 
@@ -65,7 +65,7 @@ for (const name of ["machine.sh", "init.py", "nvidia-smi"])
   copyFileSync(join(root, "test", "sim", "machines", name), join(root, "dist", "sim", name));
 const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
 mkdirSync(join(root, "dist", "man"), { recursive: true });
-writeFileSync(join(root, "dist", "man", "svc.1"), manPage(COMMANDS, version));
+writeFileSync(join(root, "dist", "man", "svc.1"), manPage(await allCommands(), version));
 const sizes = Object.entries(result.metafile.outputs).filter(([name]) => name.endsWith(".mjs"));
 console.log(`dist/: ${sizes.length} files, ${Math.round(sizes.reduce((sum, [, o]) => sum + o.bytes, 0) / 1024)} KiB`);
 

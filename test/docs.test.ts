@@ -5,8 +5,10 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ROUTES } from "../src/api/routes/index.ts";
-import { COMMANDS } from "../src/cli/commands/index.ts";
+import { allCommands } from "../src/cli/commands/index.ts";
 import { homeLayout } from "../src/platform/home-layout.ts";
+
+const COMMANDS = await allCommands();
 
 const ROOT = join(import.meta.dirname, "..");
 const PAGES = globSync(["*.md", "docs/**/*.md", "examples/*/*.md"], { cwd: ROOT }).toSorted();

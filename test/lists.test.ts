@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import type { RunParameters } from "../sdk/runs.ts";
-import { COMMANDS } from "../src/cli/commands/index.ts";
+import { allCommands } from "../src/cli/commands/index.ts";
 import { GPU_CATALOGUE } from "../src/domain/gpus.ts";
 import { OUTCOMES, STEP_NAMES } from "../src/schemas/names.ts";
 import { CREDENTIAL_FIELDS } from "../src/schemas/credential-blocks.ts";
@@ -15,6 +15,8 @@ import { needsSecret, TARGET_FIELDS } from "../src/schemas/notify-names.ts";
 import { RunSpec, type RunSpecInput } from "../src/schemas/spec.ts";
 import { specDefaults } from "../src/schemas/stored-spec.ts";
 import { SIM_NAMES } from "./sim/providers/start.ts";
+
+const COMMANDS = await allCommands();
 
 const read = (path: string): string => readFileSync(join(import.meta.dirname, "..", path), "utf8");
 /** The quoted words of what the first group of a pattern finds in a file. */

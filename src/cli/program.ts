@@ -3,7 +3,7 @@
 import { onTightened } from "../domain/tightened.ts";
 import { asSvcError } from "../errors/index.ts";
 import { asksForJson, declare, parseArgv, printHelp } from "./argv.ts";
-import { COMMANDS } from "./commands/index.ts";
+import { commandsFor } from "./commands/index.ts";
 import { processIo } from "./io.ts";
 import { version } from "./root.ts";
 import { safeField, toJson } from "../domain/terminal-text.ts";
@@ -14,8 +14,9 @@ export async function runCli(words: string[]): Promise<void> {
   onTightened((words) => io.err(words));
   let code: number;
   try {
-    const cli = declare(COMMANDS, version());
-    const parsed = parseArgv(words, cli, COMMANDS);
+    const commands = await commandsFor(words);
+    const cli = declare(commands, version());
+    const parsed = parseArgv(words, cli, commands);
     if (parsed.kind === "help") {
       printHelp(cli, parsed.command);
       code = 0;

@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 import { asksForJson, declare, oneOf, parseArgv, value, whole } from "../../src/cli/argv.ts";
 import { nearest } from "../../src/domain/nearest.ts";
-import { COMMANDS } from "../../src/cli/commands/index.ts";
+import { allCommands } from "../../src/cli/commands/index.ts";
 import type { Input } from "../../src/cli/command.ts";
 import { SvcError } from "../../src/errors/index.ts";
+
+const COMMANDS = await allCommands();
 
 const cli = declare(COMMANDS, "1.2.3");
 const parse = (line: string) => parseArgv(line === "" ? [] : line.split(" "), cli, COMMANDS);

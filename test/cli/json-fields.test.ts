@@ -2,10 +2,12 @@
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { asksForJson, declare, parseArgv } from "../../src/cli/argv.ts";
-import { COMMANDS } from "../../src/cli/commands/index.ts";
+import { allCommands } from "../../src/cli/commands/index.ts";
 import { JobRecord } from "../../src/schemas/job.ts";
 import { JOB_FIELDS } from "../../src/schemas/names.ts";
 import { Workplace } from "./serving.ts";
+
+const COMMANDS = await allCommands();
 
 const cli = declare(COMMANDS, "1.2.3");
 const input = (line: string) => {

@@ -7,8 +7,10 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { manPage } from "../../scripts/lib/man-page.ts";
 import type { Command } from "../../src/cli/command.ts";
-import { COMMANDS } from "../../src/cli/commands/index.ts";
+import { allCommands } from "../../src/cli/commands/index.ts";
 import { DEADLINE_MS } from "../deadline.ts";
+
+const COMMANDS = await allCommands();
 
 const folder = mkdtempSync(join(tmpdir(), "svc-man-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -72,7 +72,7 @@ complete -c svc -f -k -a '(__svc_complete)'
 const SCRIPTS: Readonly<Record<string, string>> = { bash: BASH, zsh: ZSH, fish: FISH };
 
 /** @param commands all commands, this one too. */
-export const completionOf = (commands: () => readonly Command[]): Command => ({
+export const completionOf = (commands: () => Promise<readonly Command[]>): Command => ({
   name: "completion",
   args: "<shell> [...words]",
   summary: "Print the completion script of a shell: bash, zsh or fish",
@@ -92,7 +92,7 @@ export const completionOf = (commands: () => readonly Command[]): Command => ({
       await io.out(script);
       return 0;
     }
-    const found = await complete(commands(), words, io);
+    const found = await complete(await commands(), words, io);
     await io.out(found.files ? FILES : found.candidates.map(candidateLine).join(""));
     return 0;
   },
