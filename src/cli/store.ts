@@ -4,6 +4,8 @@ import { accessSync, constants, existsSync, statSync, type Stats } from "node:fs
 import type { Redactor } from "../domain/redaction.ts";
 import { SvcError, systemCode } from "../errors/index.ts";
 import type { JobRecord, JobsQuery } from "../schemas/job.ts";
+import { secretsOfHome } from "../app/shown-secrets.ts";
+import { openReads } from "../store/open-reads.ts";
 import type { Reads } from "../store/reads.ts";
 import type { Io } from "./io.ts";
 import { homeLayout } from "../platform/home-layout.ts";
@@ -22,8 +24,6 @@ export async function storeOfHome(io: Io): Promise<OpenReads | null> {
     throw new SvcError("home_unusable", { home, why: "cannot be read by this user" }, { cause });
   }
   if (!existsSync(homeLayout.store(home)) && !existsSync(homeLayout.installation(home))) return null;
-  const { openReads } = await import("../store/open-reads.ts");
-  const { secretsOfHome } = await import("../app/shown-secrets.ts");
   const shown = secretsOfHome(home, io.env);
   const reads = openReads(home, shown);
   const secrets = shown.redactor();

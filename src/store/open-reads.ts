@@ -2,7 +2,7 @@
 // library. Works with and without a running control plane.
 
 import { runsHere, THIS_COMPUTER } from "../providers/descriptors.ts";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { downsample } from "../domain/downsample.ts";
@@ -39,6 +39,7 @@ import { readNamedSeries, readSeriesNames, readSeriesShape } from "./summary-rea
 import { whereOf } from "./list-reads.ts";
 import { finite, readSeriesList, readSeriesPoints, type SeriesPlace } from "./series-reads.ts";
 import { SCHEMAS } from "./schemas.ts";
+import { sqlite } from "./sqlite.ts";
 import { activeNote } from "./note-reads.ts";
 import {
   belongsTo,
@@ -473,14 +474,14 @@ export function openReads(home: string, secrets: ShownSecrets = NO_SECRETS): Rea
   const file = homeLayout.store(home);
   if (!existsSync(file)) {
     if (existsSync(homeLayout.installation(home))) throw new SvcError("store_missing", { file });
-    const empty = new Database(":memory:");
+    const empty = new (sqlite())(":memory:");
     for (const sql of Object.values(SCHEMAS).flat()) empty.exec(sql);
     return new StoreReads(empty, home, Date.now, secrets);
   }
   if (statSync(file).size === 0) throw new SvcError("store_corrupt", { file, why: "the file is empty" });
   let db: Sqlite;
   try {
-    db = new Database(file, { readonly: true, timeout: 5_000 });
+    db = new (sqlite())(file, { readonly: true, timeout: 5_000 });
     const version = db.pragma("user_version", { simple: true }) as number;
     if (version > Object.keys(SCHEMAS).length) throw new SvcError("store_newer", { file });
   } catch (e) {
