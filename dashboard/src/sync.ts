@@ -190,6 +190,12 @@ export function showList(filter: RunFilter): () => void {
   return () => void (listShown = false);
 }
 
+/** Call it when this page has changed the files of a run. */
+export function readRunAgain(id: string): void {
+  touch(id);
+  if (id === shown) checkpoints.mark();
+}
+
 /** Call it when a run is on screen. */
 export function showRun(id: string): () => void {
   shown = id;
@@ -225,7 +231,7 @@ function heard(event: FeedEvent): void {
   touch(event.job_id);
   if (event.job_id !== shown) return;
   timeline.mark();
-  if (event.type === "checkpoint.saved" || event.type === "job.transition") checkpoints.mark();
+  if (event.type.startsWith("checkpoint.") || event.type === "job.transition") checkpoints.mark();
 }
 
 function refreshAll(): void {

@@ -1,8 +1,9 @@
+import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { bestAt, betterOf, judges, valueUpTo } from "../../dashboard/src/run/metrics/judge.ts";
 import { stepInName } from "../../src/domain/step-in-name.ts";
 import { DEADLINE_MS } from "../deadline.ts";
-import { dashboard, soundly } from "./browser.ts";
+import { dashboard, expectSound, LOOKS, soundly, takePicture } from "./browser.ts";
 import { fakeWorld } from "./fake-world.ts";
 
 it("The list of checkpoints takes the step from a file's name, and ignores its other numbers", () => {
@@ -95,5 +96,98 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
       await metric.selectOption("train/loss");
       await expect.poll(async () => (await rows())[0], WAIT).toMatch(/^Step 30 train\/loss 0.5 best/);
     });
+  });
+
+  /** A run with three checkpoints, a file that belongs to none, and a loss that is lowest at the second. */
+  function worldOfThree(status: "succeeded" | "running" = "succeeded") {
+    const world = fakeWorld();
+    const run = world.runs.find(({ record }) => record.id === "r1-digits");
+    if (!run) throw new Error("the run is missing");
+    run.record = { ...run.record, status, ended_at: status === "running" ? null : run.record.created_at };
+    run.metrics = { "val/loss": [3, 1.25, 2, 2.5].map((value, i) => ({ step: 10 * i, time: i, value, rank: 0 })) };
+    run.checkpoints = [3, 2, 1].map((i) => ({
+      path: `epoch-0${i}0.bin`,
+      size: 400_000_000,
+      modified_at: new Date(i * 1_000).toISOString(),
+    }));
+    return { world, run };
+  }
+  const points = (page: Page) => page.locator(".points li .point-about");
+  const bar = (page: Page) => page.getByRole("region", { name: "Selected checkpoints" });
+
+  it.each(LOOKS)("can be deleted, all but the best, by keys alone, at $width pixels, $colorScheme", async (look) => {
+    const { world, run } = worldOfThree();
+    const viewport = { width: look.width, height: 900 };
+    const opened = await board.open("/runs/r1-digits?tab=checkpoints", { ...look, viewport }, world);
+    await soundly(opened, async ({ page }) => {
+      await page.getByRole("button", { name: "Select all but the best" }).press("Enter");
+      await expect.poll(() => bar(page).textContent(), WAIT).toContain("2 selected · 800 MB");
+      await takePicture(page, `checkpoints-selected-${look.width}-${look.colorScheme}`);
+      await bar(page).getByRole("button", { name: "Delete…" }).press("Enter");
+      const dialog = page.getByRole("dialog", { name: "Delete 2 checkpoints, 800 MB?" });
+      await expect.poll(() => dialog.textContent(), WAIT).toContain("This frees 800 MB on this disk.");
+      // The choice that changes nothing has the focus.
+      await expect.poll(() => page.evaluate(() => document.activeElement?.textContent), WAIT).toBe("Keep");
+      await expectSound(opened);
+      await takePicture(page, `checkpoints-dialog-${look.width}-${look.colorScheme}`);
+      await page.keyboard.press("Escape");
+      await page.locator("dialog").waitFor({ state: "detached" });
+      expect(run.checkpoints).toHaveLength(3);
+      await expect.poll(() => page.evaluate(() => document.activeElement?.textContent), WAIT).toBe("Delete…");
+      await page.keyboard.press("Enter");
+      await dialog.getByRole("button", { name: "Delete 2 checkpoints" }).press("Enter");
+      await page.getByText("2 checkpoints deleted, 800 MB freed.").waitFor();
+      await expect.poll(() => points(page).allTextContents(), WAIT).toEqual([expect.stringContaining("epoch-010.bin")]);
+      expect(run.checkpoints.map(({ path }) => path)).toEqual(["epoch-010.bin"]);
+      await bar(page).waitFor({ state: "detached" });
+    });
+  });
+
+  it("that are all deleted leave no resumable run: the dialog says so, and the page then says that none is left", async () => {
+    const { world } = worldOfThree();
+    await soundly(await board.open("/runs/r1-digits?tab=checkpoints", {}, world), async ({ page }) => {
+      for (const n of [1, 2, 3]) await page.getByLabel(`Select epoch-0${n}0.bin`).press("Space");
+      await bar(page).getByRole("button", { name: "Delete…" }).click();
+      await page.getByText("No complete checkpoint is left then").waitFor();
+      await page.getByRole("button", { name: "Delete 3 checkpoints" }).click();
+      await page.getByText("No checkpoint of this run is on this computer.").waitFor();
+      await page.getByText("3 checkpoints deleted, 1.2 GB freed.").waitFor();
+    });
+  });
+
+  it("stay when the server refuses: the reason is in the dialog, and nothing can be confirmed", async () => {
+    const { world, run } = worldOfThree();
+    run.checkpoints[0] = { ...run.checkpoints[0]!, path: "in-use-epoch-040.bin" };
+    const opened = await board.open("/runs/r1-digits?tab=checkpoints", {}, world);
+    const { page } = opened;
+    await page.getByLabel("Select in-use-epoch-040.bin").check();
+    await bar(page).getByRole("button", { name: "Delete…" }).click();
+    await page.getByRole("dialog").getByText("The run r9 resumes from it.").waitFor();
+    const yes = page.getByRole("button", { name: "Delete 1 checkpoint" });
+    expect(await yes.getAttribute("aria-disabled")).toBe("true");
+    await yes.click({ force: true });
+    expect(run.checkpoints).toHaveLength(3);
+    await opened.close();
+  });
+
+  it("that another tab has deleted leave the list and the selection", async () => {
+    const { world, run } = worldOfThree();
+    const { page, server, close } = await board.open("/runs/r1-digits?tab=checkpoints", {}, world);
+    await page.getByLabel("Select epoch-010.bin").check();
+    await page.getByLabel("Select epoch-030.bin").check();
+    run.checkpoints = run.checkpoints.filter(({ path }) => path !== "epoch-010.bin");
+    server.emit("checkpoint.removed", "r1-digits", { name: "epoch-010.bin", bytes: 400_000_000 });
+    await expect.poll(() => bar(page).textContent(), WAIT).toContain("1 selected · 400 MB");
+    await page.getByRole("link", { name: "Events" }).click();
+    await page.getByText("checkpoint epoch-010.bin deleted, 400 MB").waitFor();
+    await close();
+  });
+
+  it("of an open run cannot be selected", async () => {
+    const { world } = worldOfThree("running");
+    const { page, close } = await board.open("/runs/r1-digits?tab=checkpoints", {}, world);
+    await points(page).first().waitFor();
+    expect(await page.locator("main input[type=checkbox]").count()).toBe(0);
+    await close();
   });
 });

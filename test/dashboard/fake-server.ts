@@ -26,6 +26,7 @@ import type { ResumePoint } from "../../src/schemas/job.ts";
 import type { LiveOffer } from "../../src/schemas/offers.ts";
 import type { Placements } from "../../src/schemas/placement.ts";
 import type { Summary } from "../../src/schemas/plan.ts";
+import type { CheckpointsRemoved } from "../../src/schemas/removal.ts";
 import { HOSTILE, metricSummaries, runPart } from "./fake-run-parts.ts";
 
 export const CSP =
@@ -199,6 +200,8 @@ export class FakeServer {
     }
     if (part === undefined && method === "PATCH") return this.#change(run, body, response);
     if (part === undefined) return json(response, 200, run.record);
+    if (part === "checkpoints" && rest[0] === "remove" && method === "POST")
+      return this.#removeCheckpoints(run, body, response);
     if (part === "kill") return this.#kill(run, response);
     const answer = await runPart(run, [part, ...rest].join("/"), url);
     if (answer !== undefined) return json(response, 200, answer);
@@ -215,6 +218,23 @@ export class FakeServer {
     response
       .writeHead(200, { "content-type": "application/octet-stream", "content-disposition": "attachment" })
       .end("weights");
+  }
+
+  #removeCheckpoints(run: FakeRun, body: unknown, response: ServerResponse): void {
+    const { names, dry_run: dryRun } = body as { names: string[]; dry_run: boolean };
+    const { id, ended_at: endedAt } = run.record;
+    if (endedAt === null || names.some((name) => name.includes("in-use")))
+      return json(response, 409, problem(409, "checkpoint_not_removable", "The run r9 resumes from it.", "Wait."));
+    const files = (name: string) => run.checkpoints.filter(({ path }) => path === name || path.startsWith(`${name}/`));
+    const found = names.map((name) => ({ name, files: files(name).length, bytes: bytesOf(files(name)) }));
+    const freed = found.reduce((sum, each) => sum + each.bytes, 0);
+    if (!dryRun) {
+      const gone = new Set(names.flatMap(files));
+      run.checkpoints = run.checkpoints.filter((file) => !gone.has(file));
+      for (const { name, bytes } of found) if (bytes > 0) this.emit("checkpoint.removed", id, { name, bytes });
+    }
+    const answer = { id, dry_run: dryRun, checkpoints: found, freed_bytes: freed, linked_bytes: 0, left_bytes: 0 };
+    json(response, 200, answer satisfies CheckpointsRemoved);
   }
 
   #list(url: URL, response: ServerResponse): void {
@@ -379,6 +399,8 @@ const liveOffers = (): LiveOffer[] =>
   }));
 
 const costsBy = (url: URL) => COST_DIMENSIONS.find((each) => each === url.searchParams.get("by")) ?? "project";
+
+const bytesOf = (files: readonly CheckpointFile[]): number => files.reduce((sum, { size }) => sum + size, 0);
 
 /** Every file of the fake world is a complete checkpoint. */
 const pointsOf = (files: CheckpointFile[]): ResumePoint[] =>

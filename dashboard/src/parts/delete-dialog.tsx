@@ -45,7 +45,9 @@ export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () =>
         Logs, metrics and checkpoints on this computer are deleted{size > 0 && <>: {bytes(size)}</>}. The cost of the
         runs stays in the totals, and copies in sinks stay. This cannot be undone.
       </p>
-      <p>To keep a checkpoint, download it first: each run below leads to its checkpoints.</p>
+      <p>
+        To keep a run with some of its checkpoints, delete the others instead: each run below leads to its checkpoints.
+      </p>
       <ul className="plain kill-list" tabIndex={0} aria-label="Runs">
         {asked.slice(0, SHOWN).map((job) => (
           <li key={job.id}>

@@ -20,6 +20,8 @@ export function eventWords({ type, data }: FeedEvent): string {
     return `machine ${text(data["name"])} ${machineState(text(data["state"]))}${reason(data["note"])}`;
   if (type === "checkpoint.saved")
     return `checkpoint ${text(data["path"])}${typeof data["size"] === "number" ? `, ${bytes(data["size"])}` : ""}`;
+  if (type === "checkpoint.removed")
+    return `checkpoint ${text(data["name"])} deleted${typeof data["bytes"] === "number" ? `, ${bytes(data["bytes"])}` : ""}`;
   if (type === "placement.opened")
     return `placement ${text(data["n"])} opened on ${text(data["provider"])} ${text(data["gpus"])}`;
   if (type === "placement.closed") return `placement ${text(data["n"])} closed${reason(data["error"])}`;

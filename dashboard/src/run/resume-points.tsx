@@ -1,18 +1,15 @@
 // The part of the Checkpoints tab from which a new run can resume.
 
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import { inOrder } from "../../../src/domain/terminal-text.ts";
 import type { JobRecord, ResumePoint } from "../../../src/schemas/job.ts";
 import { metricValue, number, plural } from "../format.ts";
-import { ProblemBanner } from "../parts/banner.tsx";
 import { At } from "../parts/time.tsx";
-import { useAnswer } from "../parts/use-answer.ts";
 import { Link } from "../router.tsx";
 import { isActive } from "../status.ts";
 import { bestAt, betterOf, judges, valueUpTo } from "./metrics/judge.ts";
 import { useMetrics } from "./metrics/use-metrics.ts";
-import { runApi } from "./run-api.ts";
 import { stepInName } from "../../../src/domain/step-in-name.ts";
 
 const POINTS_SHOWN = 5;
@@ -21,42 +18,49 @@ const POINTS_SHOWN = 5;
  * Complete checkpoints, each with a link to a run that continues from it and the value of a metric at its step. The
  * best one comes first, then the newest.
  */
-export function ResumePoints({ job, newest }: { job: JobRecord; newest: string }) {
-  const { data, problem, reload } = useAnswer(() => runApi.resumePoints(job.id));
-  const known = useRef(newest);
-  useEffect(() => {
-    if (known.current !== newest) reload();
-    known.current = newest;
-  }, [newest, reload]);
+export function ResumePoints(props: {
+  job: JobRecord;
+  points: readonly ResumePoint[];
+  judged: Judged;
+  /** Null where nothing can be selected: the run has not ended. */
+  picks: Picks | null;
+}) {
+  const { job, points, judged, picks } = props;
   const [all, setAll] = useState(false);
-  const judged = useJudged(job, data?.checkpoints ?? NO_POINTS);
-  if (problem) return <ProblemBanner problem={problem} />;
-  if (!data) return <p className="quiet pad">Looking for complete checkpoints…</p>;
   const { metric, best, valueOf } = judged;
-  const ordered = best === null ? data.checkpoints : [best, ...data.checkpoints.filter((each) => each !== best)];
+  const ordered = best === null ? points : [best, ...points.filter((each) => each !== best)];
   const shown = all ? ordered : ordered.slice(0, POINTS_SHOWN);
+  const others = points.filter((each) => each !== best).map(({ name }) => name);
   return (
     <section className="panel" aria-labelledby="points-title">
       <div className="panel-head">
         <h2 id="points-title">Complete checkpoints</h2>
-        {metric !== null && data.checkpoints.length > 0 && (
-          <label className="quiet">
-            Best by{" "}
-            <select className="select" value={metric} onChange={(event) => judged.choose(event.target.value)}>
-              {judged.metrics.map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-            </select>
-          </label>
-        )}
+        <div className="points-tools">
+          {picks !== null && best !== null && others.length > 0 && (
+            <button type="button" className="button small" onClick={() => (setAll(true), picks.set(others))}>
+              Select all but the best
+            </button>
+          )}
+          {metric !== null && points.length > 0 && (
+            <label className="quiet">
+              Best by{" "}
+              <select className="select" value={metric} onChange={(event) => judged.choose(event.target.value)}>
+                {judged.metrics.map((name) => (
+                  <option key={name}>{name}</option>
+                ))}
+              </select>
+            </label>
+          )}
+        </div>
       </div>
-      {data.checkpoints.length === 0 && (
+      {points.length === 0 && (
         <p className="quiet">None yet. A run can resume only from a checkpoint that is complete on this computer.</p>
       )}
       <ul className="plain points">
         {shown.map((point) => (
           <li key={point.name}>
-            <span>
+            {picks !== null && <Pick picks={picks} name={point.name} />}
+            <span className="point-about">
               <strong>{stepWords(point)}</strong>{" "}
               {metric !== null && valueOf(point) !== null && (
                 <span className="num">
@@ -82,19 +86,36 @@ export function ResumePoints({ job, newest }: { job: JobRecord; newest: string }
           </li>
         ))}
       </ul>
-      {shown.length < data.checkpoints.length && (
+      {shown.length < points.length && (
         <button type="button" className="button small" onClick={() => setAll(true)}>
-          Show all {number(data.checkpoints.length)}
+          Show all {number(points.length)}
         </button>
       )}
     </section>
   );
 }
 
-const NO_POINTS: ResumePoint[] = [];
+/** The names that are selected to be deleted. */
+export interface Picks {
+  has: (name: string) => boolean;
+  toggle: (name: string) => void;
+  set: (names: readonly string[]) => void;
+}
+
+export const Pick = ({ picks, name }: { picks: Picks; name: string }) => (
+  <input
+    type="checkbox"
+    className="pick"
+    aria-label={`Select ${name}`}
+    checked={picks.has(name)}
+    onChange={() => picks.toggle(name)}
+  />
+);
+
+export type Judged = ReturnType<typeof useJudged>;
 
 /** The metric that judges the checkpoints, its value at each, and the best of them. */
-function useJudged(job: JobRecord, points: readonly ResumePoint[]) {
+export function useJudged(job: JobRecord, points: readonly ResumePoint[]) {
   const { set, names } = useMetrics([job.id], !isActive(job));
   const metrics = useMemo(() => judges(names), [names]);
   const [chosen, choose] = useState<string | null>(null);

@@ -4,6 +4,7 @@ import type { CodeDiff } from "../../../src/schemas/code.ts";
 import type { LogLines, LogMatches } from "../../../src/schemas/log.ts";
 import type { JobChange } from "../../../src/schemas/change.ts";
 import type { JobRecord, ResumePoints } from "../../../src/schemas/job.ts";
+import type { CheckpointsRemoved } from "../../../src/schemas/removal.ts";
 import type { SeriesList, SeriesPoints } from "../../../src/schemas/series.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { call, get, job, query, sendJson } from "../api.ts";
@@ -25,6 +26,8 @@ export const runApi = {
     ),
   digest: (id: string, path: string) => get<{ sha256: string }>(`${job(id)}/checkpoint-digest${query({ path })}`),
   resumePoints: (id: string) => get<ResumePoints>(`${job(id)}/resume-points`),
+  removeCheckpoints: (id: string, names: readonly string[], dryRun: boolean) =>
+    sendJson<CheckpointsRemoved>("POST", `${job(id)}/checkpoints/remove`, { names, dry_run: dryRun }),
   sinks: (id: string) => get<{ sinks: SinkStatus[] }>(`${job(id)}/sinks`),
   codeDiff: (id: string, other: string) =>
     get<CodeDiff>(other === DIRECTORY ? `${job(id)}/code/changes` : `${job(id)}/code/diff${query({ with: other })}`),
