@@ -145,7 +145,6 @@ export function MetricChart(props: {
       ),
     [set, members, versions],
   );
-  // When runs are compared, the numbers are those of the first run that logged this metric.
   const told = useMemo(
     () =>
       columns.flatMap((each) => (each.columns?.value.length ? [{ ...each.columns, sum: summary(each.columns) }] : [])),
@@ -153,10 +152,15 @@ export function MetricChart(props: {
   );
   const sum = told[0]?.sum ?? null;
   const value = (n: number) => metricValue(name, n);
+  // Several runs have no common value: each line has its own in the legend.
+  const isCompared = runs.length > 1;
+  const lasts = useMemo(() => shown.map((line) => lastOf(line, name)), [shown, name]);
   const spoken =
     sum === null
       ? title
-      : `${title}: last ${value(sum.last)} at step ${number(sum.lastStep)}, minimum ${sum.min === null ? DASH : value(sum.min)}, maximum ${sum.max === null ? DASH : value(sum.max)}`;
+      : isCompared
+        ? `${title}: last ${shown.map((line, i) => `${line.label} ${lasts[i]}`).join(", ")}`
+        : `${title}: last ${value(sum.last)} at step ${number(sum.lastStep)}, minimum ${sum.min === null ? DASH : value(sum.min)}, maximum ${sum.max === null ? DASH : value(sum.max)}`;
   const table = () =>
     csvOf(
       name,
@@ -199,12 +203,14 @@ export function MetricChart(props: {
               : hover.x
             : sum === null
               ? DASH
-              : members.length > 1
+              : members.length > 1 && !isCompared
                 ? between(
                     told.map((each) => each.sum?.last ?? Number.NaN),
                     value,
                   )
-                : value(sum.last)}
+                : isCompared
+                  ? ""
+                  : value(sum.last)}
         </span>
       </figcaption>
       <div
@@ -215,7 +221,7 @@ export function MetricChart(props: {
         aria-label={spoken}
       />
       {(shown.length > (runs.length > 1 ? 0 : 1) || shown[0]?.curve.range !== undefined) && (
-        <Legend lines={shown} hover={hover} />
+        <Legend lines={shown} lasts={lasts} hover={hover} />
       )}
       <Notes {...factsOf(told)} more={lines.length - shown.length} logY={logY} />
     </figure>
@@ -238,16 +244,24 @@ function between(values: readonly number[], text: (value: number) => string): st
   return least === most ? text(least) : `${text(least)} to ${text(most)}`;
 }
 
-function Legend({ lines, hover }: { lines: readonly Line[]; hover: Hover | null }) {
+/** The last value of a line that is a number. */
+function lastOf({ curve }: Line, name: string): string {
+  const last = curve.y.findLast((each) => Number.isFinite(each));
+  return last === undefined ? DASH : metricValue(name, last);
+}
+
+/** Each line with its last value, or with its value at the place of the pointer. */
+function Legend(props: { lines: readonly Line[]; lasts: readonly string[]; hover: Hover | null }) {
+  const { lines, lasts, hover } = props;
   return (
     <ul className="plain legend">
       {lines.map((line, i) => (
         <li key={i} className={line.earlier ? "legend-earlier" : ""}>
           <span className={`swatch swatch-${line.colour % 8}`} aria-hidden="true" />
           <bdi title={line.label}>{line.label}</bdi>
-          {hover && (
-            <span className="num legend-value">{hover.values.find((value) => value.line === i)?.text ?? DASH}</span>
-          )}
+          <span className="num legend-value">
+            {hover === null ? lasts[i] : (hover.values.find((value) => value.line === i)?.text ?? DASH)}
+          </span>
         </li>
       ))}
     </ul>
