@@ -109,6 +109,10 @@ export const JobRecord = z
         "How many machines or gangs it has used or tried to get, one after the other. 0 while it waits for its first.",
     }),
     error: JobError.nullable(),
+    resumed_from: z.object({ job: z.string(), checkpoint: z.string().nullable() }).nullable().meta({
+      description:
+        "The checkpoint that the run started from: the run that saved it, and its path. Null for a run that started from the beginning; `checkpoint` is null until it is chosen.",
+    }),
     code_snapshot: z.string().nullable(),
     disk_bytes: z.int().nullable().meta({
       description:

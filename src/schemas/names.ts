@@ -135,6 +135,7 @@ export const JOB_FIELDS = [
   "machines",
   "placements",
   "error",
+  "resumed_from",
   "code_snapshot",
   "disk_bytes",
   "left_out",

@@ -32,7 +32,7 @@ import type { HostStats } from "../schemas/hosts.ts";
 import type { HomeLimits } from "../schemas/limits.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
-import { jobRecordOf, ledgerMachineOf, leftOutNote, timelineStepOf } from "./records.ts";
+import { jobRecordOf, ledgerMachineOf, leftOutNote, timelineStepOf, type PlacementSummary } from "./records.ts";
 import type { Reads } from "./reads.ts";
 import { removedAt, removedLike } from "./removal-reads.ts";
 import { readNamedSeries, readSeriesNames, readSeriesShape } from "./summary-reads.ts";
@@ -43,7 +43,7 @@ import { sqlite } from "./sqlite.ts";
 import { activeNote } from "./note-reads.ts";
 import {
   belongsTo,
-  countPlacements,
+  summarizePlacements,
   placementsBySeq,
   readPlacements,
   readRegions,
@@ -108,10 +108,10 @@ export class StoreReads implements Reads {
 
   job(id: string): JobRecord | null {
     const row = this.#get<JobRow>("SELECT * FROM job WHERE id = ?", id);
-    return row ? this.#recordOf(row, this.#machinesOf(id), this.#now(), countPlacements(this.#select, [id])) : null;
+    return row ? this.#recordOf(row, this.#machinesOf(id), this.#now(), summarizePlacements(this.#select, [id])) : null;
   }
 
-  #recordOf(row: JobRow, machines: MachineRow[], now: number, placements: Map<string, number>): JobRecord {
+  #recordOf(row: JobRow, machines: MachineRow[], now: number, placements: Map<string, PlacementSummary>): JobRecord {
     const record = jobRecordOf(row, machines, now, placements.get(row.id));
     // An active run always has something to copy: only the rest at its end is worth a note.
     if (row.state === "terminal" && record.note === null) {
@@ -183,7 +183,7 @@ export class StoreReads implements Reads {
     const now = this.#now();
     const ids = page.map((row) => row.id);
     const machines = Map.groupBy(this.#machinesOfAll(ids), (m) => m.job_id ?? "");
-    const placements = countPlacements(this.#select, ids);
+    const placements = summarizePlacements(this.#select, ids);
     return {
       jobs: page.map((row) => this.#recordOf(row, machines.get(row.id) ?? [], now, placements)),
       next_cursor: rows.length > query.limit ? (page.at(-1)?.id ?? null) : null,

@@ -6,9 +6,9 @@ import type { StartTimes } from "../schemas/plan.ts";
 import { costMicro } from "../domain/billing.ts";
 import { costOver, costUsd, microOf, usdOf } from "../domain/money.ts";
 import { readLimitWait } from "./limit-waits.ts";
-import { errorOf, iso, isoOrNull } from "./records.ts";
+import { errorOf, iso, isoOrNull, type PlacementSummary } from "./records.ts";
 import type { All, EffectRow, JobRow, JournalRow, MachineRow, PlacementRow } from "./tables.ts";
-import { storedError } from "./stored-json.ts";
+import { storedError, storedSource } from "./stored-json.ts";
 
 /** Maximum number of reasons that the note of a waiting run quotes, and the maximum length of each in characters. */
 const REASONS_MAX = 3;
@@ -20,14 +20,15 @@ const havePlacements = (all: All): boolean => all("SELECT 1 FROM sqlite_schema W
 const rowsOf = (all: All, jobId: string): PlacementRow[] =>
   havePlacements(all) ? all<PlacementRow>("SELECT * FROM placement WHERE job_id = ? ORDER BY n", jobId) : [];
 
-/** The number of placements for each of these jobs; jobs without placements are missing. */
-export function countPlacements(all: All, jobIds: readonly string[]): Map<string, number> {
+/** For each of these jobs the number of its placements, and what its first one resumed from; jobs without placements are missing. */
+export function summarizePlacements(all: All, jobIds: readonly string[]): Map<string, PlacementSummary> {
   if (jobIds.length === 0 || !havePlacements(all)) return new Map();
-  const rows = all<{ job_id: string; n: number }>(
-    "SELECT job_id, max(n) AS n FROM placement WHERE job_id IN (SELECT value FROM json_each(?)) GROUP BY job_id",
+  const rows = all<PlacementSummary & { job_id: string }>(
+    `SELECT job_id, max(n) AS count, max(CASE n WHEN 1 THEN resumed_from END) AS first_source
+     FROM placement WHERE job_id IN (SELECT value FROM json_each(?)) GROUP BY job_id`,
     JSON.stringify(jobIds),
   );
-  return new Map(rows.map(({ job_id, n }) => [job_id, n]));
+  return new Map(rows.map((row) => [row.job_id, row]));
 }
 
 /**
@@ -129,7 +130,7 @@ export function readPlacements(all: All, job: JobRow, machines: readonly Machine
       error,
       exit_code: row.exit_code,
       checkpoint: row.checkpoint,
-      resumed_from: resumedFrom(row),
+      resumed_from: row.resumed_from === null ? null : storedSource(row.resumed_from),
       goes_on: row.goes_on === 1,
       work_lost_seconds: lost === null ? null : lost / 1_000,
       work_lost_usd: lost === null || price === null ? null : usdOf(microOf(costOver(price, lost))),
@@ -148,10 +149,6 @@ function priceOf(own: readonly MachineRow[], isOpen: boolean): number | null {
   return newest.size === 0 ? null : [...newest.values()].reduce((sum, price) => sum + price, 0);
 }
 
-function resumedFrom({ resumed_from }: PlacementRow): { job: string; checkpoint: string } | null {
-  return resumed_from === null ? null : (JSON.parse(resumed_from) as { job: string; checkpoint: string });
-}
-
 /**
  * Milliseconds of the script's work that the next placement had to repeat; null if no later script has started, or if
  * the time is unknown.
@@ -166,7 +163,7 @@ function workLost(
   if (row.goes_on !== 1) return null;
   if (startedAt === null || endedAt === null) return 0;
   if (next === undefined || (nextWork?.startedAt ?? null) === null) return null;
-  const from = resumedFrom(next);
+  const from = next.resumed_from === null ? null : storedSource(next.resumed_from);
   // This placement saved no checkpoint, so the next one repeats all of its time.
   if (from === null || from.job !== row.job_id) return endedAt - startedAt;
   const saved = all<{ at: number | null }>(

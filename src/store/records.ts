@@ -20,7 +20,7 @@ import { microOf, usdOf, usdOrNull } from "../domain/money.ts";
 import { stopGraceSeconds } from "../domain/stop-grace.ts";
 import { noteOfMachine } from "./stored-note.ts";
 import { specOf } from "../schemas/stored-spec.ts";
-import { storedError, storedLeftOut } from "./stored-json.ts";
+import { storedError, storedLeftOut, storedSource } from "./stored-json.ts";
 
 export const iso = (ms: number): string => new Date(ms).toISOString();
 export const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
@@ -179,8 +179,25 @@ function moneyOf(row: JobRow, spec: RunSpec, machines: readonly MachineRow[], no
   };
 }
 
-/** @param placements the number of the job's placements; undefined if the store does not count them. */
-export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, placements?: number): JobRecord {
+export interface PlacementSummary {
+  count: number;
+  /** JSON of the checkpoint that the script of the first placement received; null if it received none. */
+  first_source: string | null;
+}
+
+/** The checkpoint that a run started from; before it is chosen, as far as the spec names it. */
+function resumedFrom(spec: RunSpec, first: string | null | undefined): JobRecord["resumed_from"] {
+  if (first) return storedSource(first);
+  return spec.resume_from === undefined ? null : { job: spec.resume_from, checkpoint: spec.resume_checkpoint ?? null };
+}
+
+/** @param placements undefined if the store does not count them. */
+export function jobRecordOf(
+  row: JobRow,
+  machines: MachineRow[],
+  now: number,
+  placements?: PlacementSummary,
+): JobRecord {
   const spec = specOf(row);
   const last = machines.filter(isOfPlacement(lastPlacement(machines)));
   const priced = row.state === "terminal" ? last : machines.filter((m) => m.released_at === null);
@@ -204,8 +221,9 @@ export function jobRecordOf(row: JobRow, machines: MachineRow[], now: number, pl
     ended_at: isoOrNull(row.ended_at),
     price_per_hour_usd: known.length === 0 ? null : usdOf(known.reduce((a, b) => a + b, 0)),
     machines: machines.map(jobMachineOf),
-    placements: placements ?? (row.state === "waiting" ? 0 : 1),
+    placements: placements?.count ?? (row.state === "waiting" ? 0 : 1),
     error: row.error === null ? null : errorOf(row.provider, storedError(row.error)),
+    resumed_from: resumedFrom(spec, placements?.first_source),
     code_snapshot: row.code_snapshot,
     left_out: leftOutOfRow(row),
     // Undefined in a home from an older version that no newer one has opened yet.

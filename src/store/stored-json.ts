@@ -3,4 +3,5 @@
 import type { JobError, StoredLeftOut } from "../schemas/job.ts";
 
 export const storedError = (json: string): JobError => JSON.parse(json) as JobError;
+export const storedSource = (json: string) => JSON.parse(json) as { job: string; checkpoint: string };
 export const storedLeftOut = (json: string): StoredLeftOut => JSON.parse(json) as StoredLeftOut;

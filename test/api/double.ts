@@ -108,6 +108,7 @@ export class PlaneDouble implements ControlPlane {
       machines: [],
       placements: 1,
       error: null,
+      resumed_from: null,
       code_snapshot: null,
       disk_bytes: null,
       left_out: null,

@@ -63,6 +63,7 @@ export function fakeRun(id: string, createdAgo: number, rest: Partial<JobRecord>
     machines: [],
     placements: 1,
     error: null,
+    resumed_from: null,
     code_snapshot: "c0ffee",
     disk_bytes: 12_400_000,
     left_out: null,

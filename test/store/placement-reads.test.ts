@@ -1,6 +1,6 @@
 // The placements in the answers of the API, read from stores that the real engine wrote.
 
-import { afterAll, expect, it } from "vitest";
+import { afterAll, expect, it, onTestFinished } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
 import type { Placement } from "../../src/schemas/placement.ts";
 import { Placements } from "../../src/schemas/placement.ts";
@@ -103,6 +103,24 @@ it("A job that searches for its first machine has no placement, and its record s
   // Until the next look has results, the answer shows those of the last one.
   await h.clock.advance(60_000);
   expect(seen(h).waiting).toMatchObject({ next_at: null, tried });
+});
+
+it("A record has the checkpoint that its run started from: as the spec names it, then as it was chosen", async () => {
+  const h = await Harness.open();
+  onTestFinished(() => h.end());
+  await h.create("job1", { spec: { resume_from: "job0" } });
+  await h.create("job2", { spec: { resume_from: "job1", resume_checkpoint: "step_9" } });
+  await h.create("job3");
+  const sources = () => h.reads.jobs({ limit: 50 }).jobs.map(({ id, resumed_from: from }) => [id, from]);
+  expect(Object.fromEntries(sources())).toEqual({
+    job1: { job: "job0", checkpoint: null },
+    job2: { job: "job1", checkpoint: "step_9" },
+    job3: null,
+  });
+  // A run without a checkpoint of its own stands for the one that it was resumed from.
+  const chosen = { job: "job00", checkpoint: "step_7" };
+  await h.engine.commit((tx) => tx.store.resumedFrom("job1", 1, JSON.stringify(chosen)));
+  expect(h.reads.job("job1")?.resumed_from).toEqual(chosen);
 });
 
 it("A lost machine shows the time and the money that the next one repeats", async () => {

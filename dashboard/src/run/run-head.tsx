@@ -13,10 +13,12 @@ import { DeleteDialog } from "../parts/delete-dialog.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
 import { RunStatus } from "../parts/status-pill.tsx";
 import { At, DURATION_COUNTS, Span } from "../parts/time.tsx";
-import { Link, navigate } from "../router.tsx";
+import { Link, navigate, runPath } from "../router.tsx";
 import { isActive, titleOf } from "../status.ts";
+import { useData } from "../store.ts";
 import { BudgetBar } from "./budget-bar.tsx";
 import { ChangeDialog } from "./change-dialog.tsx";
+import { checkpointWords } from "./resume-source.ts";
 import { runApi } from "./run-api.ts";
 import { RunBanners } from "./run-banners.tsx";
 
@@ -60,6 +62,7 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
           )}
         </div>
       </div>
+      {job.resumed_from !== null && <ResumeSource source={job.resumed_from} />}
       <dl className="facts">
         <Fact name="Command" wide known>
           <code title={job.entrypoint + args}>
@@ -99,6 +102,31 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
       {deleting && <DeleteDialog jobs={[job]} onClose={() => setDeleting(false)} onDone={() => navigate("/")} />}
       {killing && <KillDialog job={job} onClose={() => setKilling(false)} />}
     </div>
+  );
+}
+
+/** The run and the checkpoint that this run continues. */
+function ResumeSource({ source }: { source: NonNullable<JobRecord["resumed_from"]> }) {
+  const from = useData((data) => data.jobs[source.job]);
+  const words = checkpointWords(source);
+  return (
+    <p className="resume-source">
+      Resumes{" "}
+      <Link href={runPath(source.job, "checkpoints")}>
+        {from && (
+          <>
+            <bdi>{titleOf(from)}</bdi>{" "}
+          </>
+        )}
+        <code>{source.job}</code>
+      </Link>
+      {words && (
+        <>
+          {" "}
+          from <bdi title={inOrder(source.checkpoint ?? "")}>{words}</bdi>
+        </>
+      )}
+    </p>
   );
 }
 

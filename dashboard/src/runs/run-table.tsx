@@ -14,6 +14,7 @@ import { Ago, Span } from "../parts/time.tsx";
 import { useNarrow, useSteady, useWindowRows } from "../parts/window-rows.ts";
 import { Link, navigate, runPath } from "../router.tsx";
 import { isActive, isAsked, isKillable, isSelectable, shortReason, titleOf } from "../status.ts";
+import { checkpointWords } from "../run/resume-source.ts";
 import { loadMore } from "../sync.ts";
 import { SortHead } from "./column-menu.tsx";
 import { cellText, columnKey, columnTitle, type Column, type View } from "./columns.ts";
@@ -270,6 +271,7 @@ const RunRow = memo(function RunRow(props: RunRowProps) {
         </Link>
         <span className="run-sub">
           <code>{job.id}</code>
+          {job.resumed_from !== null && <ResumedFrom source={job.resumed_from} />}
           {job.disk_bytes !== null && <span className="quiet num run-disk">{bytes(job.disk_bytes)}</span>}
           {reason && (
             <span
@@ -329,6 +331,24 @@ const RunRow = memo(function RunRow(props: RunRowProps) {
     </tr>
   );
 });
+
+/** A run that resumes often has the name of the one that it continues. */
+const ResumedFrom = ({ source }: { source: NonNullable<JobRecord["resumed_from"]> }) => {
+  const words = checkpointWords(source);
+  return (
+    <span className="run-source" title={`Resumes ${source.job}${words && `, ${source.checkpoint ?? ""}`}`}>
+      <span aria-hidden="true">↳ </span>
+      <span className="hidden">resumes </span>
+      <code>{source.job}</code>
+      {words && (
+        <>
+          {" "}
+          <bdi>{words}</bdi>
+        </>
+      )}
+    </span>
+  );
+};
 
 const ChosenCells = ({ job, columns, metrics }: Pick<RunRowProps, "job" | "columns" | "metrics">) =>
   columns.map((column) => {
