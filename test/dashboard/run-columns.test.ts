@@ -129,4 +129,49 @@ describe("the columns of the list of runs", { tags: "needs/chromium" }, () => {
       expect(await page.locator(".cell-disk:visible").count()).toBe(0);
     });
   });
+
+  it("order a phone's list, which has no heads, by a menu, also by a chosen column", async () => {
+    const opened = await board.open("/", { viewport: { width: 390, height: 844 }, isMobile: true }, sweep());
+    await soundly(opened, async ({ page }) => {
+      const labels = () => page.locator(".run-link").allTextContents();
+      const sort = page.getByLabel("Sort by");
+      const newest = ["old run", "no metric", "sweep 0.3", "sweep 0.1", "sweep 0.03"].toSorted();
+      await expect.poll(async () => (await labels()).toSorted(), WAIT).toEqual(newest);
+      await sort.selectOption({ label: "Cost, highest first" });
+      await expect.poll(async () => (await labels()).slice(0, 2), WAIT).toEqual(["sweep 0.03", "sweep 0.1"]);
+      expect(new URL(page.url()).search).toBe("?sort=-cost");
+      await page.goto(`${opened.base}/?col=min:loss`);
+      await sort.selectOption({ label: "loss, lowest, lowest first" });
+      await expect.poll(async () => (await labels())[0], WAIT).toBe("sweep 0.03");
+      await page.reload();
+      await expect.poll(() => sort.inputValue(), WAIT).toBe("min:loss");
+      await sort.selectOption("Newest first");
+      await expect.poll(() => new URL(page.url()).search, WAIT).toBe("?col=min%3Aloss");
+      await page.setViewportSize({ width: 1440, height: 900 });
+      await expect.poll(() => sort.isVisible(), WAIT).toBe(false);
+    });
+  });
+
+  it("tell a run that resumes from the one that it continues, in the list and on its page", async () => {
+    const world = sweep();
+    const [first, second] = world.runs;
+    if (!first || !second) throw new Error("the runs are missing");
+    for (const run of [first, second]) run.record.label = "same name";
+    second.record.resumed_from = { job: first.record.id, checkpoint: "checkpoint-1600" };
+    for (const width of [390, 1440]) {
+      await soundly(await board.open("/", { viewport: { width, height: 900 } }, world), async ({ page }) => {
+        const row = page.locator("tr", { has: page.locator("#run-lr1") });
+        await expect.poll(() => row.locator(".run-source").textContent(), WAIT).toBe("↳ resumes lr0 step 1,600");
+        expect(await page.locator(".run-source").count()).toBe(1);
+        // The line stays one line, also next to a long reason.
+        expect((await row.locator(".run-sub").boundingBox())?.height).toBeLessThan(24);
+        await page.locator("#run-lr1").click();
+        const line = page.locator(".resume-source");
+        await expect.poll(() => line.textContent(), WAIT).toBe("Resumes same name lr0 from step 1,600");
+        await line.getByRole("link").click();
+        await page.waitForURL("**/runs/lr0?tab=checkpoints");
+        expect(await line.count()).toBe(0);
+      });
+    }
+  });
 });

@@ -82,7 +82,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
           <SavedViews />
         </div>
       </div>
-      <RunFilters filter={filter} summary={summary} search={search} />
+      <RunFilters view={view} filter={filter} summary={summary} search={search} />
       {list.problem && here && <ProblemBanner problem={list.problem} />}
       {ids.length > 0 && (
         <RunTable

@@ -113,6 +113,39 @@ export function ColumnMenu(props: {
   );
 }
 
+const ORDER_WORDS: Readonly<Record<string, readonly [name: string, down: string, up: string]>> = {
+  cost: ["Cost", "highest", "lowest"],
+  duration: ["Duration", "longest", "shortest"],
+  disk: ["Disk", "largest", "smallest"],
+};
+
+/** The order of the list where its columns have no heads, as on a phone. */
+export function SortSelect({ view }: { view: View }) {
+  const { columns, sort } = view;
+  const chosen = columns.map((column) => [columnKey(column), [columnTitle(column), "highest", "lowest"]] as const);
+  const orders = [...Object.entries(ORDER_WORDS), ...chosen];
+  return (
+    <select
+      className="select sort-select"
+      aria-label="Sort by"
+      value={sort === null ? "" : `${sort.down ? "-" : ""}${sort.key}`}
+      onChange={({ target: { value } }) =>
+        show({ ...view, sort: value === "" ? null : { key: value.replace(/^-/, ""), down: value.startsWith("-") } })
+      }
+    >
+      <option value="">Newest first</option>
+      {orders.flatMap(([key, [name, down, up]]) => [
+        <option key={`-${key}`} value={`-${key}`}>
+          {name}, {down} first
+        </option>,
+        <option key={key} value={key}>
+          {name}, {up} first
+        </option>,
+      ])}
+    </select>
+  );
+}
+
 /** A column head that sorts the list: first the highest value on top, then the lowest, then newest first again. */
 export function SortHead({
   view,

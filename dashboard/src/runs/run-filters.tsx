@@ -7,6 +7,8 @@ import { PROVIDER_NAMES } from "../../../src/providers/descriptors.ts";
 import { words } from "../format.ts";
 import { Link, navigate } from "../router.tsx";
 import { filteredPath, type RunFilter } from "../run-filter.ts";
+import { SortSelect } from "./column-menu.tsx";
+import type { View } from "./columns.ts";
 import { ACTIVE_STATUSES, JOB_STATUSES } from "../../../src/schemas/names.ts";
 
 type Status = RunFilter["status"];
@@ -16,13 +18,14 @@ const MORE_FILTERS = JOB_STATUSES.filter((status) => !FILTERS.includes(status));
 const TYPED_MS = 200;
 
 interface RunFiltersProps {
+  view: View;
   filter: RunFilter;
   summary: Summary | null;
   search: RefObject<HTMLInputElement | null>;
 }
 
 /** The filters of the run list. Every choice is in the address. */
-export function RunFilters({ filter, summary, search }: RunFiltersProps) {
+export function RunFilters({ view, filter, summary, search }: RunFiltersProps) {
   const shown = FILTERS.includes(filter.status) ? FILTERS : [...FILTERS, filter.status];
   const to = (status: Status) => filteredPath({ ...filter, status });
   return (
@@ -65,6 +68,7 @@ export function RunFilters({ filter, summary, search }: RunFiltersProps) {
           ))}
         </select>
         <Dates filter={filter} />
+        <SortSelect view={view} />
         <Search filter={filter} box={search} />
       </div>
     </div>
