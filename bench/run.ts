@@ -18,6 +18,7 @@ import { hub } from "./hub.ts";
 import { costs } from "./costs.ts";
 import { growth } from "./growth.ts";
 import { listing } from "./listing.ts";
+import { live } from "./live.ts";
 import { metrics } from "./metrics.ts";
 import { runPage } from "./run-page.ts";
 import { projectFiles } from "./project-files.ts";
@@ -31,6 +32,7 @@ const BENCHES: Bench[] = [
   controlPlane,
   listing,
   growth,
+  live,
   costs,
   recovery,
   flooding,

@@ -10,18 +10,18 @@ const MARK = 700_001;
 /** The words in front of a command that mark it. */
 export const MARKED = ["prlimit", `--msgqueue=${MARK}`] as const;
 
-/** The processes of the contestant. */
+/** The processes of the contestant that have not ended: a zombie keeps its limits and its processor time, and holds nothing else. */
 export function marked(): number[] {
   const line = new RegExp(String.raw`^Max msgqueue size\s+${MARK}\s`, "m");
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => line.test(read(`/proc/${pid}/limits`)));
+    .filter((pid) => line.test(read(`/proc/${pid}/limits`)) && !/^State:\s+Z/m.test(read(`/proc/${pid}/status`)));
 }
 
 /** Ends them with SIGKILL, all in one go, and again until none is left: one of them may have been starting another. */
 export async function killMarked(): Promise<void> {
-  for (let pids = living(); pids.length > 0; pids = living()) {
+  for (let pids = marked(); pids.length > 0; pids = marked()) {
     for (const pid of pids) {
       try {
         process.kill(pid, "SIGKILL");
@@ -32,9 +32,6 @@ export async function killMarked(): Promise<void> {
     await pause(50);
   }
 }
-
-/** Those that have not ended: a zombie keeps its limits, and holds nothing else. */
-const living = (): number[] => marked().filter((pid) => !/^State:\s+Z/m.test(read(`/proc/${pid}/status`)));
 
 /** Bytes of memory of these processes; a page that n of them share counts 1/n in each (PSS). */
 export const memoryOf = (pids: readonly number[]): number =>

@@ -11,6 +11,8 @@ const RECORD = 16;
 const BLOCK_RECORDS = 4_096;
 /** Limit for one slice of the log; more entries add little. */
 const TIMES_MAX = 1 << 18;
+/** These are surely in the cache of the system, and reading them holds the event loop for less than 0.1 ms. */
+const FEW_BYTES = 64 * 1024;
 /** The last instant that a date can represent. */
 const TIME_MS_MAX = 8.64e15;
 
@@ -140,15 +142,35 @@ export class SpoolReader {
   }
 }
 
-/** Bytes of a growing file; empty when it ends before `position` or is gone. */
+/**
+ * Bytes of a growing file; empty when it ends before `position` or is gone. Few bytes, as those of a line that was written a moment ago, are read
+ * at once: with a thousand runs, four orders each to the threads that read files were a third of this process's work.
+ */
 export async function readSome(path: string, position: number, max: number): Promise<Buffer> {
-  let handle;
   try {
-    handle = await openRunFile(path);
+    return readFew(path, position, max) ?? (await readMany(path, position, max));
   } catch (thrown) {
     if (isMissing(thrown)) return Buffer.alloc(0);
     throw thrown;
   }
+}
+
+/** Null if there are many bytes. */
+function readFew(path: string, position: number, max: number): Buffer | null {
+  const fd = openRunFileSync(path);
+  try {
+    const size = Math.min(max, fstatSync(fd).size - position);
+    if (size > FEW_BYTES) return null;
+    if (size <= 0) return Buffer.alloc(0);
+    const buffer = Buffer.allocUnsafeSlow(size);
+    return buffer.subarray(0, readSync(fd, buffer, 0, size, position));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+async function readMany(path: string, position: number, max: number): Promise<Buffer> {
+  const handle = await openRunFile(path);
   try {
     const size = Math.min(max, (await handle.stat()).size - position);
     if (size <= 0) return Buffer.alloc(0);
