@@ -6,9 +6,12 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CLI, until, Workplace } from "./serving.ts";
 
-/** Runs a shell on a terminal, types a line, presses Tab, and ends it with Return; prints what the line printed. */
+/**
+ * Runs a shell on a terminal, types a line, presses Tab, and ends it with Return once `svc completion` has answered,
+ * which makes the file `done`; prints what the line printed.
+ */
 const TYPE = `import os, pty, re, select, sys, time
-setup, line, *argv = sys.argv[1:]
+done, setup, line, *argv = sys.argv[1:]
 pid, fd = pty.fork()
 if pid == 0:
     os.execvp(argv[0], argv)
@@ -34,9 +37,12 @@ send(setup + "; echo rea''dy\\r")
 assert read(rb"ready"), seen
 time.sleep(0.3)
 seen = b""
+if os.path.exists(done):
+    os.remove(done)
 send(line + "\\t")
-read(rb"[^ ]", 3)
-time.sleep(float(os.environ.get("TAB_SECONDS", "3")))
+end = time.monotonic() + 45
+while not os.path.exists(done) and time.monotonic() < end:
+    read(rb"(?!)", 0.05)
 send("\\r")
 assert read(rb"GOT<[^>$]*>END"), seen
 print(re.search(rb"GOT<([^>$]*)>END", seen).group(1).decode())
@@ -47,6 +53,7 @@ os.close(fd)
 let at: Workplace;
 let id: string;
 let folder: string;
+let done: string;
 
 beforeAll(async () => {
   at = new Workplace();
@@ -56,10 +63,18 @@ beforeAll(async () => {
   await until(async () => (await at.status(served, id)) === "succeeded", "the run has succeeded");
   folder = join(at.root, "bin");
   mkdirSync(folder);
+  done = join(at.root, "done");
   // With words of completion it is svc; any other line shows its arguments.
   writeFileSync(
     join(folder, "svc"),
-    `#!/bin/sh\nif [ "$1" = completion ]; then exec '${CLI}' "$@"; fi\nprintf 'GOT<%s>END\\n' "$*"\n`,
+    `#!/bin/sh
+if [ "$1" = completion ]; then
+  '${CLI}' "$@"
+  [ "$3" != -- ] || : >'${done}'
+  exit
+fi
+printf 'GOT<%s>END\\n' "$*"
+`,
   );
   chmodSync(join(folder, "svc"), 0o755);
 });
@@ -126,7 +141,7 @@ describe.each(SHELLS)("%s", (shell, setup, argv) => {
       TERM: "xterm",
       COLUMNS: "200",
     };
-    const r = spawnSync("python3", ["-c", TYPE, setup, `svc ${typed}`, ...argv], {
+    const r = spawnSync("python3", ["-c", TYPE, done, setup, `svc ${typed}`, ...argv], {
       env,
       encoding: "utf8",
       cwd: at.project,
