@@ -52,10 +52,16 @@ describe.each(["without a control plane", "with one"])("%s", (how) => {
     expect(at.svc("offers", "RTX4090", "--price-cap", "0.001").code).toBe(1);
   });
 
-  test("without a model, one row for each provider and GPU; with --group gpu one for each GPU", () => {
-    const byProvider = rows(at.svc("offers").out).map(([gpus, provider]) => `${provider} ${gpus}`);
+  test("without a model, one row for each provider and GPU; with --group gpu one for each GPU", async () => {
+    // The market may be searched ten times a minute, so each command waits as long as svc waits for an answer. Without a
+    // control plane each holds the lock of its home.
+    const other = how === "with one" ? at.home : join(at.root, "other");
+    const asked = [at.start("offers"), at.startIn(other, "offers", "--group", "gpu")];
+    for (const { exited, err } of asked) expect(await exited, err()).toBe(0);
+    const [providers, models] = asked.map(({ out }) => rows(out())) as [string[][], string[][]];
+    const byProvider = providers.map(([gpus, provider]) => `${provider} ${gpus}`);
     expect(new Set(byProvider).size).toBe(byProvider.length);
-    const byGpu = rows(at.svc("offers", "--group", "gpu").out).map(([gpus]) => gpus);
+    const byGpu = models.map(([gpus]) => gpus);
     expect(new Set(byGpu).size).toBe(byGpu.length);
     expect(byGpu.length).toBeLessThanOrEqual(byProvider.length);
   });

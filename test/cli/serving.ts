@@ -59,7 +59,13 @@ export class Workplace {
 
   /** Starts one command. */
   start(...args: string[]): { child: ChildProcess } & Gathered {
-    const child = spawn(CLI, args, { env: this.env, cwd: this.project, stdio: ["pipe", "pipe", "pipe"] });
+    return this.startIn(this.home, ...args);
+  }
+
+  /** The same, with another home. */
+  startIn(home: string, ...args: string[]): { child: ChildProcess } & Gathered {
+    const env = { ...this.env, SVC_HOME: home };
+    const child = spawn(CLI, args, { env, cwd: this.project, stdio: ["pipe", "pipe", "pipe"] });
     return { child, ...gathered(child) };
   }
 
