@@ -21,14 +21,17 @@ beforeAll(async () => {
 });
 afterAll(() => place.close());
 
-/** Everything that a refused submission may not change: rows, and all files but SQLite's own. */
+/**
+ * Everything that a refused submission may not change: rows, and all files but SQLite's own and the holder's record,
+ * which gets its address a moment after the control plane has announced it.
+ */
 const state = (): unknown => ({
   rows: place.db((db) =>
     ["job", "journal", "effect", "attempt", "machine", "timer", "feed"].map((t) =>
       db.prepare(`SELECT count(*) FROM ${t}`).pluck().get(),
     ),
   ),
-  files: Object.keys(hashes(place.home, /^svc\.db/)),
+  files: Object.keys(hashes(place.home, /^(svc\.db|holder\.json)/)),
   runs: readdirSync(join(place.home, "runs")),
 });
 
