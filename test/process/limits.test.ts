@@ -6,13 +6,14 @@ import { DEADLINE_MS } from "../deadline.ts";
 import type { HomeLimits } from "../../src/schemas/limits.ts";
 import { makeLedger } from "../sim/providers/ledger.ts";
 import { gpusOnOffer } from "../sim/providers/start.ts";
-import { Place, until, type Served } from "./harness.ts";
+import { pause, Place, until, type Served } from "./harness.ts";
 import { idleMachines } from "./idle-machines.ts";
 
 /** So much that what all the runs cost together, on the slowest computer too, leaves room for the next: nothing waits for tomorrow. */
 const LIMIT_USD = 80;
 const BUDGET_USD = 10;
 const AT_ONCE = LIMIT_USD / BUDGET_USD;
+const QUIET_MS = 200;
 
 const place = Place.own("it is killed");
 let machines: Awaited<ReturnType<typeof idleMachines>>;
@@ -73,6 +74,7 @@ it(
       expect(day.used + (day.reserved ?? Infinity)).toBeLessThanOrEqual(LIMIT_USD + 1e-6);
     };
     let kills = 0;
+    let before = "";
     const isOver = async (): Promise<boolean> => {
       await isWithin();
       const { jobs } = await served.get<{ jobs: { id: string; status: string; note: { kind: string } | null }[] }>(
@@ -86,6 +88,10 @@ it(
         await served.kill();
         served = await place.serve();
       }
+      // Asks again at once while something happens, and seldom while lost orders are waited for, which takes minutes.
+      const seen = JSON.stringify(jobs.map(({ id, status }) => [id, status]));
+      if (seen === before) await pause(QUIET_MS);
+      before = seen;
       return jobs.length === 0;
     };
     await until(isOver, () => `all runs have ended: ${place.lastWords()}`, 20 * DEADLINE_MS);
