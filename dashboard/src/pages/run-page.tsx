@@ -82,7 +82,12 @@ function Tabs({ job, shown }: { job: JobRecord; shown: string }) {
   const { id } = job;
   const files = useData((data) => data.checkpoints[id]?.length ?? 0);
   const nav = useRef<HTMLElement>(null);
+  // The number of files, which comes later, pushes the tabs behind it.
+  const place = `${shown} ${files > 0}`;
+  const shownFor = useRef("");
   useEffect(() => {
+    if (shownFor.current === place) return;
+    shownFor.current = place;
     // On a phone the current tab may be outside of the visible row; the page itself stays in place.
     const current = nav.current?.querySelector<HTMLElement>(`[data-tab="${shown}"]`);
     if (!nav.current || !current) return;
@@ -90,7 +95,7 @@ function Tabs({ job, shown }: { job: JobRecord; shown: string }) {
     const { scrollLeft, clientWidth, offsetLeft: start } = nav.current;
     const left = offsetLeft - start;
     if (left < scrollLeft || left + offsetWidth > scrollLeft + clientWidth) nav.current.scrollLeft = left - 40;
-  }, [shown]);
+  }, [place, shown]);
   return (
     <nav ref={nav} className="tabs" aria-label="Parts of the run">
       {TABS.map(([name, title]) => (
