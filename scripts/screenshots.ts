@@ -4,9 +4,12 @@
 //
 //   npm run screenshots              into .cache/screenshots, and those of the documentation into docs/images
 //   npm run screenshots -- DIRECTORY into that directory alone
+//
+// Each time it also makes `index.html` and `contact-sheet.png` there: a row per page, its four pictures side by side.
 
-import { copyFileSync, mkdirSync } from "node:fs";
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { hasChromium, launchChromium, NO_CHROMIUM } from "./lib/chromium.ts";
 import { openShownWorld, type ShownWorld } from "./lib/shown-world.ts";
@@ -32,20 +35,41 @@ interface Shown {
   path: string;
   /** A selector that matches once the page is ready for a picture. */
   ready: string;
+  /** What a person does before the picture. */
+  act?: (tab: Page) => Promise<void>;
+}
+
+async function chooseToDelete(tab: Page): Promise<void> {
+  await tab.getByRole("button", { name: "Select all but the best" }).click();
+  await tab.getByRole("button", { name: "Delete…" }).click();
+  await tab.getByText("This frees").waitFor({ timeout: WAIT_MS });
 }
 
 function pagesOf({ runs }: ShownWorld): Shown[] {
   const run = (name: string, tab = "") => `/runs/${runs[name] ?? ""}${tab && `?tab=${tab}`}`;
   return [
     { name: "runs", path: "/", ready: ".run-link" },
+    {
+      name: "columns",
+      path: "/?q=sweep,&col=last:train/loss&col=min:val/loss&col=arg:lr&sort=min:val/loss",
+      ready: ".runs .sparkline, .cell-chosen",
+    },
     { name: "run", path: run("rented"), ready: ".log-row" },
+    { name: "resumed", path: run("resumed"), ready: ".resume-source" },
+    {
+      name: "compare",
+      path: `${run("sweep1", "metrics")}&with=${runs["sweep2"] ?? ""},${runs["sweep3"] ?? ""}`,
+      ready: ".legend-value",
+    },
     { name: "metrics", path: run("busy", "metrics"), ready: "canvas" },
     { name: "log", path: run("busy", "logs"), ready: ".log-row" },
     { name: "checkpoints", path: run("busy", "checkpoints"), ready: ".files tbody tr" },
+    { name: "delete", path: run("sweep2", "checkpoints"), ready: ".points li", act: chooseToDelete },
     { name: "events", path: run("rented", "events"), ready: ".events tbody tr" },
     { name: "code", path: run("digits", "code"), ready: ".code-text" },
     { name: "spec", path: run("busy", "spec"), ready: ".code-block" },
     { name: "failed", path: run("failed"), ready: ".banner" },
+    { name: "refused", path: run("refused"), ready: ".banner" },
     {
       name: "new-run",
       path: "/new?entrypoint=train.py&provider=market&gpus=RTX4090%3A1&price_cap=2",
@@ -84,6 +108,7 @@ async function shoot(browser: Browser, url: string, page: Shown, look: Look, fil
     await tab.goto(new URL(page.path, url).href);
     await tab.waitForSelector(".connection-live", { timeout: WAIT_MS });
     await tab.waitForSelector(page.ready, { timeout: WAIT_MS });
+    await page.act?.(tab);
     await settled(tab);
     await tab.screenshot({ path: file });
     process.stdout.write(`${file}\n`);
@@ -120,6 +145,24 @@ async function grown({ url, runs }: ShownWorld): Promise<void> {
   throw new Error("The runs have not come far enough to be shown.");
 }
 
+/** One page with all pictures, and one picture of that page. */
+async function contactSheet(browser: Browser, directory: string, names: readonly string[]): Promise<void> {
+  const cells = (name: string) =>
+    LOOKS.map((look) => `<td><img src="${name}-${look.name}.png" alt="${name}, ${look.name}"></td>`).join("");
+  const style =
+    "body{margin:8px;background:#777;font:14px sans-serif}img{display:block;max-width:360px;max-height:300px}td,th{padding:4px;vertical-align:top;text-align:left}";
+  const rows = names.map((name) => `<tr><th>${name}</th>${cells(name)}</tr>`).join("\n");
+  const file = join(directory, "index.html");
+  writeFileSync(
+    file,
+    `<!doctype html><html lang="en"><title>Pictures of the dashboard</title><style>${style}</style><table>${rows}</table></html>\n`,
+  );
+  const tab = await browser.newPage({ viewport: { width: 1240, height: 900 } });
+  await tab.goto(pathToFileURL(file).href);
+  await tab.screenshot({ path: join(directory, "contact-sheet.png"), fullPage: true });
+  await tab.close();
+}
+
 if (!hasChromium) {
   process.stderr.write(`${NO_CHROMIUM}\n`);
   process.exit(2);
@@ -139,6 +182,11 @@ try {
       const shown = IN_DOCS[name];
       if (given === undefined && shown !== undefined) copyFileSync(file, join(IMAGES, `${shown}.png`));
     }
+  await contactSheet(
+    browser,
+    directory,
+    pagesOf(world).map(({ name }) => name),
+  );
   await browser.close();
 } finally {
   await world.close();

@@ -16,6 +16,8 @@ const ROOT = join(import.meta.dirname, "../..");
 const SVC = join(ROOT, "bin", "svc");
 /** Runs that are made at the same time. */
 const AT_ONCE = 200;
+/** The longest time that a short run of the shown home may take. */
+const RUN_MS_MAX = 180_000;
 const INSTALLATION = "shownshownshown1";
 
 interface PastKind {
@@ -212,6 +214,22 @@ for step in range(1, 100000):
             file.write(random.randbytes(40_000))
     time.sleep(float(sys.argv[1]) if len(sys.argv) > 1 else 0.02)
 `;
+/** A short training run whose validation loss is lowest in the middle, with a checkpoint at every hundredth step. */
+const SWEEP = `
+import os, sys
+import svc
+lr = float(sys.argv[2])
+for step in range(1, 401):
+    best = 0.4 + lr
+    svc.log({"train/loss": 2.4 / (1 + step * lr / 10), "val/loss": 0.21 + 0.1 * lr + (step / 400 - best) ** 2}, step=step)
+    if step % 100 == 0:
+        name = f"checkpoint-{step}"
+        os.makedirs(os.path.join(svc.checkpoint_dir(), name), exist_ok=True)
+        with open(os.path.join(svc.checkpoint_dir(), name, "model.bin"), "wb") as file:
+            file.write(os.urandom(2_000_000))
+        svc.checkpoint(name, step=step)
+        print(f"step {step:4d}  saved {name}", flush=True)
+`;
 const FAILING = `
 import svc
 for step in range(30):
@@ -222,9 +240,18 @@ raise RuntimeError("CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0; 79.15
 
 export interface ShownWorld {
   url: string;
-  /** Ids by name: digits, busy, failed, rented. */
+  /** Ids by name: digits, busy, failed, rented; sweep1 to sweep3, which have ended, and resumed, which continues sweep2; refused. */
   runs: Record<string, string>;
   close(): Promise<void>;
+}
+
+async function hasEnded(url: string, id: string): Promise<void> {
+  for (const end = Date.now() + RUN_MS_MAX; Date.now() < end;) {
+    const { ended_at: endedAt } = (await (await fetch(`${url}/jobs/${id}`)).json()) as { ended_at: string | null };
+    if (endedAt !== null) return;
+    await new Promise((resolve) => setTimeout(resolve, 250));
+  }
+  throw new Error(`The run ${id} has not ended.`);
 }
 
 /**
@@ -237,6 +264,7 @@ export async function openShownWorld({ past, rented }: { past: number; rented: b
   mkdirSync(project);
   writeFileSync(join(project, "train.py"), BUSY);
   writeFileSync(join(project, "broken.py"), FAILING);
+  writeFileSync(join(project, "sweep.py"), SWEEP);
   const sim = rented ? await started(["sim", "podhost", "market", "--json"], process.env, project) : null;
   const simEnv = (sim?.said["env"] ?? {}) as Record<string, string>;
   const home = simEnv["SVC_HOME"] ?? join(folder, "home");
@@ -268,8 +296,20 @@ export async function openShownWorld({ past, rented }: { past: number; rented: b
   if (sim) {
     const on = { entrypoint: "train.py", install: "none", price_cap: 30 };
     runs["rented"] = await submit("llama-lora r=32", { ...on, provider: "podhost", gpus: "RTX4090:2" });
+    runs["refused"] = await submit("vit-b16, cheap", { ...on, provider: "market", gpus: "RTX4090:1", price_cap: 0.01 });
     runs["market"] = await submit("vit-b16, 90 epochs", { ...on, provider: "market", gpus: "RTX4090:1" });
   }
+  const rates = ["0.05", "0.1", "0.2"];
+  for (const [i, lr] of rates.entries())
+    runs[`sweep${i + 1}`] = await submit(`sweep, lr ${lr}`, { entrypoint: "sweep.py", args: ["--lr", lr] });
+  for (const name of ["sweep1", "sweep2", "sweep3"]) await hasEnded(url, runs[name] ?? "");
+  runs["resumed"] = await submit("sweep, lr 0.1", {
+    entrypoint: "sweep.py",
+    args: ["--lr", "0.1"],
+    resume_from: runs["sweep2"],
+    resume_checkpoint: "checkpoint-200",
+  });
+  await hasEnded(url, runs["resumed"]);
   return {
     url,
     runs,
