@@ -27,6 +27,30 @@ it("every file and every test that the coverage of the specification names is th
   expect(wrong).toEqual([]);
 });
 
+it("every change of the dashboard that users asked for has a state, and names existing tests and pictures", () => {
+  const read = (path: string): string => (existsSync(join(ROOT, path)) ? readFileSync(join(ROOT, path), "utf8") : "");
+  const page = read("docs/quality/dashboard-25.md");
+  const rows = [...page.matchAll(/^\| (\d+) \| [^|]+ \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm)];
+  expect(rows.map(([, n]) => Number(n))).toEqual(Array.from({ length: 25 }, (_, i) => i + 1));
+  const shots = read("scripts/screenshots.ts");
+  const wrong = rows.flatMap(([, n = "", state = "", tests = "", pictures = ""]) => {
+    const files = [...tests.matchAll(/`(test\/dashboard\/[\w.-]+)`((?:,? "[^"]+")+)/g)];
+    const titles = files.flatMap(([, path = "", titles = ""]) =>
+      [...titles.matchAll(/"([^"]+)"/g)].map(([, title = ""]) =>
+        read(path).includes(title) ? "" : `${path}: ${title}`,
+      ),
+    );
+    const names = pictures.split(", ").filter((name) => name !== "every page" && !shots.includes(`name: "${name}"`));
+    const isStated = /^(done|partly: .+)$/.test(state);
+    return [...titles, ...names, isStated && files.length > 0 ? "" : "state"]
+      .filter(Boolean)
+      .map((why) => `${n}: ${why}`);
+  });
+  expect(wrong).toEqual([]);
+  const done = rows.filter(([, , state]) => state === "done").length;
+  expect(page).toContain(`${done} of 25 are done, and ${25 - done} partly.`);
+});
+
 it("every reported case names existing tests, by their titles", () => {
   const rows = readFileSync(join(ROOT, "docs/quality/reported-cases.md"), "utf8")
     .split("\n")

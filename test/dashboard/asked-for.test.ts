@@ -1,0 +1,100 @@
+// Points of the list of 25 changes (docs/quality/dashboard-25.md) that no other test of the dashboard shows.
+
+import type { Page } from "playwright-core";
+import { describe, expect, it } from "vitest";
+import { DEADLINE_MS } from "../deadline.ts";
+import { dashboard, soundly } from "./browser.ts";
+import { fakeRun, fakeWorld } from "./fake-world.ts";
+
+const WAIT = { timeout: DEADLINE_MS };
+
+describe("what users asked for", { tags: "needs/chromium" }, () => {
+  const board = dashboard();
+  const chips = (page: Page) => page.locator("ul.chips[aria-label*='as passed to the script'] li");
+
+  it("A line of arguments is split as a shell does, shown word by word, and planned so", async () => {
+    const opened = await board.open("/new?entrypoint=train.py&provider=local");
+    await soundly(opened, async ({ page, server }) => {
+      await page.getByLabel("Arguments", { exact: true }).fill("--epochs 10 --name 'first try'");
+      await expect.poll(() => chips(page).allTextContents(), WAIT).toEqual(["--epochs", "10", "--name", "first try"]);
+      const planned = () =>
+        server.seen
+          .filter(({ path }) => path === "/v1/plan")
+          .map(({ body }) => (body as { spec: { args?: string[] } }).spec.args);
+      await expect.poll(() => planned().at(-1), WAIT).toEqual(["--epochs", "10", "--name", "first try"]);
+    });
+  });
+
+  it("A run that trains shows its set-up as one line, the log, the metrics and the GPUs at once, and how far it is", async () => {
+    const world = fakeWorld();
+    const run = world.runs.find(({ record }) => record.id === "r1-digits");
+    if (!run) throw new Error("the run is missing");
+    run.log = Buffer.from(Array.from({ length: 4 }, (_, i) => `epoch ${i + 1}/10 loss 0.5\n`).join(""));
+    const now = Date.now() / 1_000;
+    const sampled = (value: number) => [{ step: 0, time: now, value, rank: 0 }];
+    Object.assign(run.metrics, { "system/gpu0_util_percent": sampled(87), "system/gpu0_memory_mib": sampled(2_048) });
+    await soundly(
+      await board.open("/runs/r1-digits", { viewport: { width: 1440, height: 900 } }, world),
+      async ({ page }) => {
+        await page.getByRole("region", { name: "Progress" }).getByText("4 of 10").waitFor(WAIT);
+        const gpu = page.getByRole("region", { name: "GPUs now" }).locator(".use-row");
+        await expect.poll(() => gpu.innerText(), WAIT).toMatch(/GPU 0\s+87 %\s+2 GiB/);
+        const steps = page.getByRole("region", { name: "Steps" });
+        await steps.getByText("Set-up").waitFor(WAIT);
+        expect(await steps.getByText("Connect", { exact: true }).count()).toBe(0);
+        for (const name of ["Log", "Metrics"]) {
+          const place = await page.getByRole("region", { name, exact: true }).boundingBox();
+          expect(place?.y, name).toBeLessThan(900);
+        }
+      },
+    );
+  });
+
+  it("The words are those of people: no name of a state or a step of the engine is on the pages", async () => {
+    const engine = /\bawait_ssh\b|\bawait ssh\b|\bcollect\b|\bheld\b|\bintended\b|\bmoments\b|to come\b|Least VRAM/;
+    for (const path of [
+      "/",
+      "/runs/r1-digits",
+      "/runs/r3-retry",
+      "/machines",
+      "/gpus",
+      "/new",
+      "/?q=nothing-like-that",
+    ])
+      await soundly(await board.open(path), async ({ page }) => {
+        await page.locator("main h1").first().waitFor();
+        expect([path, engine.exec(await page.locator("main").innerText())?.[0]]).toEqual([path, undefined]);
+      });
+  });
+
+  it("A phone shows every tab of a run, and the tab of checkpoints has their number", async () => {
+    await soundly(
+      await board.open("/runs/r1-digits?tab=spec", { viewport: { width: 390, height: 844 } }),
+      async ({ page }) => {
+        const tabs = page.getByRole("navigation", { name: "Parts of the run" });
+        await expect
+          .poll(() => tabs.getByRole("link", { name: "Checkpoints" }).textContent(), WAIT)
+          .toBe("Checkpoints3");
+        // Also once the number has pushed the last tab to the right.
+        const edge = async () => {
+          const current = await tabs.locator("[aria-current=page]").boundingBox();
+          return (current?.x ?? 0) + (current?.width ?? 391);
+        };
+        await expect.poll(edge, WAIT).toBeLessThanOrEqual(390);
+      },
+    );
+  });
+
+  it("A long duration fits into its cell", async () => {
+    const run = fakeRun("long", 60_000, { label: "long" });
+    run.record.ended_at = new Date(Date.parse(run.record.created_at) + 768_000).toISOString();
+    const world = { runs: [run], machines: [], providers: [] };
+    for (const width of [390, 1100, 1440])
+      await soundly(await board.open("/", { viewport: { width, height: 900 } }, world), async ({ page }) => {
+        const cell = page.locator("td.cell-duration");
+        await expect.poll(() => cell.innerText(), WAIT).toBe("12 min 48 s");
+        const fits = await cell.evaluate((each) => each.scrollWidth <= each.clientWidth);
+        expect([width, fits]).toEqual([width, true]);
+      });
+  });
+});
