@@ -275,10 +275,10 @@ describe("the layout", () => {
     );
   });
 
-  test(`no file has more than ${LINES_MAX} lines`, () => {
-    expect(
-      ALL.filter(({ lines }) => lines.length > LINES_MAX).map(({ path, lines }) => `${path}: ${lines.length}`),
-    ).toEqual([]);
+  test(`no file has more than ${LINES_MAX} lines, and no file of a command more than 120`, () => {
+    const most = (path: string): number => (/^src\/cli\/commands\/[^/]+$/.test(path) ? 121 : LINES_MAX);
+    const long = ALL.filter(({ path, lines }) => lines.length > most(path));
+    expect(long.map(({ path, lines }) => `${path}: ${lines.length}`)).toEqual([]);
   });
 
   test("file names are kebab-case and none is a catch-all", () => {

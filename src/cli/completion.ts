@@ -4,7 +4,7 @@
 import { safeField } from "../domain/terminal-text.ts";
 import type { Command, Completes } from "./command.ts";
 import type { Io } from "./io.ts";
-import { storeOfHome } from "./store.ts";
+import { withStore } from "./store.ts";
 import { ACTIVE_STATUSES, OUTCOMES, type JOB_STATUSES } from "../schemas/names.ts";
 
 export interface Offered {
@@ -122,18 +122,14 @@ async function offered(what: Completes, io: Io): Promise<Completion> {
 }
 
 /** Newest first. */
-async function runs(io: Io, status: readonly (typeof JOB_STATUSES)[number][] | undefined): Promise<Offered[]> {
-  const reads = await storeOfHome(io);
-  try {
+const runs = (io: Io, status: readonly (typeof JOB_STATUSES)[number][] | undefined): Promise<Offered[]> =>
+  withStore(io, (reads) => {
     const page = reads?.jobs({ limit: RUNS_MAX, ...(status ? { status: [...status] } : {}) });
     return (page?.jobs ?? []).map((job) => ({
       word: job.id,
       what: [job.status, job.label, job.entrypoint].filter((part) => part !== null).join(" · "),
     }));
-  } finally {
-    reads?.close();
-  }
-}
+  });
 
 /** One line for a shell: the word, a tab, and what it is. */
 export const candidateLine = ({ word, what }: Offered): string =>

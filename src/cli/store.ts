@@ -84,17 +84,29 @@ export function* everyJob(
   }
 }
 
-/** Opens the store and finds the job for a prefix. */
-export async function withJob<T>(
-  io: Io,
-  prefix: string,
-  use: (reads: OpenReads, id: string) => Promise<T>,
-): Promise<T> {
+/** Passes the store, or null for a home that was never used, and closes it at the end. */
+export async function withStore<T>(io: Io, use: (reads: OpenReads | null) => T | Promise<T>): Promise<T> {
   const reads = await storeOfHome(io);
-  if (!reads) throw new SvcError("job_not_found", { id: prefix });
   try {
-    return await use(reads, reads.resolveJobId(prefix));
+    return await use(reads);
   } finally {
-    reads.close();
+    reads?.close();
   }
+}
+
+/** The runs that the prefixes name, in their order, each once. Throws `job_not_found`, `job_ambiguous`. */
+export const withJobs = <T>(
+  io: Io,
+  prefixes: readonly string[],
+  use: (reads: OpenReads, ids: string[]) => T | Promise<T>,
+): Promise<T> => withStore(io, (reads) => use(...namedIn(reads, prefixes)));
+
+/** The run that the prefix names. Throws `job_not_found`, `job_ambiguous`. */
+export const withJob = <T>(io: Io, prefix: string, use: (reads: OpenReads, id: string) => T | Promise<T>): Promise<T> =>
+  withJobs(io, [prefix], (reads, [id = prefix]) => use(reads, id));
+
+/** The store, which must exist, and the ids of these runs. */
+export function namedIn(reads: OpenReads | null, prefixes: readonly string[]): [OpenReads, string[]] {
+  if (!reads) throw new SvcError("job_not_found", { id: prefixes[0] ?? "" });
+  return [reads, [...new Set(prefixes.map((prefix) => reads.resolveJobId(prefix)))]];
 }

@@ -1,12 +1,11 @@
 // `svc kill`: ends runs and waits until their machines are gone, through the control plane or, if none runs, in this
 // process.
 
-import { SvcError } from "../../errors/index.ts";
 import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
-import { everyJob, storeOfHome } from "../store.ts";
+import { everyJob, withJobs, withStore } from "../store.ts";
 import { ACTIVE_STATUSES } from "../../schemas/names.ts";
 import { printJson } from "../text.ts";
 import { type KillOptions, type Killer, killThrough } from "./kill/kill-through.ts";
@@ -59,16 +58,10 @@ async function killJobs(options: KillOptions, io: Io): Promise<number> {
 }
 
 /** Full ids. An unknown id stops the command before anything is killed. */
-async function targets(options: KillOptions, io: Io): Promise<string[]> {
-  const reads = await storeOfHome(io);
-  try {
-    if (!options.all) {
-      if (!reads) throw new SvcError("job_not_found", { id: options.jobs[0] ?? "" });
-      return [...new Set(options.jobs.map((prefix) => reads.resolveJobId(prefix)))];
-    }
-    const ids = reads ? [...everyJob(reads, { status: [...ACTIVE_STATUSES] })].map((job) => job.id) : [];
-    return [...new Set(ids)].sort();
-  } finally {
-    reads?.close();
-  }
+async function targets({ all, jobs }: KillOptions, io: Io): Promise<string[]> {
+  if (!all) return withJobs(io, jobs, (_, ids) => ids);
+  return withStore(io, (reads) => {
+    const active = reads ? [...everyJob(reads, { status: [...ACTIVE_STATUSES] })] : [];
+    return [...new Set(active.map(({ id }) => id))].sort();
+  });
 }

@@ -6,12 +6,12 @@ import type { JobRecord } from "../../schemas/job.ts";
 import { PROVIDER_NAMES } from "../../providers/descriptors.ts";
 import { oneOf, usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
-import { everyJob, storeOfHome, type OpenReads } from "../store.ts";
+import { everyJob, withStore, type OpenReads } from "../store.ts";
 import { OUTCOMES } from "../../schemas/names.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { printJson } from "../text.ts";
 import { UNIT_MS } from "../times.ts";
-import { removeAll } from "./rm.ts";
+import { removeAll } from "./rm/remove-runs.ts";
 
 export const prune: Command = {
   name: "prune",
@@ -40,22 +40,17 @@ export const prune: Command = {
       throw usage("--keep-best must be METRIC:N or METRIC:N:max.", "For example `--keep-best loss:3`.");
     const provider = oneOf(input, "provider", PROVIDER_NAMES);
     const label = value(input, "label");
-    const reads = await storeOfHome(io);
-    let chosen: JobRecord[] = [];
-    try {
-      const query = {
-        status: [...OUTCOMES],
-        ...(provider ? { provider } : {}),
-        ...(label === undefined ? {} : { label }),
-      };
-      const ended = reads ? [...everyJob(reads, query)] : [];
-      const kept = new Set(best && reads ? bestOf(ended, best, (job) => valueOf(reads, job, best)) : []);
-      chosen = ended.filter(
-        (job) => !kept.has(job) && Date.now() - Date.parse(job.ended_at ?? job.created_at) > olderMs,
-      );
-    } finally {
-      reads?.close();
-    }
+    const query = {
+      status: [...OUTCOMES],
+      ...(provider ? { provider } : {}),
+      ...(label === undefined ? {} : { label }),
+    };
+    const chosen = await withStore(io, (reads) => {
+      if (!reads) return [];
+      const ended = [...everyJob(reads, query)];
+      const kept = new Set(best ? bestOf(ended, best, (job) => valueOf(reads, job, best)) : []);
+      return ended.filter((job) => !kept.has(job) && Date.now() - Date.parse(job.ended_at ?? job.created_at) > olderMs);
+    });
     const shown = chosen.map(({ id, label, ended_at, disk_bytes }) => ({ id, label, ended_at, disk_bytes }));
     if (input.flags.has("dry-run")) {
       if (input.json) await printJson(io, { dry_run: true, jobs: shown });

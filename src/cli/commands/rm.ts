@@ -1,20 +1,13 @@
 // Removes runs by name, with their log, metrics, local checkpoints and code; or only some checkpoints of one run. This cannot be undone.
 
 import { bytes } from "../../domain/bytes.ts";
-import { asSvcError, SvcError } from "../../errors/index.ts";
-import { stepInName } from "../../domain/step-in-name.ts";
-import type { CheckpointsRemoved, Removed } from "../../schemas/removal.ts";
-import type { ResumePoint } from "../../schemas/job.ts";
+import { safeField } from "../../domain/terminal-text.ts";
 import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
-import { runningClient, withOwnControlPlane } from "../control-plane.ts";
-import type { Io } from "../io.ts";
-import { storeOfHome } from "../store.ts";
-import { safeField } from "../../domain/terminal-text.ts";
+import { withJobs } from "../store.ts";
 import { printJson } from "../text.ts";
-
-/** The most names that an error lists. */
-const NAMED_MAX = 8;
+import { removeCheckpoints } from "./rm/remove-checkpoints.ts";
+import { removeAll } from "./rm/remove-runs.ts";
 
 export const rm: Command = {
   name: "rm",
@@ -43,20 +36,7 @@ export const rm: Command = {
         "`svc rm --dry-run` needs --checkpoint.",
         "`svc prune --dry-run` lists the runs that it would remove.",
       );
-    const reads = await storeOfHome(io);
-    let ids: string[];
-    try {
-      ids = [
-        ...new Set(
-          input.args.map((prefix) => {
-            if (!reads) throw new SvcError("job_not_found", { id: prefix });
-            return reads.resolveJobId(prefix);
-          }),
-        ),
-      ];
-    } finally {
-      reads?.close();
-    }
+    const ids = await withJobs(io, input.args, (_, found) => found);
     const checkpoints = input.values.get("checkpoint") ?? [];
     if (checkpoints.length > 0) return removeCheckpoints(ids, { checkpoints, dryRun, json: input.json }, io);
     const { removed, failed, first } = await removeAll(ids, io);
@@ -67,96 +47,3 @@ export const rm: Command = {
     return 0;
   },
 };
-
-export interface NotRemoved {
-  id: string;
-  error: { code: string; message: string; hint: string };
-}
-
-/**
- * Removes one after the other, through the running control plane or in this process. A failure does not stop the
- * others.
- */
-export async function removeAll(
-  ids: readonly string[],
-  io: Io,
-): Promise<{ removed: Removed[]; failed: NotRemoved[]; first: SvcError | null }> {
-  const removed: Removed[] = [];
-  const failed: NotRemoved[] = [];
-  let first: SvcError | null = null;
-  const all = async (remove: (id: string) => Promise<Removed>): Promise<void> => {
-    for (const id of ids) {
-      if (io.interrupted.aborted) return;
-      try {
-        removed.push(await remove(id));
-      } catch (e) {
-        const error = asSvcError(e);
-        // No control plane is left to remove the others.
-        if (error.code === "unreachable") throw error;
-        first ??= error;
-        failed.push({ id, error: error.toJobError() });
-      }
-    }
-  };
-  if (ids.length === 0) return { removed, failed, first };
-  const client = await runningClient(io);
-  if (client) await all((id) => client.remove(id));
-  else await withOwnControlPlane(io, "look", (cp) => all((id) => cp.remove(id)));
-  return { removed, failed, first };
-}
-
-interface Chosen {
-  checkpoints: readonly string[];
-  dryRun: boolean;
-  json: boolean;
-}
-
-async function removeCheckpoints(ids: readonly string[], chosen: Chosen, io: Io): Promise<number> {
-  const [id, another] = ids;
-  if (id === undefined || another !== undefined)
-    throw usage("--checkpoint needs exactly one JOB.", "Write `svc rm JOB --checkpoint NAME`.");
-  const { dryRun } = chosen;
-  const client = await runningClient(io);
-  const act = async (
-    points: Promise<ResumePoint[]>,
-    remove: (names: string[]) => Promise<CheckpointsRemoved>,
-  ): Promise<CheckpointsRemoved> => remove(namesOf(await points, chosen.checkpoints));
-  const removed = client
-    ? await act(client.resumePoints(id), (names) => client.removeCheckpoints(id, names, dryRun))
-    : await withOwnControlPlane(io, "look", (cp) =>
-        act(cp.resumePoints(id), (names) => cp.removeCheckpoints(id, { names, dry_run: dryRun })),
-      );
-  if (chosen.json) {
-    await printJson(io, removed);
-    return 0;
-  }
-  for (const { name, files, bytes: size } of removed.checkpoints) {
-    const outcome = files === 0 ? "removed before" : dryRun ? "would be removed" : "removed";
-    await io.out(`${safeField(name)}\t${outcome}\t${bytes(size)}\n`);
-  }
-  io.err(spaceWords(removed));
-  return 0;
-}
-
-/** The names that were asked for: a number that is not a name is the step of one complete checkpoint. */
-function namesOf(points: readonly ResumePoint[], asked: readonly string[]): string[] {
-  return asked.map((word) => {
-    if (!/^[0-9]{1,15}$/.test(word) || points.some(({ name }) => name === word)) return word;
-    const found = points.filter(({ name, step }) => (step ?? stepInName(name)) === Number(word));
-    const [only] = found;
-    if (only && found.length === 1) return only.name;
-    const names = (found.length > 0 ? found : points).slice(0, NAMED_MAX).map(({ name }) => safeField(name));
-    throw usage(
-      found.length > 1 ? `Several checkpoints have step ${word}.` : `No complete checkpoint has step ${word}.`,
-      names.length > 0 ? `Give its name: ${names.join(", ")}.` : "The run has no complete checkpoint on this computer.",
-    );
-  });
-}
-
-function spaceWords({ dry_run, freed_bytes, linked_bytes, left_bytes }: CheckpointsRemoved): string {
-  const parts = [`${dry_run ? "Would free" : "Freed"} ${bytes(freed_bytes)} on the disk.`];
-  if (linked_bytes > 0)
-    parts.push(`${bytes(linked_bytes)} stay in use: other files are hard links to the same content.`);
-  if (left_bytes > 0) parts.push(`${bytes(left_bytes)} could not be deleted yet; svc retries.`);
-  return parts.join(" ");
-}

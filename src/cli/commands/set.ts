@@ -1,13 +1,12 @@
 // `svc set`: changes the limits or the label of a run, through the control plane or, if none runs, in this process.
 
-import { SvcError } from "../../errors/index.ts";
 import { dollars } from "../../errors/dollars.ts";
 import type { JobChange } from "../../schemas/change.ts";
 import type { JobRecord } from "../../schemas/job.ts";
 import { usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
-import { storeOfHome } from "../store.ts";
+import { withJob } from "../store.ts";
 import { printJson } from "../text.ts";
 
 const NONE = "none";
@@ -29,14 +28,7 @@ export const set: Command = {
   examples: ["svc set 4k2m --budget 20", "svc set last --max-runtime none --label baseline"],
   async run(input, io) {
     const change = changeOf(input);
-    const reads = await storeOfHome(io);
-    let id: string;
-    try {
-      if (!reads) throw new SvcError("job_not_found", { id: input.args[0] ?? "" });
-      id = reads.resolveJobId(input.args[0] ?? "");
-    } finally {
-      reads?.close();
-    }
+    const id = await withJob(io, input.args[0] ?? "", (_, found) => found);
     const client = await runningClient(io);
     const record = client ? await client.update(id, change) : await withOwnControlPlane(io, "look", own(id, change));
     if (input.json) await printJson(io, record);

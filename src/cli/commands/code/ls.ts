@@ -5,15 +5,14 @@ import { safeField } from "../../../domain/terminal-text.ts";
 import type { LeftOutList } from "../../../schemas/code.ts";
 import type { Input } from "../../command.ts";
 import type { Io } from "../../io.ts";
-import { everyJob, storeOfHome, withJob } from "../../store.ts";
+import { everyJob, withJob, withStore } from "../../store.ts";
 import { instant, printJson, table } from "../../text.ts";
 import { codeDir, counted, snapshotOf } from "./snapshot.ts";
 
 export async function ls([job]: string[], input: Input, io: Io): Promise<number> {
   if (input.flags.has("left-out")) return leftOut(job, input, io);
   if (job !== undefined) return listFiles(job, input, io);
-  const reads = await storeOfHome(io);
-  try {
+  return withStore(io, async (reads) => {
     const jobs = [...(reads ? everyJob(reads) : [])].filter((j) => j.code_snapshot !== null);
     if (input.json)
       await printJson(io, {
@@ -29,9 +28,7 @@ export async function ls([job]: string[], input: Input, io: Io): Promise<number>
       );
     else if (io.tty) io.err("No run with code yet. `svc run` shows how to start one.");
     return 0;
-  } finally {
-    reads?.close();
-  }
+  });
 }
 
 /**

@@ -1,10 +1,10 @@
 // The conditions of `svc wait --for`: what is awaited, and whether a run has met it. Reads the store and asks no
 // control plane, so that a restart of one changes nothing.
 
-import { nearest } from "../domain/nearest.ts";
-import { hasEnded } from "../schemas/names.ts";
-import { usage } from "./argv.ts";
-import type { OpenReads } from "./store.ts";
+import { nearest } from "../../../domain/nearest.ts";
+import { hasEnded } from "../../../schemas/names.ts";
+import { usage } from "../../argv.ts";
+import type { OpenReads } from "../../store.ts";
 
 type Verdict = "met" | "not yet" | "never";
 type Reads = Pick<OpenReads, "job" | "timeline" | "checkpoints" | "seriesList" | "seriesPoints">;
