@@ -23,14 +23,13 @@ export function quicken(actions: Readonly<Record<string, unknown>>): number {
   const assigns = Object.values(actions).filter(isAssign);
   for (const action of assigns) {
     const { assignment } = action;
+    const fields = isAssignment(assignment) ? [] : Object.entries(assignment);
     action.resolve = (_scope, snapshot, { event }, params) => {
       const of = { context: snapshot.context, event };
-      const changes = isAssignment(assignment)
-        ? assignment(of, params)
-        : Object.fromEntries(
-            Object.entries(assignment).map(([name, value]) => [name, isAssignment(value) ? value(of, params) : value]),
-          );
-      return [{ ...snapshot, context: { ...snapshot.context, ...changes } }, undefined, undefined];
+      const changes = isAssignment(assignment) ? assignment(of, params) : null;
+      const context: Record<string, unknown> = { ...snapshot.context, ...changes };
+      for (const [name, value] of fields) context[name] = isAssignment(value) ? value(of, params) : value;
+      return [{ ...snapshot, context }, undefined, undefined];
     };
   }
   return assigns.length;
