@@ -117,7 +117,8 @@ export class EffectRunner {
         firstFailedAt: (code: ErrorCode) => this.#o.firstFailedAt(effect.id, code),
         progress: progress.say,
       };
-      const result = await Promise.race([definition.run(context), limit.passed]);
+      const attempt = definition.run(context);
+      const result = await (limit === null ? attempt : Promise.race([attempt, limit.passed]));
       verdict =
         "later" in result
           ? { kind: "later", ...result.later }
@@ -126,7 +127,7 @@ export class EffectRunner {
       verdict = { kind: "error", error: asSvcError(e), detail: progress.last() };
     }
     progress.close();
-    limit.clear();
+    limit?.clear();
     if (running.cancelled) return;
     this.#o.probe("effect.after");
     await this.#o.settle(effect, verdict);
@@ -135,18 +136,16 @@ export class EffectRunner {
   /**
    * Rejects when an attempt exceeds the limit of its step: a call that never answers must not delay a machine's end.
    */
-  #limit(definition: StepDefinition, controller: AbortController): { passed: Promise<never>; clear(): void } {
+  #limit(definition: StepDefinition, controller: AbortController): { passed: Promise<never>; clear(): void } | null {
     const ms = definition.attemptMs;
+    if (ms === undefined) return null;
     const { promise, reject } = Promise.withResolvers<never>();
-    const timer =
-      ms === undefined
-        ? null
-        : this.#o.clock.setTimer(ms, () => {
-            const error = new SvcError("step_timed_out", { step: definition.name, seconds: ms / 1000 });
-            reject(error);
-            controller.abort(error);
-          });
-    return { passed: promise, clear: () => timer?.cancel() };
+    const timer = this.#o.clock.setTimer(ms, () => {
+      const error = new SvcError("step_timed_out", { step: definition.name, seconds: ms / 1000 });
+      reject(error);
+      controller.abort(error);
+    });
+    return { passed: promise, clear: () => timer.cancel() };
   }
 
   #progress(effect: EffectRow) {

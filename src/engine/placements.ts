@@ -11,7 +11,7 @@ import type { Transaction } from "./transaction.ts";
 
 /** @param seq number of the journal entry that opens the placement. */
 export function openPlacement(tx: Transaction, jobId: string, seq: number, open: OpenPlacement): void {
-  const job = tx.store.job(jobId);
+  const job = tx.store.spec(jobId);
   if (!job) return;
   const spec = candidateSpec(specOf(job), open.candidate, open.on_demand);
   const { provider, gpus, region = null, spot = "never" } = spec;

@@ -14,7 +14,7 @@ export function setTimer(tx: Transaction, jobId: string, wanted: SetTimer, state
     if (set !== undefined) tx.store.takeTimer(jobId, timer, set.due);
     return null;
   }
-  const job = timer === "collect" ? tx.store.job(jobId) : undefined;
+  const job = timer === "collect" ? tx.store.spec(jobId) : undefined;
   const waitMs = after_ms + (job === undefined ? 0 : extraGraceMs(specOf(job)));
   const due = tx.at + waitMs;
   const standing = at_most === true ? tx.store.timer(jobId, timer) : undefined;

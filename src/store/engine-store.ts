@@ -13,20 +13,20 @@ import { columns, lit, p, prepare, q } from "./statements.ts";
 import type { AttemptRow, EffectRow, JobRow, JournalRow, PlacementRow, Tables, TimerRow } from "./tables.ts";
 import { storedLeftOut } from "./stored-json.ts";
 
-type JobChange = Pick<
-  JobRow,
-  | "id"
-  | "seq"
-  | "version"
-  | "state"
-  | "status"
-  | "snapshot"
-  | "hash"
-  | "exit_code"
-  | "error"
-  | "started_at"
-  | "ended_at"
->;
+/** The columns that a transition writes. */
+const CHANGED = [
+  "seq",
+  "version",
+  "state",
+  "status",
+  "snapshot",
+  "hash",
+  "exit_code",
+  "error",
+  "started_at",
+  "ended_at",
+] as const;
+type JobChange = Pick<JobRow, "id" | (typeof CHANGED)[number]>;
 
 export class EngineStore {
   readonly db: Sqlite;
@@ -82,6 +82,7 @@ export class EngineStore {
           ),
       ),
       job: prepare<JobRow>(db, q.selectFrom("job").selectAll().where("id", "=", p("id"))),
+      spec: prepare<Pick<JobRow, "spec">>(db, q.selectFrom("job").select("spec").where("id", "=", p("id"))),
       liveJobs: prepare<JobRow>(
         db,
         q.selectFrom("job").selectAll().where("state", "<>", lit("terminal")).orderBy("id"),
@@ -95,20 +96,7 @@ export class EngineStore {
         db,
         q
           .updateTable("job")
-          .set(
-            columns(
-              "seq",
-              "version",
-              "state",
-              "status",
-              "snapshot",
-              "hash",
-              "exit_code",
-              "error",
-              "started_at",
-              "ended_at",
-            ),
-          )
+          .set(columns(...CHANGED))
           .where("id", "=", p("id"))
           .where("seq", "=", p("expected")),
       ),
@@ -354,6 +342,10 @@ export class EngineStore {
   job(id: string): JobRow | undefined {
     return this.#s.job.get({ id });
   }
+  /** The part of the row that `specOf` reads. */
+  spec(id: string): Pick<JobRow, "spec"> | undefined {
+    return this.#s.spec.get({ id });
+  }
   liveJobs(): JobRow[] {
     return this.#s.liveJobs.all({});
   }
@@ -367,11 +359,11 @@ export class EngineStore {
       return [code_snapshot, list].filter((id) => id !== null);
     });
   }
-  /** @throws `stale_writer` when another writer has changed the job. */
   /** New limits or a new label of a job; its state stays. */
   changeJob(change: Pick<JobRow, "id" | "spec" | "label">): void {
     this.#s.changeJob.run(change);
   }
+  /** @throws `stale_writer` when another writer has changed the job. */
   updateJob(change: JobChange): void {
     const { changes } = this.#s.updateJob.run({ ...change, expected: change.seq - 1 });
     if (changes !== 1) throw new SvcError("stale_writer", { epoch: this.epoch });

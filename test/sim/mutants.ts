@@ -121,7 +121,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "late completions are accepted",
     main: true,
     patches: [
-      effects("    limit.clear();\n    if (running.cancelled) return;", "    limit.clear();"),
+      effects("    limit?.clear();\n    if (running.cancelled) return;", "    limit?.clear();"),
       store('.where("attempt", "=", p("attempt"))\n          .where("state", "=", lit("running")),', ","),
     ],
   },
