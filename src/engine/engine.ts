@@ -87,10 +87,10 @@ export class Engine {
     return this.#committer.commitTogether(fn);
   }
 
-  /** Like `commit`, for external effects that must be recorded: retries until it succeeds. */
+  /** Like `commit`, for external effects that must be recorded: retries until it succeeds. `fn` keeps nothing in memory. */
   commitWithRetry<T>(fn: (tx: Transaction) => T): Promise<T> {
     return commitWithRetry(
-      () => this.commit(fn),
+      () => this.#committer.commit(fn, true),
       this.clock,
       (error) => {
         if (error.code === "disk_full") this.#o.onDiskFull?.();

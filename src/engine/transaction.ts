@@ -50,6 +50,8 @@ const TOGETHER_MS = 25;
 
 interface Waiting {
   fn: (tx: Transaction) => unknown;
+  /** Whether `fn` may run again after a rollback. */
+  repeatable: boolean;
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
 }
@@ -83,9 +85,12 @@ export class Committer {
     this.#filledAt = options.clock.monotonic();
   }
 
-  /** Runs `fn` inside the next group's transaction; resolves with its value once that is durable. */
-  commit<T>(fn: (tx: Transaction) => T): Promise<T> {
-    const done = this.#enqueue(fn);
+  /**
+   * Runs `fn` inside the next group's transaction; resolves with its value once that is durable.
+   * @param repeatable whether `fn` may run again after a rollback: it keeps nothing in memory, apart from the cache of `forget`.
+   */
+  commit<T>(fn: (tx: Transaction) => T, repeatable = false): Promise<T> {
+    const done = this.#enqueue(fn, repeatable);
     this.#soon();
     return done;
   }
@@ -95,7 +100,7 @@ export class Committer {
    * `TOGETHER_MS`.
    */
   commitTogether<T>(fn: (tx: Transaction) => T): Promise<T> {
-    const done = this.#enqueue(fn);
+    const done = this.#enqueue(fn, false);
     if (this.#scheduled || this.#later) return done;
     this.#fill();
     if (this.#free >= 1) this.#soon();
@@ -103,9 +108,9 @@ export class Committer {
     return done;
   }
 
-  #enqueue<T>(fn: (tx: Transaction) => T): Promise<T> {
+  #enqueue<T>(fn: (tx: Transaction) => T, repeatable: boolean): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ fn, resolve: resolve as (value: unknown) => void, reject });
+      this.#queue.push({ fn, repeatable, resolve: resolve as (value: unknown) => void, reject });
     });
   }
 
@@ -135,13 +140,13 @@ export class Committer {
     const verdicts: Verdict[] = [];
     try {
       store.begin();
-      for (const waiting of group) verdicts.push(this.#one(waiting, group.length > 1));
+      this.#run(group, verdicts);
       this.#o.probe("commit.before");
       store.commit();
     } catch (e) {
       store.rollback();
       const error = store.asError(e);
-      for (const v of verdicts) if (v.ok) this.#o.forget(v.tx.touched);
+      this.#forget(verdicts);
       for (const waiting of group) waiting.reject(error);
       return;
     }
@@ -158,17 +163,39 @@ export class Committer {
     if (events.length > 0) this.#o.publish(events);
   }
 
-  #one(waiting: Waiting, shared: boolean): Verdict {
+  /** Adds a verdict for each caller. A savepoint copies every page that its caller changes, so callers that may run again do without. */
+  #run(group: readonly Waiting[], verdicts: Verdict[]): void {
+    const { store } = this.#o;
+    if (group.length === 1 || group.every(({ repeatable }) => repeatable)) {
+      try {
+        for (const waiting of group) verdicts.push(this.#one(waiting, false));
+        return;
+      } catch (e) {
+        if (group.length === 1) throw e;
+        // One failed, and its writes cannot be told from those of the others: the group starts again, with savepoints.
+        store.rollback();
+        this.#forget(verdicts.splice(0));
+        store.begin();
+      }
+    }
+    for (const waiting of group) verdicts.push(this.#one(waiting, true));
+  }
+
+  #one(waiting: Waiting, savepoint: boolean): Verdict {
     const { store } = this.#o;
     const tx = new Transaction(store, this.#o.clock.now(), this.#o.noticed);
     const act = () => waiting.fn(tx);
     try {
-      return { ok: true, value: shared ? store.nested(act) : act(), tx };
+      return { ok: true, value: savepoint ? store.nested(act) : act(), tx };
     } catch (e) {
       this.#o.forget(tx.touched);
-      // A full disk ends SQLite's transaction as a whole; alone in the group, a failure does too.
-      if (!shared || !store.db.inTransaction) throw e;
+      // A full disk ends SQLite's transaction as a whole; without a savepoint, a failure does too.
+      if (!savepoint || !store.db.inTransaction) throw e;
       return { ok: false, error: store.asError(e) };
     }
+  }
+
+  #forget(verdicts: readonly Verdict[]): void {
+    for (const v of verdicts) if (v.ok) this.#o.forget(v.tx.touched);
   }
 }

@@ -36,6 +36,41 @@ describe("commits of one turn", () => {
     expect([h.row("b").seq, h.folds("a"), h.folds("b")]).toEqual([2, true, true]);
   });
 
+  it("run again, each for itself, when one fails among callers that may run twice", async () => {
+    await h.create("a");
+    await h.create("b");
+    await h.create("c");
+    const before = commits();
+    const ran: string[] = [];
+    const kill = (id: string) =>
+      h.engine.commitWithRetry((tx) => {
+        ran.push(id);
+        tx.feed(id, "notice", { level: "info", message: id });
+        const sent = h.engine.apply(tx, id, KILL);
+        if (id === "b") throw new SvcError("job_not_found", { id });
+        return sent;
+      });
+    const results = await Promise.allSettled([kill("a"), kill("b"), kill("c")]);
+    await turn();
+    expect(ran).toEqual(["a", "b", "a", "b", "c"]);
+    expect(results).toMatchObject([
+      { value: { accepted: true } },
+      { reason: { code: "job_not_found" } },
+      { value: { accepted: true } },
+    ]);
+    expect(["a", "b", "c"].map((id) => h.row(id).state)).toEqual(["terminating", "provisioning", "terminating"]);
+    // Neither the first try nor the failed caller left anything.
+    expect(h.published.filter((e) => e.type === "notice").map((e) => e.job_id)).toEqual(["a", "c"]);
+    expect(["a", "b", "c"].map((id) => h.row(id).seq)).toEqual([2, 1, 2]);
+    expect(h.attempts.filter(({ context }) => context.signal.aborted).map(({ context }) => context.jobId)).toEqual([
+      "a",
+      "c",
+    ]);
+    expect(commits() - before).toBe(1);
+    await h.kill("b");
+    expect(["a", "b", "c"].map((id) => h.folds(id))).toEqual([true, true, true]);
+  });
+
   it("all fail when the commit fails, their changes are undone, and cached state is dropped", async () => {
     await h.create("a");
     await h.create("b");
