@@ -4,24 +4,26 @@
 import { join } from "node:path";
 import { recording, replay, type Transactions } from "./lib/bare.ts";
 import { engineOf, instantSteps } from "../scripts/lib/instant-engine.ts";
+import type { Sqlite } from "../src/store/database.ts";
 import { newJob, newJobId, openHome, withFolder } from "./lib/home.ts";
 import { median, rowOf, type Bench, type Row } from "./lib/measure.ts";
 
 /** 250 jobs of 8 steps are the 2,000 steps of "10 steps x 200 runs". */
 const JOBS = 250;
 const STEPS = 8;
-const ROUNDS = 5;
+const ROUNDS = 7;
+/** Rounds before the first that counts: a control plane runs for days, and V8 compiles the engine's code for its first seconds. */
+const WARM_UPS = 5;
 
 interface Round {
   stepsPerSecond: number;
   /** The time of each step, from its start to the start of the next: settle, decide, commit, start. */
   stepMs: number[];
-  transactions: Transactions;
 }
 
-async function drive(home: string, atOnce: number): Promise<Round> {
-  let transactions: Transactions = [];
-  const store = await openHome(home, (db) => (transactions = recording(db)));
+/** @param watch receives the connection before any statement is prepared on it. */
+async function drive(home: string, atOnce: number, watch?: (db: Sqlite) => void): Promise<Round> {
+  const store = await openHome(home, watch);
   const stepMs: number[] = [];
   const began = new Map<string, number>();
   const over = new Map<string, () => void>();
@@ -49,7 +51,14 @@ async function drive(home: string, atOnce: number): Promise<Round> {
   if (stepMs.length !== JOBS * STEPS) throw new Error(`${stepMs.length} steps were taken, not ${JOBS * STEPS}`);
   await engine.stop();
   store.db.close();
-  return { stepsPerSecond: (JOBS * STEPS) / seconds, stepMs, transactions };
+  return { stepsPerSecond: (JOBS * STEPS) / seconds, stepMs };
+}
+
+/** One round writes its statements down for the bare way; it does not count, because that takes time and memory, too. */
+async function record(home: string, atOnce: number): Promise<Transactions> {
+  let transactions: Transactions = [];
+  await drive(home, atOnce, (db) => (transactions = recording(db)));
+  return transactions;
 }
 
 async function bare(home: string, transactions: Transactions): Promise<number[]> {
@@ -66,25 +75,28 @@ const sum = (values: number[]): number => values.reduce((a, b) => a + b, 0);
 async function measure(): Promise<Row[]> {
   const rows: Row[] = [];
   const cases = [
-    { atOnce: 1, min: 1_500 },
-    { atOnce: 50, min: 8_000 },
+    { atOnce: 1, share: 0.8 },
+    { atOnce: 50, share: 0.6 },
   ];
-  for (const { atOnce, min } of cases) {
+  for (const { atOnce, share } of cases) {
     const speeds: number[] = [];
     const bareSpeeds: number[] = [];
     const stepMedians: number[] = [];
     const bareMedians: number[] = [];
-    for (let round = 0; round <= ROUNDS; round++) {
-      await withFolder(async (folder) => {
-        const ours = await drive(join(folder, "engine"), atOnce);
-        const theirs = await bare(join(folder, "bare"), ours.transactions);
-        if (round === 0) return; // both ways warm up
-        speeds.push(ours.stepsPerSecond);
-        bareSpeeds.push((JOBS * STEPS) / (sum(theirs) / 1000));
-        stepMedians.push(median(ours.stepMs));
-        bareMedians.push(median(theirs));
-      });
-    }
+    await withFolder(async (first) => {
+      const transactions = await record(first, atOnce);
+      for (let round = -WARM_UPS; round < ROUNDS; round++) {
+        await withFolder(async (folder) => {
+          const ours = await drive(join(folder, "engine"), atOnce);
+          const theirs = await bare(join(folder, "bare"), transactions);
+          if (round < 0) return;
+          speeds.push(ours.stepsPerSecond);
+          bareSpeeds.push((JOBS * STEPS) / (sum(theirs) / 1000));
+          stepMedians.push(median(ours.stepMs));
+          bareMedians.push(median(theirs));
+        });
+      }
+    });
     if (atOnce === 1) {
       rows.push(
         rowOf({
@@ -92,8 +104,8 @@ async function measure(): Promise<Row[]> {
           unit: "ms",
           values: stepMedians,
           baseline: bareMedians,
-          target: "<= 1.5x of bare statements",
-          met: (f, b) => f <= 1.5 * b,
+          target: "<= 1.4x of bare statements",
+          met: (f, b) => f <= 1.4 * b,
         }),
       );
     }
@@ -103,8 +115,8 @@ async function measure(): Promise<Row[]> {
         unit: "/s",
         values: speeds,
         baseline: bareSpeeds,
-        target: `> ${min}`,
-        met: (f) => f > min,
+        target: `>= ${share}x of bare statements`,
+        met: (f, b) => f >= share * b,
       }),
     );
   }
