@@ -1,7 +1,7 @@
 // Group commit. Callers of one turn of the event loop share one fsync; each succeeds or fails on its own.
 //
 // T1. A caller's promise resolves only after COMMIT returned. Its `after` callbacks start only then, too.
-// T2. A caller that throws loses only its own writes.
+// T2. A caller that throws loses only its own writes: by a savepoint, or because the others run again.
 // T3. When COMMIT itself fails, the whole group is rolled back and every caller receives the error.
 // T4. A caller that may wait joins the next group. Groups made only for such callers are limited to 40 a second after
 //     the first few, so that the lines of hundreds of runs do not cost an fsync each.
