@@ -1,6 +1,7 @@
 // Opens the store for reading commands, with or without a running control plane.
 
 import { accessSync, constants, existsSync, statSync, type Stats } from "node:fs";
+import { maskedValue } from "../domain/masked-json.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import { SvcError, systemCode } from "../errors/index.ts";
 import type { JobRecord, JobsQuery } from "../schemas/job.ts";
@@ -52,7 +53,7 @@ function masked(reads: OpenReads, secrets: Redactor): OpenReads {
       if (typeof member !== "function") return member;
       return (...args: unknown[]): unknown => {
         const result: unknown = Reflect.apply(member, target, args);
-        return typeof name === "string" && AS_STORED.has(name) ? result : secrets.redactValue(result);
+        return typeof name === "string" && AS_STORED.has(name) ? result : maskedValue(result, secrets);
       };
     },
   });

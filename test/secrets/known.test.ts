@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
-import { maskedJson } from "../../src/domain/masked-json.ts";
+import { maskedJson, maskedValue } from "../../src/domain/masked-json.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { KnownSecrets } from "../../src/secrets/known.ts";
 
@@ -58,7 +58,10 @@ it("JSON is masked also where the secret is escaped in it, and stays unchanged w
   const secrets = new Redactor(['se"cret\\1234']);
   const value = { a: 'x se"cret\\1234 y', b: [1, 2, "z"], k: null };
   expect(JSON.parse(maskedJson(value, secrets))).toEqual({ ...value, a: "x ***redacted*** y" });
+  expect(maskedValue(value, secrets)).toEqual({ ...value, a: "x ***redacted*** y" });
   expect(maskedJson({ a: ["b"] }, secrets)).toBe('{"a":["b"]}');
+  const clean = { a: ["b"], c: undefined };
+  expect(maskedValue(clean, secrets)).toBe(clean);
 });
 
 it("Covering a secret keeps the length and every other byte", () => {
