@@ -18,7 +18,7 @@ const ENTRIES = {
   "chunks/string-width": "string-width",
 };
 /** What every command loads, and a command that reads the store. */
-const CORE = ["src/cli/program.ts", "src/cli/store.ts", "src/cli/text.ts"];
+const CORE = ["program", "store", "text", "cells", "redraw"].map((name) => `src/cli/${name}.ts`);
 
 /**
  * Makes one chunk of the core. esbuild makes a chunk for each set of entries that share code, which would be forty for
