@@ -2,11 +2,11 @@
 // control plane has started, the run either exists with every file, or is removed with every file, its rows and its
 // code; another run is never touched.
 
-import { spawn } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { pause, Place, until, type Served } from "./harness.ts";
+import { Place, until, type Served } from "./harness.ts";
+import { underFault } from "./under-fault.ts";
 
 const SCRIPT = `
 import os, sys, svc
@@ -59,27 +59,17 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => template.close());
 
-/** Removes the run while `strace` injects a fault into one call of one thread. Returns whether that call was made. */
+/** Removes the run while a fault is injected into one call of one thread. Returns whether the process died of it. */
 async function removeUnder(place: Place, served: Served, fault: string): Promise<boolean> {
-  const threads = readdirSync(`/proc/${served.pid}/task`);
-  const args = ["-qq", "-f", "-o", "/dev/null", "-e", `inject=${fault}`, "-e", `trace=${fault.split(":")[0]}`];
-  const tracer = spawn("strace", ["-y", ...args, ...threads.flatMap((id) => ["-p", id])], { stdio: "ignore" });
-  const isTraced = (id: string): boolean =>
-    /^TracerPid:\t[1-9]/m.test(readFileSync(`/proc/${served.pid}/task/${id}/status`, "utf8"));
-  await until(() => threads.every(isTraced), "strace is attached");
-  const answer = await fetch(`${served.url}/jobs/${goes}`, {
-    method: "DELETE",
-    signal: AbortSignal.timeout(60_000),
-  }).catch(() => null);
   const ended = (): boolean =>
     place.db((db) => db.prepare("SELECT ended_at FROM removal WHERE job_id = ?").pluck().get(goes)) !== null;
-  if (answer?.ok) await until(() => !served.running || ended(), "the removal ends, perhaps after a retry", 60_000);
-  // The connection breaks slightly before the test sees the end of the process.
-  if (answer === null) await Promise.race([served.exited, pause(10_000)]);
-  const survived = served.running;
-  tracer.kill("SIGINT");
-  await new Promise((done) => (tracer.exitCode === null ? tracer.once("exit", done) : done(null)));
-  return !survived;
+  const { died } = await underFault(
+    served,
+    fault,
+    () => fetch(`${served.url}/jobs/${goes}`, { method: "DELETE", signal: AbortSignal.timeout(60_000) }),
+    () => until(() => !served.running || ended(), "the removal ends, perhaps after a retry", 60_000),
+  );
+  return died;
 }
 
 /** Checks the home after any fault, once a control plane has started there. */
