@@ -93,6 +93,7 @@ const HABITS = new Map<string, readonly string[]>(
     "debug-dump": ["dump", "bug", "report", "support"],
     demo: ["init", "example", "hello"],
     docs: ["man"],
+    "docs packages": ["install", "update", "upgrade", "self-update", "uninstall"],
     "jobs --watch": ["watch", "monitor", "top"],
     "ssh JOB -L": ["port-forward", "tunnel", "proxy"],
     "serve --open": ["open", "dashboard", "ui"],

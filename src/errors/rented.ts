@@ -139,7 +139,7 @@ export const RENTED = {
     retry: "never",
     message: (d) => `There is no usable credential for ${d.provider}. Missing or wrong: ${d.missing}.`,
     hint: (d) =>
-      `Set it at Connect in the dashboard, by \`svc credentials set ${d.provider}\`, or in the environment of the control plane; \`svc docs credentials\` lists the names. This request rented no machine.`,
+      `Set it at Connect in the dashboard, by \`svc credentials set ${d.provider.includes(" ") ? "NAME" : d.provider}\`, or in the environment of the control plane; \`svc docs credentials\` lists the names. This request rented no machine.`,
   }),
   credential_refused: entry<{ provider: string; why: string }>({
     status: 400,

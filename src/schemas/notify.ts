@@ -84,7 +84,10 @@ export function targetProblem(target: NotifyTarget, hasSecret: boolean): { field
   if (needsSecret(target.kind) && !hasSecret)
     return { field: "secret_ref", message: `is required: it names the address of the ${target.kind} webhook` };
   if ("url" in target && target.url.startsWith("http:") && target.allow_private !== true)
-    return { field: "url", message: "must begin with https://, unless allow_private is set" };
+    return {
+      field: "url",
+      message: "must begin with https://, unless allow_private=true allows an address of this network",
+    };
   return null;
 }
 

@@ -142,6 +142,8 @@ test.each([
   ["login", "svc credentials"],
   ["launch train.py", "svc run"],
   ["describe 4k2m", "svc timeline 4k2m"],
+  ["upgrade", "svc docs packages"],
+  ["uninstall", "svc docs packages"],
 ])("The habit `%s` is answered with `%s`", (typed, ours) => {
   const { message, hint } = refusal(typed);
   expect(hint).toContain(`Run \`${ours}`);

@@ -20,6 +20,23 @@ test("A topic is a page of the documentation, and a command is its help", () => 
   expect([none.code, none.err]).toEqual([2, expect.stringContaining("quickstart")]);
 });
 
+test("A subject that is no page is answered with the pages that say most about it", () => {
+  const resume = at.svc("docs", "resume");
+  expect([resume.code, resume.err]).toEqual([2, expect.stringMatching(/These say most about it: .*guide\/resuming/)]);
+  expect(at.svc("docs", "xyzzy-nowhere").err).toContain("svc docs lists all pages.");
+});
+
+test("`svc offers` without a provider names no credential that does not exist", () => {
+  const r = at.svc("offers");
+  expect([r.code, r.err]).toEqual([4, expect.stringContaining("`svc credentials set NAME`")]);
+});
+
+test("`svc sim` lists the faults when it does not know one, and names no page that does not exist", () => {
+  const r = at.svc("sim", "podhost", "--fault", "no_such_fault");
+  expect([r.code, r.err]).toEqual([2, expect.stringContaining("no_such_fault is not a fault; there are ")]);
+  expect(r.err).not.toContain("svc docs");
+});
+
 test.each([
   ["sed 's/^/PAGED: /'", "PAGED: # "],
   ["no-such-pager", "# "],

@@ -129,8 +129,11 @@ it.each([
   [["send"], "Unknown action `svc notify send`.\nUse list, add, test, rm, rules, history.\n"],
   [["list", "hook"], "`svc notify list` takes no further arguments.\n`svc notify list` lists everything.\n"],
   [["test"], "`svc notify test` needs NAME.\n`svc notify` lists the targets.\n"],
-  [["add", "phone"], /^`svc notify add` needs NAME and KIND\.\nUse ntfy, slack, /],
-  [["add", "phone", "pager"], /^Unknown kind pager\.\nUse ntfy, slack, /],
+  [
+    ["add", "phone"],
+    /^`svc notify add` needs NAME and KIND\.\nWrite `svc notify add NAME KIND`, where KIND is ntfy, slack, /,
+  ],
+  [["add", "phone", "pager"], /^Unknown kind pager\.\nWrite `svc notify add NAME KIND`, where KIND is ntfy, slack, /],
   [["add", "phone", "ntfy"], /topic is required\.\n/],
   [["add", "phone", "ntfy", "topic"], /^topic is not KEY=VALUE\.\n/],
   [["add", "cmd", "command"], /argv must name a program\.\n/],
@@ -141,7 +144,7 @@ it.each([
   ],
   [
     ["add", "h", "webhook", "url=http://example.com"],
-    /target\.url must begin with https:\/\/, unless allow_private is set\.\n/,
+    /target\.url must begin with https:\/\/, unless allow_private=true allows an address of this network\.\n/,
   ],
   [["add", "m", "email", "host=h", "port=abc", "from=a@b", "to=c@d"], /port must be a (whole )?number, not text\.\n/],
   [

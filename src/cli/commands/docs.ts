@@ -41,10 +41,25 @@ export const docs: Command = {
         );
       throw usage(
         `The documentation has no page ${asked}.`,
-        near ? `Did you mean ${near}?` : "svc docs lists all pages.",
+        near ? `Did you mean ${near}?` : speakOf(wanted, folder, pages),
       );
     }
     await page(io, readFileSync(join(folder, `${found}.md`), "utf8"));
     return 0;
   },
 };
+
+/** The guides and references in which the word is densest: the reader may have typed a subject. */
+function speakOf(word: string, folder: string, pages: readonly string[]): string {
+  const found = pages
+    .filter((each) => /^(guide|reference)\//.test(each))
+    .map((each) => {
+      const text = readFileSync(join(folder, `${each}.md`), "utf8").toLowerCase();
+      return { each, share: (text.split(word).length - 1) / text.length };
+    })
+    .filter(({ share }) => share > 0)
+    .toSorted((a, b) => b.share - a.share)
+    .slice(0, 3)
+    .map(({ each }) => each);
+  return found.length === 0 ? "svc docs lists all pages." : `These say most about it: ${found.join(", ")}.`;
+}

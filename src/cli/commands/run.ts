@@ -26,7 +26,7 @@ export const run: Command = {
     else await io.out(`${WAYS.map((w) => `# ${w.name}\n${w.text}`).join("\n\n")}\n`);
     if (!input.json)
       io.err(
-        "`svc run` does not start a run.\nUse one of the three ways above, or try `svc demo`, which runs an example.",
+        "`svc run` does not start a run.\nUse one of the three ways above, or try `svc demo`, which runs an example. `resume_from` continues an earlier run: `svc docs resuming`.",
       );
     return 2;
   },

@@ -52,7 +52,7 @@ export const sim: Command = {
     { flags: "--port <n>", what: "Port of the first API; the others use the next ones (default: any free ports)" },
     {
       flags: "--fault <name>",
-      what: "A fault to simulate, as NAME or NAME=N; `svc docs SIMULATORS` lists them",
+      what: "A fault to simulate, as NAME or NAME=N; a name that is none lists them all",
       many: true,
     },
     ...TROUBLES.map(({ flags, what }) => ({ flags, what })),
@@ -78,7 +78,7 @@ export const sim: Command = {
     const words = { providers: input.args, faults: [...(input.values.get("fault") ?? []), ...troubles] };
     const simulators = await load();
     const objection = simulators.objectionTo(words);
-    if (objection !== null) throw usage(`${objection}.`, "See `svc docs SIMULATORS`.");
+    if (objection !== null) throw usage(`${objection}.`, "`svc sim --help` has examples.");
     if (!isListedUser())
       throw new SvcError("command_unavailable", {
         what: `Simulated machines need a user whom the system's list of users knows: sshd lets no other user log in. It has no entry for uid ${process.getuid?.()}.`,
@@ -87,8 +87,8 @@ export const sim: Command = {
     const missing = simulators.missingPrograms();
     if (missing.length > 0)
       throw new SvcError("command_unavailable", {
-        what: `Simulated machines need ${missing.join(" and ")}, which is not on this computer.`,
-        instead: "Install it with your system's package manager.",
+        what: `Simulated machines need what this computer lacks: ${missing.join(", ")}.`,
+        instead: `Install it, on Debian and Ubuntu by \`apt install ${missing.join(" ")}\`.`,
       });
 
     const ending = Promise.withResolvers<string>();

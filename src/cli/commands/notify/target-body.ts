@@ -14,7 +14,7 @@ export async function targetBodyOf([kind = "", ...fields]: string[], io: Io): Pr
   if (known === undefined)
     throw usage(
       kind === "" ? "`svc notify add` needs NAME and KIND." : `Unknown kind ${safeField(kind)}.`,
-      `Use ${TARGET_KINDS.join(", ")}.`,
+      `Write \`svc notify add NAME KIND\`, where KIND is ${TARGET_KINDS.join(", ")}.`,
     );
   const target: Record<string, unknown> = { kind: known };
   // The other kinds take one with `secret`.

@@ -32,7 +32,8 @@ export async function tell(told: Plan, io: Io): Promise<void> {
       `First ${hourly(price)}${most === null ? "" : `, at most ${costText({ cost_usd: most, machines: [] })}`}${lasts === null ? "" : `; the budget lasts for ${longDuration(Math.floor(lasts))}`}. Nothing was rented.`,
     );
   for (const warning of told.warnings) io.err(safeField(warning));
-  for (const refusal of told.refusals) io.err(`Refused: ${safeField(refusal.message)} ${safeField(refusal.hint)}`);
+  for (const refusal of told.refusals)
+    io.err(`Refused: ${safeField(refusal.message.replace(/([^.!?])$/, "$1."))} ${safeField(refusal.hint)}`);
 }
 
 function candidateRows(io: Io, told: Plan, candidate: Plan["candidates"][number]): string[][] {
