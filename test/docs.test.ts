@@ -189,7 +189,8 @@ describe("the pages", () => {
   });
 
   it("name existing commands and flags", () => {
-    const calls = CODE.flatMap(svcCalls);
+    // The first hour shows what a stranger typed, mistakes included.
+    const calls = CODE.filter(({ page }) => page !== "docs/quality/first-hour.md").flatMap(svcCalls);
     expect(calls.length).toBeGreaterThan(100);
     const wrong = calls.flatMap(({ page, words }) => {
       const why = objection(words);
