@@ -29,21 +29,20 @@ export const AFTER = `How to read it:
   tries the next zone. svc writes the name of the machine down before it asks, finds the machine, and uses it.
 - **A delete that lies.** SkyPilot and dstack take the provider's answer for the end of the machine. svc looks again and repeats the delete until the
   machine is gone.
-- **A delete that fails**, and a kill during it: svc and dstack repeat it by themselves.
+- **A delete that fails**, and a kill during it. svc and dstack repeat the delete by themselves. SkyPilot reports the failure and keeps the cluster in its list; its user asks again,
+  and then it succeeds.
+- **A kill while the machine is made.** SkyPilot and svc find the machine by its name after the restart. dstack has no id for it and rents another one.
 - **Price.** SkyPilot and dstack compare the cap with their price list before the order and not with the bill. svc ends the machine when its price is known.
 - **A machine that never comes up.** None of the three had given up after 11 minutes, and all three ended it when they were asked.
-- **A kill with the machine ready.** svc and dstack find it again. svc continues the run; dstack had none to continue, because its own program cannot be
-  installed here (below).
+- **A kill with the machine ready.** All three find it again. svc continues the run; the other two had none to continue, because their own programs cannot be
+  installed on the simulated machine (below).
 - **Dollars** include runs that did what they were asked to do. They compare waste only where two programs did the same.
 
 ## What was not measured, and why
 
-- **Cells with "—" and "not measured"** have no result that we trust yet. In a first try SkyPilot's workers survived the kill and were left out of its memory,
-  because they overwrite the mark by which the measurement found processes; the second try ran out of time. In the first one, on a busier computer (load
-  average 27 to 36), SkyPilot's server took 64 s to start (52 to 75, n = 5) and svc 6.1 s (3.6 to 10.8, n = 5), and the part of SkyPilot's memory that was found
-  was 543 MB (507 to 587). Lists of 20,000 rows wait for the next run. Each fault was played once.
-- **A quiet computer.** Other programs were at work on it all the time (load average 4 to 50 on two cores, most while the faults were played).
-  Every figure is longer than on an idle one; the processor times are changed least. Waits were as long as the rules say, and longer where a server
+- **A second round.** Each fault was played once, three or six of them at the same time.
+- **A quiet computer.** Other programs were at work on it (the load average is at the top; up to 50 on two cores while the first faults were played).
+  Times are longer than on an idle one; the processor times are changed least. Waits were as long as the rules say, and longer where a server
   needed more time to start.
 - **From a submission to the first line.** SkyPilot installs its runtime on each machine from the network, and dstack downloads its runner; the simulated
   machines reach nothing. Neither got further than a machine that is up. svc brings its runner along; its own time is in [benchmarks.md](benchmarks.md).
