@@ -2,7 +2,7 @@
 // dashboard, and the manual page. Native and large packages that gain nothing from bundling stay in node_modules.
 
 import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
 import { allCommands } from "../src/cli/commands/index.ts";
 import { buildDashboard, DASHBOARD_DIST } from "./lib/build-dashboard.ts";
@@ -31,12 +31,14 @@ function withCore(parts: Metafile): Plugin {
       entryPoint?.startsWith("src/") && !Object.values(ENTRIES).includes(entryPoint) ? [join(root, entryPoint)] : [],
     ),
   );
-  const core = CORE.map((file) => `import ${JSON.stringify(join(root, file))};`).join("");
+  // Relative: a path of this computer would move the columns of the source map, and so change the name of the chunk.
+  const coreFrom = (path: string): string =>
+    CORE.map((file) => `import ${JSON.stringify(`./${relative(dirname(path), join(root, file))}`)};`).join("");
   return {
     name: "core",
     setup(build) {
       build.onLoad({ filter: /\.ts$/ }, ({ path }) =>
-        entries.has(path) ? { contents: core + readFileSync(path, "utf8"), loader: "ts" } : undefined,
+        entries.has(path) ? { contents: coreFrom(path) + readFileSync(path, "utf8"), loader: "ts" } : undefined,
       );
     },
   };
