@@ -1,10 +1,10 @@
 // The CLI as a whole: the list of commands, the printing of errors, and the exit code of the process.
 
 import { onTightened } from "../domain/tightened.ts";
-import { asSvcError } from "../errors/index.ts";
 import { asksForJson, declare, parseArgv, printHelp } from "./argv.ts";
 import { commandsFor } from "./commands/index.ts";
 import { processIo } from "./io.ts";
+import { asTold } from "./told.ts";
 import { version } from "./root.ts";
 import { safeField, toJson } from "../domain/terminal-text.ts";
 
@@ -49,26 +49,4 @@ export function tellError(thrown: unknown, json: boolean, err: (text: string) =>
     if (e.code === "internal_error" && process.env["SVC_DEBUG"]) err(String((thrown as Error)?.stack ?? thrown));
   }
   return e.exit;
-}
-
-interface Told {
-  code: string;
-  message: string;
-  hint: string;
-  exit: number;
-  errors?: { field: string; message: string }[] | undefined;
-}
-
-/** Makes errors of this process and errors from a control plane look the same to the user. */
-function asTold(thrown: unknown): Told {
-  const e = thrown as Partial<Told> | null;
-  if (
-    e &&
-    typeof e.code === "string" &&
-    typeof e.hint === "string" &&
-    typeof e.message === "string" &&
-    typeof e.exit === "number"
-  )
-    return e as Told;
-  return asSvcError(thrown);
 }

@@ -116,6 +116,10 @@ test("A run that has not ended, or that a live run resumes from, is not removed"
   }
   const both = place.svc("rm", source, live);
   expect(both.code).toBe(1);
+  expect(both.err).toContain(
+    `The run ${source} cannot be removed: the run ${live}, which has not ended, resumes from it.`,
+  );
+  expect(both.err).toContain(`${live}: The run ${live} cannot be removed: it has not ended.`);
   expect(filesOf(source)).toContain(`artifacts/${source}`);
   await fetch(`${served.url}/jobs/${live}/kill`, { method: "POST" });
   await until(async () => (await place.status(served, live)) === "cancelled", "the live run has ended");
@@ -172,7 +176,13 @@ test("`svc rm --checkpoint` deletes single checkpoints, by name and by step, wit
   expect([again.code, again.out]).toEqual([0, "checkpoint-1\tremoved before\t0 B\n"]);
   const wrong = place.svc("rm", id, "--checkpoint", "7");
   expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("checkpoint-30, checkpoint-2") as string]);
-  expect(place.svc("rm", id, "--checkpoint", "nothing").code).toBe(3);
+  const unknown = place.svc("rm", id, "--checkpoint", "nothing");
+  expect([unknown.code, unknown.err]).toEqual([3, expect.stringContaining("Its newest are checkpoint-30") as string]);
+  const part = place.svc("rm", id, "--checkpoint", "checkpoint-2/trainer_state.json");
+  expect([part.code, part.err]).toEqual([
+    1,
+    expect.stringContaining("Remove the whole checkpoint checkpoint-2") as string,
+  ]);
   expect(place.svc("rm", id, "--dry-run").code).toBe(2);
   expect(place.svc("rm", id, "--checkpoint", "2").code).toBe(0);
   expect(await names()).toEqual(["checkpoint-30"]);

@@ -1,9 +1,9 @@
 // Removes whole runs, for `svc rm` and `svc prune`.
 
-import { asSvcError, type SvcError } from "../../../errors/index.ts";
 import type { Removed } from "../../../schemas/removal.ts";
 import { runningClient, withOwnControlPlane } from "../../control-plane.ts";
 import type { Io } from "../../io.ts";
+import { asTold, type Told } from "../../told.ts";
 
 interface NotRemoved {
   id: string;
@@ -17,21 +17,22 @@ interface NotRemoved {
 export async function removeAll(
   ids: readonly string[],
   io: Io,
-): Promise<{ removed: Removed[]; failed: NotRemoved[]; first: SvcError | null }> {
+): Promise<{ removed: Removed[]; failed: NotRemoved[]; first: Told | null }> {
   const removed: Removed[] = [];
   const failed: NotRemoved[] = [];
-  let first: SvcError | null = null;
+  let first: Told | null = null;
   const all = async (remove: (id: string) => Promise<Removed>): Promise<void> => {
     for (const id of ids) {
       if (io.interrupted.aborted) return;
       try {
         removed.push(await remove(id));
       } catch (e) {
-        const error = asSvcError(e);
+        const error = asTold(e);
         // No control plane is left to remove the others.
-        if (error.code === "unreachable") throw error;
+        if (error.code === "unreachable") throw e;
         first ??= error;
-        failed.push({ id, error: error.toJobError() });
+        const { code, message, hint } = error;
+        failed.push({ id, error: { code, message, hint } });
       }
     }
   };
