@@ -187,7 +187,7 @@ export async function remove(jobId: string): Promise<Removed> {
 /**
  * Deletes checkpoints of an ended run on this computer, all of the named ones or none, and tells how much disk space that freed; with
  * `dryRun` only how much it would free. A checkpoint's name is its path in the checkpoint directory. Fails with `checkpoint_not_removable` while
- * the run is open, or another run or a copy needs one of them, and with `file_not_found`. Starts no control plane.
+ * the run is open, or another run or a copy needs one of them, and with `checkpoint_not_found`. Starts no control plane.
  */
 export async function removeCheckpoints(
   jobId: string,

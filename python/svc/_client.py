@@ -408,7 +408,7 @@ def remove_checkpoints(job_id: str, names: Sequence[str], dry_run: bool = False)
     """Delete checkpoints of a finished run on this computer, all of the named ones or none; with ``dry_run`` only measure.
 
     A checkpoint's name is its path in the checkpoint directory. Raises ``JobNotFound``, and ``SvcError``: ``checkpoint_not_removable``
-    while the run is open, or another run or a copy needs one of them; ``file_not_found``. Starts no control plane.
+    while the run is open, or another run or a copy needs one of them; ``checkpoint_not_found``. Starts no control plane.
     """
     if isinstance(names, str):
         raise ConfigError("invalid_request", "names must be a list of names.")

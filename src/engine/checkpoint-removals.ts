@@ -9,7 +9,7 @@
 // CR4. One removal at a time: what a live run would receive may depend on the removal before.
 
 import { quotedName } from "../domain/quoted-name.ts";
-import { asSvcError, messageOf, SvcError } from "../errors/index.ts";
+import { messageOf, SvcError } from "../errors/index.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 import type { CheckpointRemovalBody, CheckpointsRemoved } from "../schemas/removal.ts";
 import { specOf } from "../schemas/stored-spec.ts";
@@ -34,6 +34,8 @@ import { sourcesOf, type ResumeClaims } from "./resume-claims.ts";
 const RETRY_EVERY_MS = 15_000;
 /** How often the live runs are looked at again, because another one began meanwhile. */
 const TRIES_MAX = 5;
+/** The most names that an error lists. */
+const NAMED_MAX = 8;
 
 export interface CheckpointRemovalParts {
   home: string;
@@ -46,8 +48,10 @@ export interface CheckpointRemovalParts {
   report: (line: string) => void;
 }
 
+type Obstacle = NonNullable<NamedFiles["obstacle"]>;
+
 /** For each live run that resumes from the job, perhaps through others: why the removal must wait for it, or null. */
-type Heirs = ReadonlyMap<string, { name: string; why: string } | null>;
+type Heirs = ReadonlyMap<string, Obstacle | null>;
 
 export class CheckpointRemovals {
   readonly #o: CheckpointRemovalParts;
@@ -63,7 +67,7 @@ export class CheckpointRemovals {
     this.#sinks = new SinkStore(parts.engine.store.db);
   }
 
-  /** Throws `job_not_found`, `file_not_found`, `checkpoint_not_removable`; then nothing was changed. */
+  /** Throws `job_not_found`, `checkpoint_not_found`, `checkpoint_not_removable`; then nothing was changed. */
   remove(jobId: string, body: CheckpointRemovalBody): Promise<CheckpointsRemoved> {
     return this.#inTurn(() => this.#remove(jobId, body));
   }
@@ -103,9 +107,12 @@ export class CheckpointRemovals {
     this.#checkJob(jobId, asked[0] ?? "");
     const place = this.#placeOf(jobId);
     const found = await findNamed(place, asked.filter(isPlainName));
-    if (found.obstacle) throw notRemovable(jobId, found.obstacle.name, found.obstacle.why);
+    if (found.obstacle) throw notRemovable(jobId, found.obstacle);
     const recorded = this.#o.reads.checkpoints(jobId).map(({ path }) => path);
-    const names = asked.filter((name) => this.#isThere(jobId, name, { found, recorded, place }));
+    const names = asked.filter((name) => isThere(name, { found, recorded, place }));
+    // CR3. The others were removed before.
+    const unknown = asked.find((name) => !names.includes(name) && !this.#rows.knows({ job_id: jobId, name }));
+    if (unknown !== undefined) throw await this.#notFound(jobId, unknown);
     const targets = names.flatMap((name) => placesOnNodes(name, place.nodes));
     await this.#checkParts(jobId, names, targets, place.nodes);
     const space = spaceOf(found.files);
@@ -139,7 +146,7 @@ export class CheckpointRemovals {
         this.#checkJob(jobId, first);
         // CR1. A run that has begun since was not looked at.
         if (this.#liveHeirs(jobId).some((id) => !heirs.has(id))) return false;
-        for (const refusal of heirs.values()) if (refusal) throw notRemovable(jobId, refusal.name, refusal.why);
+        for (const refusal of heirs.values()) if (refusal) throw notRemovable(jobId, refusal);
         this.#checkSinks(jobId, names, nodes);
         if (how.dryRun) return true;
         for (const name of names) {
@@ -150,7 +157,11 @@ export class CheckpointRemovals {
       });
       if (isDecided) return true;
     }
-    throw notRemovable(jobId, first, "runs that resume from this run are being started; try again");
+    throw notRemovable(jobId, {
+      name: first,
+      why: "runs that resume from this run are being started",
+      remedy: "Try again in a minute.",
+    });
   }
 
   #placeOf(jobId: string): CheckpointPlace {
@@ -163,21 +174,25 @@ export class CheckpointRemovals {
     const { engine, claims } = this.#o;
     const row = engine.store.job(jobId);
     if (!row) throw new SvcError("job_not_found", { id: jobId });
-    if (row.state !== "terminal") throw notRemovable(jobId, name, "the run has not ended");
-    if (claims.isClaimed(jobId)) throw notRemovable(jobId, name, "a run that is being submitted resumes from this run");
+    if (row.state !== "terminal")
+      throw notRemovable(jobId, {
+        name,
+        why: "the run has not ended",
+        remedy: `Wait until it has ended, or end it by \`svc kill ${jobId}\`.`,
+      });
+    if (claims.isClaimed(jobId))
+      throw notRemovable(jobId, {
+        name,
+        why: "a run that is being submitted resumes from this run",
+        remedy: "Try again in a minute.",
+      });
   }
 
-  /** False if it was removed before (CR3). Throws `file_not_found`. */
-  #isThere(
-    jobId: string,
-    name: string,
-    { found, recorded, place }: { found: NamedFiles; recorded: readonly string[]; place: CheckpointPlace },
-  ): boolean {
-    const places = isPlainName(name) ? placesOnNodes(name, place.nodes) : [];
-    if (places.some((at) => recorded.some((path) => isAtOrBelow(path, at)))) return true;
-    if ((found.byName.get(name)?.files ?? 0) > 0) return true;
-    if (this.#rows.knows({ job_id: jobId, name })) return false;
-    throw new SvcError("file_not_found", { path: quotedName(name) });
+  async #notFound(jobId: string, name: string): Promise<SvcError> {
+    const points = await this.#o.resumes.complete(jobId, NAMED_MAX);
+    const names = points.map((point) => quotedName(point.name)).join(", ");
+    const there = names === "" ? "No complete checkpoint of it is on this computer." : `Its newest are ${names}.`;
+    return new SvcError("checkpoint_not_found", { id: jobId, name: quotedName(name), there });
   }
 
   /** CR1. */
@@ -186,16 +201,21 @@ export class CheckpointRemovals {
       const places = placesOnNodes(name, nodes);
       if (places.every((at) => targets.some((top) => isAtOrBelow(at, top)))) continue;
       const part = names.find((each) => placesOnNodes(each, nodes).some((top) => overlap(places, [top])));
-      if (part !== undefined) throw notRemovable(jobId, part, `it is a part of the checkpoint ${quotedName(name)}`);
+      if (part !== undefined)
+        throw notRemovable(jobId, {
+          name: part,
+          why: `it is a part of the checkpoint ${quotedName(name)}`,
+          remedy: `Remove the whole checkpoint ${quotedName(name)}, or keep both.`,
+        });
     }
   }
 
   async #heirs(jobId: string, targets: readonly string[], nodes: number): Promise<Heirs> {
-    const heirs = new Map<string, { name: string; why: string } | null>();
+    const heirs = new Map<string, Obstacle | null>();
     for (const id of this.#liveHeirs(jobId)) {
       const sources = await this.#o.resumes.sources(id);
       const used = sources.find(({ job, name }) => job === jobId && overlap(placesOnNodes(name, nodes), targets));
-      heirs.set(id, used ? { name: used.name, why: `the run ${id}, which has not ended, resumes from it` } : null);
+      heirs.set(id, used ? usedBy(id, used.name) : null);
     }
     return heirs;
   }
@@ -215,7 +235,12 @@ export class CheckpointRemovals {
           waiting.map(({ path }) => path),
         ),
       );
-      if (name !== undefined) throw notRemovable(jobId, name, `its files are still being copied to ${url}`);
+      if (name !== undefined)
+        throw notRemovable(jobId, {
+          name,
+          why: `its files are still being copied to ${url}`,
+          remedy: "Wait until the copy has ended.",
+        });
     }
   }
 
@@ -225,7 +250,7 @@ export class CheckpointRemovals {
     try {
       const place = this.#placeOf(jobId);
       const found = await findNamed(place, names);
-      if (found.obstacle) throw notRemovable(jobId, found.obstacle.name, found.obstacle.why);
+      if (found.obstacle) throw notRemovable(jobId, found.obstacle);
       await deleteNamed(place, found);
       await engine.commit((tx) => {
         for (const name of names) this.#rows.end({ job_id: jobId, name }, tx.at);
@@ -234,7 +259,7 @@ export class CheckpointRemovals {
     } catch (e) {
       if (!this.#reported.has(jobId))
         report(
-          `Removed checkpoints of the run ${jobId} could not be deleted: ${messageOf(asSvcError(e))} svc retries.`,
+          `Removed checkpoints of the run ${jobId} could not be deleted: ${messageOf(e)}. No run resumes from them, but they still take disk space. svc retries.`,
         );
       this.#reported.add(jobId);
     }
@@ -246,5 +271,21 @@ export class CheckpointRemovals {
 const overlap = (paths: readonly string[], others: readonly string[]): boolean =>
   paths.some((path) => others.some((other) => isAtOrBelow(path, other) || isAtOrBelow(other, path)));
 
-const notRemovable = (id: string, name: string, why: string): SvcError =>
-  new SvcError("checkpoint_not_removable", { id, name: quotedName(name), why });
+const usedBy = (id: string, name: string): Obstacle => ({
+  name,
+  why: `the run ${id}, which has not ended, resumes from it`,
+  remedy: `Wait until that run has ended, or end it by \`svc kill ${id}\`.`,
+});
+
+/** Whether the run has files or rows of the name. */
+function isThere(
+  name: string,
+  { found, recorded, place }: { found: NamedFiles; recorded: readonly string[]; place: CheckpointPlace },
+): boolean {
+  const places = isPlainName(name) ? placesOnNodes(name, place.nodes) : [];
+  if (places.some((at) => recorded.some((path) => isAtOrBelow(path, at)))) return true;
+  return (found.byName.get(name)?.files ?? 0) > 0;
+}
+
+const notRemovable = (id: string, { name, why, remedy }: Obstacle): SvcError =>
+  new SvcError("checkpoint_not_removable", { id, name: quotedName(name), why, remedy });

@@ -94,7 +94,7 @@ export interface ControlPlane {
   remove(jobId: string): Promise<Removed>;
   /**
    * Removes checkpoints of an ended run, all of them or none; durable before the first file is deleted. Throws `job_not_found`,
-   * `file_not_found`, `checkpoint_not_removable`.
+   * `checkpoint_not_found`, `checkpoint_not_removable`.
    */
   removeCheckpoints(jobId: string, body: CheckpointRemovalBody): Promise<CheckpointsRemoved>;
   /** The complete checkpoints of a job on this computer, the newest first, 200 at most. */

@@ -107,12 +107,19 @@ export const RUNS = {
     message: (d) => `The run ${d.id} cannot be removed: ${d.why}.`,
     hint: "Nothing was deleted. `svc kill` ends a run; `svc reconcile` terminates machines that are not confirmed gone.",
   }),
-  checkpoint_not_removable: entry<{ id: string; name: string; why: string }>({
+  checkpoint_not_removable: entry<{ id: string; name: string; why: string; remedy: string }>({
     status: 409,
     exit: 1,
     retry: "never",
     message: (d) => `The checkpoint ${d.name} of the run ${d.id} cannot be removed: ${d.why}.`,
-    hint: "Nothing was deleted. Wait until the named run or copy has ended, or remove another checkpoint.",
+    hint: (d) => `Nothing was deleted. ${d.remedy}`,
+  }),
+  checkpoint_not_found: entry<{ id: string; name: string; there: string }>({
+    status: 404,
+    exit: 3,
+    retry: "never",
+    message: (d) => `The run ${d.id} has no checkpoint \`${d.name}\`.`,
+    hint: (d) => `Nothing was deleted. ${d.there}`,
   }),
   install_failed: entry<{ exit_code: number; last: string }>({
     status: 500,

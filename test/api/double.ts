@@ -336,7 +336,9 @@ export class PlaneDouble implements ControlPlane {
   removeCheckpoints(id: string, body: CheckpointRemovalBody): Promise<CheckpointsRemoved> {
     const name = body.names[0] ?? "";
     if (this.#job(id).status === "running")
-      return Promise.reject(new SvcError("checkpoint_not_removable", { id, name, why: "the run has not ended" }));
+      return Promise.reject(
+        new SvcError("checkpoint_not_removable", { id, name, why: "the run has not ended", remedy: "Wait." }),
+      );
     this.removedCheckpoints.push(body);
     const checkpoints = body.names.map((each) => ({ name: each, files: 1, bytes: 10 }));
     return Promise.resolve({ id, dry_run: body.dry_run, checkpoints, freed_bytes: 10, linked_bytes: 0, left_bytes: 0 });

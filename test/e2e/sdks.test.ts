@@ -129,7 +129,7 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     await served.ended(second);
     expect(await asked(live)).toBe("job_not_removable true");
     expect(await asked(live, l.removeCheckpoint)).toBe("checkpoint_not_removable true");
-    expect(await asked(second, l.removeCheckpoint)).toBe("file_not_found true");
+    expect(await asked(second, l.removeCheckpoint)).toBe("checkpoint_not_found true");
     expect(await asked(first)).toBe("freed true");
     expect(await asked(first)).toBe("job_removed true");
     await served.post(`/jobs/${live}/kill`, {});
@@ -137,7 +137,7 @@ describe.each(Object.entries(LANGUAGES))("%s", (_, l) => {
     served.signal("SIGTERM");
     await served.exited;
     // A name of digits stays a name, also by way of the command line, which knows steps.
-    expect(await asked(second, l.removeCheckpoint)).toBe("file_not_found true");
+    expect(await asked(second, l.removeCheckpoint)).toBe("checkpoint_not_found true");
     expect(await asked(second)).toBe("freed true");
     // No control plane is left behind, and the home is otherwise complete.
     expect(existsSync(join(place.home, "control-plane.json"))).toBe(false);

@@ -170,17 +170,30 @@ describe("a checkpoint of an ended run", () => {
   });
 
   it("is removed with all the named ones, or none of them is", async () => {
-    expect(await refusal("step-1", "step-9")).toMatch(/^file_not_found/);
+    expect(await refusal("step-1", "step-9")).toMatch(/^checkpoint_not_found/);
     expect(await complete()).toEqual(["step-1", "step-2"]);
   });
 
-  it.each(["", ".", "..", "../job2", "/etc", "step-1/../step-2", ".svc-sets", "step-1\0"])(
+  it.each(["", ".", "..", "../job2", "/etc", "step-1/../step-2", ".svc-sets", "step-1\0", "n".repeat(4_096)])(
     "does not have the name %j",
     async (name) => {
-      expect(await refusal(name)).toMatch(/^file_not_found/);
+      expect(await refusal(name)).toMatch(/^checkpoint_not_found/);
       expect(await complete()).toEqual(["step-1", "step-2"]);
     },
   );
+
+  it("that does not exist is refused with the names of those that do", async () => {
+    await expect(remove("step-9")).rejects.toMatchObject({
+      message: "The run job1 has no checkpoint `step-9`.",
+      hint: expect.stringMatching(/^Nothing was deleted\. Its newest are step-[12], step-[12]\.$/) as string,
+    });
+  });
+
+  it("that is named with a part of it counts the part as removed now, and its space once", async () => {
+    const answer = await remove("step-1", "step-1/a.bin");
+    expect(answer.checkpoints).toMatchObject([{ files: 2 }, { name: "step-1/a.bin", files: 1, bytes: KB * 1_024 }]);
+    expect(answer.freed_bytes).toBeLessThan(3 * KB * 1_024);
+  });
 
   it("is not removed in parts", async () => {
     expect(await refusal("step-1/a.bin")).toBe(
@@ -242,7 +255,9 @@ describe("a checkpoint of an ended run", () => {
     await removals.retry();
     await removals.retry();
     expect(reported).toEqual([
-      expect.stringMatching(/^Removed checkpoints of the run job1 could not be deleted: .* svc retries\.$/),
+      expect.stringMatching(
+        /^Removed checkpoints of the run job1 could not be deleted: .* still take disk space\. svc retries\.$/,
+      ),
     ]);
     expect(rows.open()).toHaveLength(1);
     rmSync(folderOf());
@@ -250,6 +265,19 @@ describe("a checkpoint of an ended run", () => {
     await removals.retry();
     expect(rows.open()).toEqual([]);
     expect([has("step-1"), has("step-2")]).toEqual([false, true]);
+  });
+
+  it("whose file may not be deleted is reported with the system's reason", { tags: "needs/mounts" }, async (ctx) => {
+    const file = join(folderOf(), "step-1/a.bin");
+    const isFixed = (flag: string): boolean => spawnSync("chattr", [flag, file]).status === 0;
+    if (!isFixed("+i")) return ctx.skip("the file system has no immutable files");
+    onTestFinished(() => void isFixed("-i"));
+    expect((await remove("step-1")).left_bytes).toBeGreaterThan(0);
+    expect(reported.join()).toMatch(/could not be deleted: EPERM: .*a\.bin'\. No run resumes from them/);
+    expect(isFixed("-i")).toBe(true);
+    await removals.retry();
+    expect(has("step-1")).toBe(false);
+    expect(readdirSync(join(folderOf(), ".svc-sets")).filter((name) => !name.endsWith(".json"))).toHaveLength(1);
   });
 
   it("on a disk that refuses changes is refused before anything is deleted", { tags: "needs/mounts" }, async () => {

@@ -83,6 +83,8 @@ async function judge(place: Place, served: Served): Promise<void> {
   await until(() => open(place) === 0, "the removal is finished", 60_000);
   expect(await completeOnes(served)).toEqual([STAYS]);
   expect(below(filesOf(place.home), GOES)).toEqual([]);
+  // Nor does a kept set take space.
+  expect([...filesOf(place.home).keys()].filter((path) => path.includes(`/${GOES}/`))).toEqual([]);
   expect(existsSync(join(place.home, "artifacts", id, "checkpoints", GOES))).toBe(false);
   expect(below(filesOf(place.home), STAYS)).toEqual(below(before, STAYS));
   const rows = place.db((db) => db.prepare("SELECT path FROM checkpoint WHERE job_id = ?").pluck().all(id));

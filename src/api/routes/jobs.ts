@@ -241,7 +241,7 @@ export const JOB_ROUTES = [
     responses: { 200: { description: "The checkpoints are deleted.", schema: CheckpointsRemoved } },
     errors: [
       ...NO_JOB,
-      "file_not_found",
+      "checkpoint_not_found",
       "checkpoint_not_removable",
       "invalid_request",
       "invalid_json",

@@ -6,7 +6,7 @@
 // NF3. The disk frees the space of a file with its last hard link. A kept set has hard links to the files under the name.
 
 import { constants } from "node:fs";
-import { access, lstat, readdir, realpath, rm, rmdir } from "node:fs/promises";
+import { access, lstat, readdir, realpath, rm, rmdir, unlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { isMissing, nullIfMissing, systemCode } from "../../errors/index.ts";
 import { flushFolder, isOurs } from "./files.ts";
@@ -37,13 +37,15 @@ interface FoundFile {
 }
 
 export interface NamedFiles {
-  /** What `deleteNamed` deletes: files and whole folders, absolute, the records of kept sets first. */
+  /** What `deleteNamed` deletes: files and whole folders, absolute. */
   targets: string[];
+  /** The records of kept sets. A retry finds the folders of a set by its record, so `deleteNamed` deletes it after them. */
+  records: string[];
   files: FoundFile[];
   /** For each name, the files that a person sees under it. */
   byName: Map<string, { files: number; bytes: number }>;
   /** Why a target cannot be deleted; null if nothing is known to prevent it. */
-  obstacle: { name: string; why: string } | null;
+  obstacle: { name: string; why: string; remedy: string } | null;
 }
 
 /** Whether text can be the name of a checkpoint; it is compared and joined only if it can. */
@@ -68,39 +70,42 @@ function nodesWith(name: string, nodes: number): { node: number; name: string }[
 }
 
 export async function findNamed(place: CheckpointPlace, names: readonly string[]): Promise<NamedFiles> {
-  const found: NamedFiles = { targets: [], files: [], byName: new Map(), obstacle: null };
+  const found: NamedFiles = { targets: [], records: [], files: [], byName: new Map(), obstacle: null };
   const seen = new Set<string>();
   const visible: string[] = [];
   for (const name of names) {
     const own = { files: 0, bytes: 0 };
+    const shown = new Set<string>();
     found.byName.set(name, own);
-    const blocked = (why: string): void => void (found.obstacle ??= { name, why });
+    const blocked = (why: string, remedy: string): void => void (found.obstacle ??= { name, why, remedy });
     const take = async (target: string): Promise<FoundFile[]> => {
-      const stats = await lstat(target).catch(nullIfMissing);
+      const stats = await lstat(target).catch(nullIfNowhere);
       if (stats === null) return [];
       if (!(await isStraight(place.home, target))) {
-        blocked("a folder above it is a symlink");
+        blocked("a folder above it is a symlink", "Delete the files behind the symlink yourself.");
         return [];
       }
       const files = await filesBelow(target, blocked);
-      const fresh = files.filter(({ path }) => !seen.has(path));
-      for (const file of fresh) {
+      for (const file of files) {
+        if (seen.has(file.path)) continue;
         seen.add(file.path);
         found.files.push(file);
       }
-      return fresh;
+      return files;
     };
     for (const { node, name: there } of nodesWith(name, place.nodes)) {
       const folder = folderOfNode(place.checkpoints, node);
       for (const [kept, set] of await allKept(folder)) {
         if (!isAtOrBelow(kept, there)) continue;
-        for (const target of [setFile(folder, kept), ...versionsOf(set).map((version) => rootOf(folder, version))]) {
-          await take(target);
-          found.targets.push(target);
-        }
+        const [roots, record] = [versionsOf(set).map((version) => rootOf(folder, version)), setFile(folder, kept)];
+        for (const target of [...roots, record]) await take(target);
+        found.targets.push(...roots);
+        found.records.push(record);
       }
       const target = join(folder, there);
       for (const file of await take(target)) {
+        if (shown.has(file.path)) continue;
+        shown.add(file.path);
         own.files++;
         own.bytes += file.size;
       }
@@ -129,10 +134,11 @@ export function spaceOf(files: readonly FoundFile[]): Space {
 }
 
 /** Deletes the targets, and folders above them that become empty. Throws the first failure, after deleting all that can be deleted. */
-export async function deleteNamed({ checkpoints }: CheckpointPlace, { targets }: NamedFiles): Promise<void> {
+export async function deleteNamed({ checkpoints }: CheckpointPlace, { targets, records }: NamedFiles): Promise<void> {
   const failures: unknown[] = [];
   const changed = new Set<string>();
-  for (const target of targets) {
+  for (const target of [...targets, ...records]) {
+    if (failures.length > 0 && records.includes(target)) continue;
     try {
       await rm(target, { recursive: true, force: true });
       changed.add(dirname(target));
@@ -140,12 +146,25 @@ export async function deleteNamed({ checkpoints }: CheckpointPlace, { targets }:
       for (const folder of inside === "" ? [] : [...foldersOf(inside), inside].toReversed())
         if (folder === "" || !(await isEmptied(join(checkpoints, folder)))) break;
     } catch (e) {
-      failures.push(e);
+      failures.push(await refusalOf(e));
     }
   }
   if (failures.length > 0) throw failures[0];
   for (const folder of changed) await flushFolder(folder).catch(nullIfMissing);
 }
+
+/** `rm` of Node takes a file that it may not delete for a folder, and then reports `ENOTDIR`. This asks for the real reason. */
+async function refusalOf(failure: unknown): Promise<unknown> {
+  const { path } = failure as { path?: unknown };
+  if (systemCode(failure) !== "ENOTDIR" || typeof path !== "string") return failure;
+  return unlink(path).then(
+    () => failure,
+    (e: unknown) => e,
+  );
+}
+
+/** No file can have a name that the system refuses for its length. */
+const nullIfNowhere = (thrown: unknown): null => (systemCode(thrown) === "ENAMETOOLONG" ? null : nullIfMissing(thrown));
 
 /** Removes a folder if it is empty, except svc's own. */
 async function isEmptied(folder: string): Promise<boolean> {
@@ -165,13 +184,17 @@ async function isStraight(home: string, path: string): Promise<boolean> {
 }
 
 /** The files at the path and below it. @param blocked called when a folder cannot be changed or read. */
-async function filesBelow(path: string, blocked: (why: string) => void): Promise<FoundFile[]> {
+async function filesBelow(path: string, blocked: (why: string, remedy: string) => void): Promise<FoundFile[]> {
   const files: FoundFile[] = [];
   const mayChange = async (folder: string): Promise<boolean> => {
     const failure: unknown = await access(folder, constants.R_OK | constants.W_OK | constants.X_OK).catch(
       (e: unknown) => e,
     );
-    if (failure !== undefined) blocked(`the folder ${folder} does not permit it (${systemCode(failure)})`);
+    if (failure !== undefined)
+      blocked(
+        `the folder ${folder} does not permit it (${systemCode(failure)})`,
+        "Make the folder writable for the user that svc runs as, then try again.",
+      );
     return failure === undefined;
   };
   const walk = async (at: string): Promise<void> => {
