@@ -85,6 +85,54 @@ describe("what users asked for", { tags: "needs/chromium" }, () => {
     );
   });
 
+  it("A row of the list is 38 pixels high, so 19 runs are on a screen of 900, and keeps its name next to a long reason", async () => {
+    const runs = Array.from({ length: 60 }, (_, i) => fakeRun(`m${i}`, 1_000 + i, { label: `a name of a run ${i}` }));
+    for (const { record } of runs.slice(-20))
+      record.note = { kind: "still_listed", message: "A sentence about the provider that is too long to fit into it." };
+    for (const width of [760, 1100, 1440])
+      await soundly(
+        await board.open("/", { viewport: { width, height: 900 } }, { runs, machines: [], providers: [] }),
+        async ({ page }) => {
+          const rows = page.locator(".runs tbody:not(.space) tr");
+          await expect.poll(() => rows.count(), WAIT).toBeGreaterThan(19);
+          const heights = await rows.evaluateAll((all) => all.map((each) => each.getBoundingClientRect().height));
+          expect([width, [...new Set(heights)]]).toEqual([width, [38]]);
+          if (width < 1_440) return;
+          expect((await rows.nth(17).boundingBox())?.y).toBeLessThan(900 - 38);
+          const names = await page
+            .locator(".run-link")
+            .evaluateAll((all) => all.every((each) => each.scrollWidth <= each.clientWidth));
+          expect(names).toBe(true);
+        },
+      );
+  });
+
+  it("A finger opens a run anywhere on its card, and has 44 pixels for its box and its button", async () => {
+    const look = { viewport: { width: 390, height: 844 }, hasTouch: true };
+    await soundly(await board.open("/", look), async ({ page }) => {
+      const card = page.locator("tr", { has: page.locator("#run-r1-digits") });
+      await card.scrollIntoViewIfNeeded();
+      const target = (selector: string) =>
+        card.locator(selector).evaluate((each) => {
+          const size = (dx: number, dy: number) => {
+            const { left, top, width, height } = each.getBoundingClientRect();
+            const [x, y] = [left + width / 2, top + height / 2];
+            const hits = (n: number) => each.contains(document.elementFromPoint(x + n * dx, y + n * dy));
+            let [from, to] = [0, 0];
+            while (hits(from - 1)) from--;
+            while (hits(to + 1)) to++;
+            return to - from + 1;
+          };
+          return [size(1, 0), size(0, 1)].map((pixels) => Math.min(44, pixels));
+        });
+      expect(await target(".row-hit")).toEqual([44, 44]);
+      expect(await target(".cell-actions .button")).toEqual([44, 44]);
+      const cost = await card.locator(".cell-cost").boundingBox();
+      await page.touchscreen.tap((cost?.x ?? 0) + 4, (cost?.y ?? 0) + 8);
+      await page.waitForURL("**/runs/r1-digits");
+    });
+  });
+
   it("A long duration fits into its cell", async () => {
     const run = fakeRun("long", 60_000, { label: "long" });
     run.record.ended_at = new Date(Date.parse(run.record.created_at) + 768_000).toISOString();

@@ -98,9 +98,9 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
             await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
             return page.evaluate(() => document.body.scrollHeight);
           }, WAIT)
-          .toBeGreaterThan(54 * 800);
+          .toBeGreaterThan(38 * 800);
         expect(await rows()).toBeLessThan(60);
-        await page.evaluate(() => scrollTo(0, 54 * 400));
+        await page.evaluate(() => scrollTo(0, 38 * 400));
         const middle = () =>
           page.evaluate(() => document.elementFromPoint(400, 450)?.closest("tr")?.querySelector("code")?.textContent);
         await expect.poll(middle, WAIT).toMatch(/^m0/);

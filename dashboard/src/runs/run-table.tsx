@@ -21,7 +21,7 @@ import { cellText, columnKey, columnTitle, type Column, type View } from "./colu
 import type { RunMetrics } from "./metric-book.ts";
 
 /** Heights of a row, by the style sheet `runs.css`. */
-const ROW_WIDE = 54;
+const ROW_WIDE = 38;
 const ROW_NARROW = 96;
 /** The further line of a row with chosen columns. */
 const LINE_NARROW = 20;
@@ -53,7 +53,7 @@ interface RunTableProps {
 
 /** Room for the fixed columns, the name of the run and the chosen columns, by the widths of `runs.css`. */
 const widthWith = (columns: readonly Column[]): number =>
-  columns.reduce((sum, { kind }) => sum + (kind === "last" ? 156 : 96), 920);
+  columns.reduce((sum, { kind }) => sum + (kind === "last" ? 148 : 88), 870);
 
 /** The row that had the focus last, also before a visit to a run's page. */
 let lastRow: string | null = null;
@@ -254,34 +254,42 @@ const RunRow = memo(function RunRow(props: RunRowProps) {
     <tr aria-rowindex={index} className={selected ? "selected" : undefined}>
       <td className="cell-select">
         {isSelectable(job) && (
-          <input
-            type="checkbox"
-            aria-label={`Select ${name}`}
-            checked={selected}
-            onChange={({ nativeEvent }) => onToggle(job.id, nativeEvent instanceof MouseEvent && nativeEvent.shiftKey)}
-          />
+          <label className="row-hit">
+            <input
+              type="checkbox"
+              aria-label={`Select ${name}`}
+              checked={selected}
+              onChange={({ nativeEvent }) =>
+                onToggle(job.id, nativeEvent instanceof MouseEvent && nativeEvent.shiftKey)
+              }
+            />
+          </label>
         )}
       </td>
       <td className="cell-status">
         <RunStatus job={job} />
       </td>
       <td className="cell-run">
-        <Link href={runPath(job.id)} className="run-link" id={`run-${job.id}`}>
-          <bdi>{titleOf(job)}</bdi>
-        </Link>
-        <span className="run-sub">
-          <code>{job.id}</code>
-          {job.resumed_from !== null && <ResumedFrom source={job.resumed_from} />}
-          {job.disk_bytes !== null && <span className="quiet num run-disk">{bytes(job.disk_bytes)}</span>}
-          {reason && (
-            <span
-              className={job.error && !isAsked(job) && refusalOf(job) === null ? "reason bad" : "reason"}
-              title={job.note?.message ?? job.error?.message ?? reason}
-            >
-              <bdi>{reason}</bdi>
+        <div className="run-cell">
+          <div className="run-line">
+            <Link href={runPath(job.id)} className="run-link" id={`run-${job.id}`}>
+              <bdi>{titleOf(job)}</bdi>
+            </Link>
+            <span className="run-sub">
+              <code>{job.id}</code>
+              {job.resumed_from !== null && <ResumedFrom source={job.resumed_from} />}
+              {job.disk_bytes !== null && <span className="quiet num run-disk">{bytes(job.disk_bytes)}</span>}
+              {reason && (
+                <span
+                  className={job.error && !isAsked(job) && refusalOf(job) === null ? "reason bad" : "reason"}
+                  title={job.note?.message ?? job.error?.message ?? reason}
+                >
+                  <bdi>{reason}</bdi>
+                </span>
+              )}
             </span>
-          )}
-        </span>
+          </div>
+        </div>
       </td>
       <td className="cell-machine">
         <span className="one-line">
