@@ -85,6 +85,27 @@ describe("what users asked for", { tags: "needs/chromium" }, () => {
     );
   });
 
+  it("The tab of events has their number, and a mark if a run failed before its script", async () => {
+    const world = fakeWorld();
+    const run = world.runs.find(({ record }) => record.id === "r2-failed");
+    if (!run) throw new Error("the run is missing");
+    for (const [code, tab] of [
+      ["script_failed", "logs"],
+      ["no_capacity", "events"],
+    ] as const) {
+      run.record.error = { code, message: "Something failed.", hint: "Do something." } as typeof run.record.error;
+      await soundly(await board.open("/runs/r2-failed", {}, world), async ({ page, server }) => {
+        const events = page.locator("[data-tab=events]");
+        expect(await events.locator(".tab-count").count()).toBe(0);
+        for (let i = 0; i < 3; i++) server.emit("job.note", "r2-failed", { message: "a note" });
+        await expect.poll(() => events.textContent(), WAIT).toBe("Events3");
+        expect(
+          await page.locator(".tab-mark").evaluateAll((all) => all.map((each) => each.closest("a")?.dataset["tab"])),
+        ).toEqual([tab]);
+      });
+    }
+  });
+
   it("A row of the list is 38 pixels high, so 19 runs are on a screen of 900, and keeps its name next to a long reason", async () => {
     const runs = Array.from({ length: 60 }, (_, i) => fakeRun(`m${i}`, 1_000 + i, { label: `a name of a run ${i}` }));
     for (const { record } of runs.slice(-20))

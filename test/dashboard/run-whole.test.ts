@@ -72,7 +72,7 @@ describe("the page of a real run", { tags: "needs/chromium" }, () => {
       await page.getByRole("img", { name: /^train\/loss: last 0.02 at step 49/ }).waitFor(WAIT);
       await page.getByRole("link", { name: "Checkpoints", exact: true }).click();
       await page.getByRole("link", { name: "step-000050/model.bin" }).waitFor(WAIT);
-      await expect.poll(() => page.locator(".tab-count").textContent(), WAIT).toBe("1");
+      await expect.poll(() => page.locator("[data-tab=checkpoints] .tab-count").textContent(), WAIT).toBe("1");
       await page.getByRole("link", { name: "Metrics", exact: true }).click();
       place.file("../gate", "");
       await page.getByRole("img", { name: /^train\/loss: last 0.125 at step 50/ }).waitFor(WAIT);

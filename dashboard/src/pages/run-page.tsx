@@ -20,11 +20,12 @@ import { MachineUse } from "../run/machine-use.tsx";
 import { ProgressPanel } from "../run/progress-panel.tsx";
 import { MoneyEvents } from "../run/money-events.tsx";
 import { PlacementsPanel } from "../run/placements-view.tsx";
+import { useRunEvents } from "../run/run-events.ts";
 import { RunHead } from "../run/run-head.tsx";
 import { SpecView } from "../run/spec-view.tsx";
 import { TimelineView } from "../run/timeline-view.tsx";
 import type { JobStatus } from "../../../src/schemas/job.ts";
-import { isActive, titleOf } from "../status.ts";
+import { isActive, isAsked, titleOf } from "../status.ts";
 import { useData } from "../store.ts";
 import { showRun } from "../sync.ts";
 
@@ -82,8 +83,10 @@ function Tabs({ job, shown }: { job: JobRecord; shown: string }) {
   const { id } = job;
   const files = useData((data) => data.checkpoints[id]?.length ?? 0);
   const nav = useRef<HTMLElement>(null);
-  // The number of files, which comes later, pushes the tabs behind it.
-  const place = `${shown} ${files > 0}`;
+  const failure = failureOf(job);
+  const events = useRunEvents(id).length;
+  // The numbers, which come later, push the tabs behind them.
+  const place = `${shown} ${files > 0} ${events > 0}`;
   const shownFor = useRef("");
   useEffect(() => {
     if (shownFor.current === place) return;
@@ -107,18 +110,28 @@ function Tabs({ job, shown }: { job: JobRecord; shown: string }) {
           aria-current={name === shown ? "page" : undefined}
         >
           {title}
-          {name === "checkpoints" && files > 0 && (
-            <span className="tab-count num" aria-hidden="true">
-              {number(files)}
-            </span>
-          )}
-          {name === "logs" && job.error?.code === "script_failed" && (
-            <span className="tab-mark" title="The script failed: its last lines are here." aria-hidden="true" />
-          )}
+          {name === "checkpoints" && <Count of={files} />}
+          {name === "events" && <Count of={events} />}
+          {failure?.tab === name && <span className="tab-mark" title={failure.words} aria-hidden="true" />}
         </Link>
       ))}
     </nav>
   );
+}
+
+const Count = ({ of }: { of: number }) =>
+  of > 0 ? (
+    <span className="tab-count num" aria-hidden="true">
+      {number(of)}
+    </span>
+  ) : null;
+
+/** The tab that tells most about a failed run: its log if the script failed, and else its events. */
+function failureOf(job: JobRecord): { tab: string; words: string } | null {
+  if (job.error === null || isAsked(job) || refusalOf(job) !== null) return null;
+  return job.error.code === "script_failed"
+    ? { tab: "logs", words: "The script failed: its last lines are here." }
+    : { tab: "events", words: "The events say when it failed, and why." };
 }
 
 function Overview({ job }: { job: JobRecord }) {
