@@ -1,6 +1,7 @@
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { bestAt, betterOf, judges, valueUpTo } from "../../dashboard/src/run/metrics/judge.ts";
+import { sumLine } from "../../dashboard/src/run/checkpoint-digests.tsx";
 import { stepInName } from "../../src/domain/step-in-name.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, expectSound, LOOKS, soundly, takePicture } from "./browser.ts";
@@ -43,6 +44,11 @@ it("takes the last value up to the step of a checkpoint, also after a resumed ru
   expect([bestAt([null, 3, 2, 2], "min"), bestAt([null, 3, 2], "max"), bestAt([null], "min")]).toEqual([2, 1, -1]);
 });
 
+it("writes a digest as sha256sum does, also for a name with a backslash or a line break", () => {
+  expect(sumLine("ab12", "epoch-010/model.bin")).toBe("ab12  epoch-010/model.bin\n");
+  expect(sumLine("ab12", "a\\b\nc")).toBe("\\ab12  a\\\\b\\nc\n");
+});
+
 const WAIT = { timeout: DEADLINE_MS };
 
 describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
@@ -58,6 +64,32 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
     server.emit("checkpoint.saved", "r1-digits");
     await expect.poll(titles, WAIT).toEqual(["File", "Size", "Written", "SHA-256"]);
     await close();
+  });
+
+  it("are all given their digests by one click, and copied as lines for sha256sum", async () => {
+    const look = { permissions: ["clipboard-read", "clipboard-write"] };
+    const opened = await board.open("/runs/r1-digits?tab=checkpoints", look);
+    await soundly(opened, async ({ page, server }) => {
+      await page.getByRole("button", { name: "Compute all digests" }).press("Enter");
+      const copy = page.getByRole("button", { name: "Copy all digests" });
+      await copy.click();
+      await page.getByText("Copied 3 lines.").waitFor();
+      const run = server.run("r1-digits");
+      const lines = run.checkpoints.map(({ path }) => `${"ab".repeat(32)}  ${path}`);
+      const copied = await page.evaluate(() => navigator.clipboard.readText());
+      expect(copied.trimEnd().split("\n").sort()).toEqual(lines.sort());
+      await expect.poll(() => page.locator("code.digest").count(), WAIT).toBe(3);
+      const asked = () => server.seen.filter(({ path }) => path.includes("checkpoint-digest")).length;
+      expect(asked()).toBe(3);
+      // A file that is written again loses its digest; the others keep theirs.
+      run.checkpoints = run.checkpoints.map((file, i) =>
+        i === 0 ? { ...file, modified_at: new Date().toISOString() } : file,
+      );
+      server.emit("checkpoint.saved", "r1-digits");
+      await page.getByRole("button", { name: "Compute all digests" }).click();
+      await copy.waitFor();
+      expect(asked()).toBe(4);
+    });
   });
 
   it("can each be resumed from: the form of a new run names the job and the checkpoint", async () => {

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { CheckpointFile, JobRecord, ResumePoint } from "../../../src/schemas/job.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
-import { api, asProblem } from "../api.ts";
+import { api } from "../api.ts";
 import { number, plural, words } from "../format.ts";
 import { inOrder } from "../../../src/domain/terminal-text.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
@@ -13,6 +13,7 @@ import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { isActive } from "../status.ts";
 import { useData } from "../store.ts";
+import { AllDigests, Digest, useDigests, type Digests } from "./checkpoint-digests.tsx";
 import { PickedBar, RemovalDialog, removalWords, type Removable } from "./checkpoint-removal.tsx";
 import { Pick, ResumePoints, useJudged, type Judged, type Picks } from "./resume-points.tsx";
 import { runApi } from "./run-api.ts";
@@ -154,17 +155,21 @@ function Files(props: {
     () => [...files].sort((a, b) => b.modified_at.localeCompare(a.modified_at) || a.path.localeCompare(b.path)),
     [files],
   );
+  const digests = useDigests(job.id, newest);
   const hasSteps = newest.some((file) => stepInName(file.path) !== null);
   return (
     <section className="panel" aria-label="Checkpoints">
-      <div className="panel-head">
+      <div className="panel-head wraps">
         <p className="quiet">
           {plural(files.length, "file")}, {bytes(files.reduce((sum, file) => sum + file.size, 0))}. Open a checkpoint
           only when you trust the run that wrote it.
         </p>
-        <a className="button small" href={runApi.checkpointsTar(job.id)} download={`${job.id}-checkpoints.tar`}>
-          Download all, .tar
-        </a>
+        <div className="actions">
+          <AllDigests jobId={job.id} files={newest} digests={digests} />
+          <a className="button small" href={runApi.checkpointsTar(job.id)} download={`${job.id}-checkpoints.tar`}>
+            Download all, .tar
+          </a>
+        </div>
       </div>
       <div className="scroll-x" tabIndex={0} role="region" aria-label="Table of checkpoint files">
         <table className="files">
@@ -201,6 +206,7 @@ function Files(props: {
                 hasSteps={hasSteps}
                 picks={picks}
                 isLoose={loose.has(file.path)}
+                digests={digests}
               />
             ))}
           </tbody>
@@ -217,8 +223,9 @@ function FileRow(props: {
   hasSteps: boolean;
   picks: Picks | null;
   isLoose: boolean;
+  digests: Digests;
 }) {
-  const { id, file, hasSteps, picks, isLoose } = props;
+  const { id, file, hasSteps, picks, isLoose, digests } = props;
   const step = stepInName(file.path);
   return (
     <tr>
@@ -234,37 +241,9 @@ function FileRow(props: {
         <At at={file.modified_at} />
       </td>
       <td className="right">
-        <Digest id={id} path={file.path} />
+        <Digest file={file} digests={digests} />
       </td>
     </tr>
-  );
-}
-
-/** Computed on demand, because it reads the whole file. */
-function Digest({ id, path }: { id: string; path: string }) {
-  const [state, setState] = useState<{ sha256: string } | { problem: string } | "busy" | null>(null);
-  if (state === null || state === "busy") {
-    const compute = () => {
-      setState("busy");
-      runApi.digest(id, path).then(setState, (error: unknown) => setState({ problem: asProblem(error).detail }));
-    };
-    return (
-      <button
-        type="button"
-        className="button small"
-        disabled={state === "busy"}
-        onClick={compute}
-        aria-label={`Compute the SHA-256 of ${path}`}
-      >
-        {state === "busy" ? "Computing…" : "Compute"}
-      </button>
-    );
-  }
-  if ("problem" in state) return <span className="bad">{state.problem}</span>;
-  return (
-    <code className="digest" title={state.sha256}>
-      {state.sha256}
-    </code>
   );
 }
 

@@ -24,7 +24,8 @@ export const runApi = {
       `${job(id)}/series/points?of=${places.map((place) => `${place.id}:${place.from}`).join(",")}`,
       signal,
     ),
-  digest: (id: string, path: string) => get<{ sha256: string }>(`${job(id)}/checkpoint-digest${query({ path })}`),
+  digest: (id: string, path: string, signal?: AbortSignal) =>
+    get<{ sha256: string }>(`${job(id)}/checkpoint-digest${query({ path })}`, signal),
   resumePoints: (id: string) => get<ResumePoints>(`${job(id)}/resume-points`),
   removeCheckpoints: (id: string, names: readonly string[], dryRun: boolean) =>
     sendJson<CheckpointsRemoved>("POST", `${job(id)}/checkpoints/remove`, { names, dry_run: dryRun }),
