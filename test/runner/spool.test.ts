@@ -99,6 +99,13 @@ describe("a new control plane", () => {
     rmSync(run.spec.cwd, { recursive: true });
   });
 
+  it("survives a script that replaces the folder of its log while it is watched", async () => {
+    const run = await startRun(`echo up; sleep 0.3; mv "$SVC_RUN_DIR/spool" "$SVC_RUN_DIR/old"; ln -s spool "$SVC_RUN_DIR/spool"; echo more; sleep 100`);
+    await until(run, "up\n");
+    await expect(run.host.follow({ offset: 3, max: 0, seen: 3, waitMs: 5_000 }, never)).rejects.toMatchObject({ code: "ELOOP" });
+    await run.host.stop(0, never);
+  });
+
   it("notices growth by its watch and not by its timer, closes its watches, and obeys an abort", async () => {
     const run = newRun([]);
     mkdirSync(run.runDir, { recursive: true });

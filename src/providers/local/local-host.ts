@@ -160,13 +160,15 @@ export class LocalHost implements RunHost {
     let onAbort: (() => void) | undefined;
     try {
       await new Promise<void>((resolve, reject) => {
-        const look = (): void => {
+        // The script may have replaced these files by ones that cannot be read; an error of a watch would end the process.
+        const resolveIf = (isOver: () => boolean): void => {
           try {
-            if (news() || ended()) resolve();
+            if (isOver()) resolve();
           } catch (thrown) {
             reject(thrown);
           }
         };
+        const look = (): void => resolveIf(() => news() || ended());
         const listen = (folder: string, onChange: (name: string | null) => void): boolean => {
           try {
             watchers.push(watch(folder, (_, name) => onChange(name)).on("error", () => undefined));
@@ -176,7 +178,7 @@ export class LocalHost implements RunHost {
           }
         };
         const both =
-          listen(this.#spool.folder, () => news() && resolve()) &&
+          listen(this.#spool.folder, () => resolveIf(news)) &&
           listen(this.runDir, (name) => (name === null || name === "status.json") && look());
         onAbort = () => reject(abortReason(signal));
         signal.addEventListener("abort", onAbort, { once: true });
