@@ -144,6 +144,7 @@ export class DurableStorySink implements RunLogWriter {
       log.series.clear();
       log.count = null;
       log.lastTimeMs = 0;
+      log.alertsSince = 0;
       throw e;
     }
     if (text.length > 0) this.#o.hint({ type: "log.advanced", job_id: jobId, bytes: start + text.length });

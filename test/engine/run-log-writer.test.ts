@@ -1,7 +1,7 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { MetricRecord } from "../../src/domain/log-stream.ts";
+import type { LogRecord, MetricRecord } from "../../src/domain/log-stream.ts";
 import { DurableStorySink } from "../../src/engine/run-log-writer.ts";
 import type { FeedHint } from "../../src/schemas/job.ts";
 import { DEADLINE_MS } from "../deadline.ts";
@@ -40,7 +40,7 @@ const metric = (step: number, values: MetricRecord["values"]): MetricRecord => (
 
 interface Given {
   text?: string;
-  records?: MetricRecord[];
+  records?: LogRecord[];
   from?: number;
   to: number;
   node?: number;
@@ -83,6 +83,17 @@ describe("a part", () => {
     expect(h.reads.metrics("job1", {}).series["loss"]?.map((p) => [p.step, p.value])).toEqual([
       [1, 0.5],
       [2, 0.4],
+    ]);
+  });
+
+  it("has its alerts reported once, also when its first commit failed", async () => {
+    const alerts: LogRecord[] = [{ kind: "alert", message: "the loss is odd", rank: 0, offset: 0 }];
+    breakCommit();
+    await expect(append({ records: alerts, to: 100 })).rejects.toMatchObject({ code: "disk_full" });
+    await append({ records: alerts, to: 100 });
+    await append({ records: alerts, from: 100, to: 200 });
+    expect(h.published.filter(({ type }) => type === "alert").map(({ data }) => data)).toEqual([
+      { message: "the loss is odd", rank: 0 },
     ]);
   });
 
