@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
-import { connect } from "node:net";
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
@@ -184,11 +185,10 @@ describe("the peer of a loopback connection", () => {
         : []),
       ["127.0.0.1", "::ffff:127.0.0.1"],
     ]) {
-      const { createServer } = await import("node:net");
       const server = createServer();
       await new Promise<void>((resolve) => server.listen(0, listen, resolve));
-      const accepted = new Promise<import("node:net").Socket>((resolve) => server.once("connection", resolve));
-      const client = connect((server.address() as import("node:net").AddressInfo).port, dial);
+      const accepted = new Promise<Socket>((resolve) => server.once("connection", resolve));
+      const client = connect((server.address() as AddressInfo).port, dial);
       const socket = await accepted;
       const look = (): number | null =>
         peerUid(
@@ -200,6 +200,24 @@ describe("the peer of a loopback connection", () => {
       socket.destroy();
       server.close();
     }
+  });
+
+  it("assigns no user to a connection that its peer has closed: the system then says root, without an inode", async () => {
+    const server = createServer({ allowHalfOpen: true });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const accepted = new Promise<Socket>((resolve) => server.once("connection", resolve));
+    const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+    const socket = await accepted;
+    const { remoteAddress = "", remotePort = 0, localAddress = "", localPort = 0 } = socket;
+    const look = (): number | null =>
+      peerUid({ address: remoteAddress, port: remotePort }, { address: localAddress, port: localPort });
+    expect(look()).toBe(process.getuid?.());
+    const closed = once(socket.resume(), "end");
+    client.destroy();
+    await closed;
+    expect(look()).toBeNull();
+    socket.destroy();
+    server.close();
   });
 
   it("assigns no user to an address that is in no table", () => {
@@ -354,7 +372,7 @@ describe("slow, large and many", () => {
     const held = await Promise.all(
       [1, 2, 3].map(
         () =>
-          new Promise<import("node:net").Socket>((resolve) => {
+          new Promise<Socket>((resolve) => {
             const socket = connect(server.port, "127.0.0.1", () => resolve(socket));
             socket.on("error", () => undefined);
           }),

@@ -188,6 +188,13 @@ describe("judgeStall", () => {
     ["a line came within the window", quiet((s) => busy(s), { lastLogAtMs: NOW - 29 * MINUTE })],
     ["a metric came within the window", quiet((s) => busy(s), { lastMetricAtMs: NOW - MINUTE })],
     ["a GPU was lower once", quiet((s, ago) => busy(s, ago === 5 * MINUTE ? 90 : 100))],
+    [
+      "one GPU of two was lower",
+      quiet((s) => {
+        const all = busy(s);
+        return { ...all, gpus: [...(all.gpus ?? []), ...(s.gpus ?? []).map((gpu) => ({ ...gpu, index: 1 }))] };
+      }),
+    ],
     ["nothing is known of the GPUs", quiet((s) => busy(s, null))],
     ["samples are missing", quiet((s, ago) => (ago > 5 * MINUTE && ago < 10 * MINUTE ? null : busy(s)))],
     ["no sample came", quiet(() => null)],

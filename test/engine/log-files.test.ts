@@ -1,7 +1,8 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { open as openFile, type FileHandle } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { LogFiles } from "../../src/engine/log-files.ts";
 
 let home: string;
@@ -41,6 +42,18 @@ describe("files of logs", () => {
     expect(open()).toEqual([]);
     await files.write("a", 4, Buffer.from("TWO\n"));
     expect(text("a")).toBe("one\nTWO\n");
+  });
+
+  it("are on the disk, with every byte of a part, before its write is over", async () => {
+    await files.write("a", 0, Buffer.from("one\n"));
+    const probe = await openFile(join(home, "logs/a.log"));
+    // Calls the real one: nothing else can tell whether the system was asked.
+    const sync = vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, "datasync");
+    onTestFinished(() => sync.mockRestore());
+    await probe.close();
+    const before = sync.mock.calls.length;
+    await files.write("a", 4, Buffer.from("two\n"));
+    expect([sync.mock.calls.length - before, text("a")]).toEqual([1, "one\ntwo\n"]);
   });
 
   it("are open in a limited number, the most recently written ones", async () => {

@@ -74,6 +74,19 @@ describe("recovery", () => {
     expect(next.store.openEffectsOf("job1")).toEqual([]);
   });
 
+  it("writes no row of a job over a newer one", async () => {
+    const h = await begin();
+    await h.create();
+    const old = h.row();
+    await h.upTo("install");
+    const now = h.row();
+    expect(now.seq).toBeGreaterThan(old.seq);
+    expect(() => h.store.updateJob({ ...now, seq: old.seq + 1 })).toThrow(
+      expect.objectContaining({ code: "stale_writer" }),
+    );
+    expect(h.row()).toEqual(now);
+  });
+
   it("resumes a parked job once a program knows its state", async () => {
     const h = await begin();
     await h.create();

@@ -1,5 +1,7 @@
 // Secrets in the settings of a target: its secret, and tokens in an address or in arguments.
 
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { NotifyWorld, Receiver } from "./world.ts";
@@ -25,6 +27,20 @@ describe("a token of a target", () => {
     } finally {
       delete process.env["SVC_TEST_HOOK"];
     }
+  });
+
+  it("is kept in the store of credentials, and the target holds its reference alone", async () => {
+    const world = await NotifyWorld.open();
+    const address = `https://hooks.example/services/T0/B0/${TOKEN}`;
+    await world.add("team", { kind: "slack" }, address);
+    await world.add("other", { kind: "slack", secret_ref: `literal://${address}-2` });
+    for (const name of ["team", "other"])
+      expect(world.targets.get(name)?.target).toMatchObject({ secret_ref: `store://notify/${name}/secret` });
+    expect(JSON.stringify(world.rows.targets())).not.toContain(TOKEN);
+    const store = readFileSync(join(world.h.home, "credentials.json"), "utf8");
+    expect(JSON.parse(store)).toMatchObject({
+      notify: { team: { secret: address }, other: { secret: `${address}-2` } },
+    });
   });
 
   it("is in no error that quotes the receiver: whole, its path, or the token alone", async () => {

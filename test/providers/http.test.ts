@@ -170,6 +170,25 @@ describe("a call", () => {
     await expect(client(base).call({ method: "GET", path: "/", signal: control.signal })).rejects.toBe("killed");
   });
 
+  test("an answer that repeats the key is masked, in each form in which a request carries one", async () => {
+    const base = await serve((request, response) => {
+      let body = "";
+      request.on("data", (chunk) => (body += chunk));
+      request.on("end", () => response.end(JSON.stringify({ headers: request.headers, body })));
+    });
+    const basic = Buffer.from(`api:${KEY}`).toString("base64");
+    for (const given of [
+      { headers: { authorization: `Bearer ${KEY}` } },
+      { headers: { authorization: `Basic ${basic}` } },
+      { headers: { "x-api-key": KEY } },
+      { form: { client_secret: KEY } },
+    ]) {
+      const answer = await client(base).call({ method: "POST", path: "/", ...given });
+      expect(answer.text).toContain("***redacted***");
+      expect(answer.text).not.toContain(KEY);
+      expect(answer.text).not.toContain(basic);
+    }
+  });
   test("error texts hold neither keys nor query strings nor bodies", async () => {
     const server = createSocketServer((socket) => socket.once("data", () => socket.destroy()));
     const http = client(await listen(server));

@@ -280,6 +280,7 @@ describe("renting", () => {
     ["no answer", "cut"],
     ["half an answer", "torn"],
     ["a 500", { status: 500, json: { success: false, error: "internal" } }],
+    ["a 500 that names the offer", refusal(500, "no_such_ask", "This ask is no longer available.")],
     ["a 502 page", { status: 502, html: "<html>Bad Gateway</html>" }],
     ["a page with 200", { html: "<html>hi</html>" }],
     ["a page with 429", { status: 429, html: "<html>slow down</html>" }],

@@ -263,6 +263,12 @@ describe("a list that changes while its pages are read", () => {
     expect(rows).toEqual([...from(0), "stranger-1", "stranger-2", "stranger-3"]);
   });
 
+  test("that cannot be read to its end has the rows of the pages before", async () => {
+    const request = list(({ cursor = "0" }) => (cursor === "0" ? page(from(0), { nextCursor: "3" }) : refusal));
+    const { rows, missing } = await readList(request);
+    expect([rows, missing?.code]).toEqual([from(0), "provider_error"]);
+  });
+
   test("is read once if the caller does not rely on absence", async () => {
     const request = list(FORMS["a token"] ?? (() => refusal), { provesAbsence: false });
     expect(await wholeList(request)).toEqual(NAMES);

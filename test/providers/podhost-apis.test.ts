@@ -73,6 +73,18 @@ describe("REST takes over", () => {
     expect(stub.names().at(-1)).toBe("myself");
   });
 
+  test("for an order only once it has answered", async () => {
+    const made = data({ podFindAndDeployOnDemand: pod() });
+    const stub = await podhostStub(({ path, root }) =>
+      path === "/graphql"
+        ? { ...(root === "podFindAndDeployOnDemand" ? made : LISTED), headers: { deprecation: "true" } }
+        : { status: 404, raw: "<html>" },
+    );
+    await stub.provider.listOwned("svc-", never);
+    await stub.provider.create(OFFER, orderOf());
+    expect(stub.names()).toEqual(["myself", "GET /v2/pods", "podFindAndDeployOnDemand"]);
+  });
+
   test("only if it answers: otherwise GraphQL still serves everything, orders as well", async () => {
     const made = data({ podFindAndDeployOnDemand: pod() });
     const stub = await podhostStub(({ path, root }) =>

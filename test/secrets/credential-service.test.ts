@@ -11,6 +11,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { credentialDesk } from "../../src/app/credentials.ts";
 import { systemClock } from "../../src/domain/clock.ts";
+import { SvcError } from "../../src/errors/index.ts";
+import { CredentialService } from "../../src/secrets/credential-service.ts";
 import { masked } from "../../src/secrets/masked.ts";
 
 let home = "";
@@ -293,6 +295,29 @@ describe("asking the other side", () => {
     const market = await double((r) => [400, { success: false, msg: `no such key: ${r.headers.authorization}` }]);
     const error = await refusal(put("market", { api_key: token, url: market }, {}, true));
     expect(JSON.stringify(saved) + JSON.stringify(error) + error.message).not.toContain("the-token");
+  });
+
+  it("passes on no key, even if a check repeats one in its answer or its error", async () => {
+    const token = "hf_this-is-the-token-itself";
+    const answers = [
+      () => Promise.resolve({ account: `owner of ${token}`, may: [], balance_usd: null, warnings: [token] }),
+      () => Promise.reject(new SvcError("credential_refused", { provider: "hub", why: `it does not know ${token}` })),
+    ];
+    for (const ask of answers) {
+      const service = new CredentialService({
+        home,
+        env: { HOME: home },
+        exclusively: (_file, work) => work(),
+        machinesOf: () => 0,
+        warn: () => undefined,
+        judge: () => Promise.resolve(),
+        ask,
+      });
+      const said = await service.save("hub", { token }, { check: true }).catch((e: unknown) => e as SvcError);
+      const data = said instanceof SvcError ? said.message + JSON.stringify(said.data) : JSON.stringify(said);
+      expect(data).toContain("***redacted***");
+      expect(data).not.toContain("the-token");
+    }
   });
 
   it("does not follow a redirect with a key", async () => {

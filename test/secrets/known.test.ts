@@ -34,6 +34,16 @@ it("Credentials of the environment and of the store are known, with the password
   expect(known.redactText("no secret at all, proxy.example:3128")).toBe("no secret at all, proxy.example:3128");
 });
 
+it("A secret that another source overrules is known, and so are the token and the key of the installation", () => {
+  const home = newHome({ hub: { token: "in-the-store-1" }, providers: { market: { api_key: "in-the-store-2" } } });
+  writeFileSync(join(home, "token"), "token-of-the-api\n", { mode: 0o600 });
+  writeFileSync(join(home, "installation.key"), "0a".repeat(32), { mode: 0o600 });
+  const env = { HUB_TOKEN: "in-the-environment-1", MARKET_API_KEY: "in-the-environment-2" };
+  const known = new KnownSecrets({ home, env }).redactor();
+  const secrets = ["in-the-store-1", "in-the-store-2", ...Object.values(env), "token-of-the-api", "0a".repeat(32)];
+  expect(known.redactText(secrets.join(" "))).toBe(secrets.map(() => "***redacted***").join(" "));
+});
+
 it("A changed credential is known from then on, and a run's secrets stay known", () => {
   const home = newHome({ hub: { token: "first-token-1" } });
   const known = new KnownSecrets({ home, env: {} });

@@ -206,9 +206,11 @@ describe("CheckpointCollector", () => {
     now += SETTLE_MS;
     await put("a.pt", "22");
     expect((await scan()).pending).toEqual(["a.pt"]);
-    const { atime, mtime } = await stat(join(source, "a.pt"));
+    // Whole seconds: a time that was read loses its nanoseconds when it is set again.
+    await utimes(join(source, "a.pt"), 1_764_000_000, 1_764_000_000);
+    expect((await scan()).pending).toEqual(["a.pt"]);
     await put("b", "33");
-    await utimes(join(source, "b"), atime, mtime);
+    await utimes(join(source, "b"), 1_764_000_000, 1_764_000_000);
     await rename(join(source, "b"), join(source, "a.pt"));
     now += SETTLE_MS;
     expect((await scan()).pending).toEqual(["a.pt"]);
@@ -285,6 +287,16 @@ describe("CheckpointCollector", () => {
     };
     expect(paths((await c.scan(host, { final: true, announced: new Set(), signal })).saved)).toEqual(["a"]);
     expect(await readFile(join(targetDir, "a"), "utf8")).toBe("settled");
+  });
+
+  it("never moves a download into place that is shorter than the file, though the machine says that all is sent", async () => {
+    await put("a", "complete");
+    const short = { ...host, fetchCheckpoint: (_: RemoteFile, target: string) => writeFile(target, "comp") };
+    const c = collector();
+    const during = await c.scan(short, { final: false, announced: new Set(["a"]), signal });
+    expect([during.saved, during.pending, await readCheckpoints(targetDir)]).toEqual([[], ["a"], []]);
+    expect(paths((await c.scan(host, { final: true, announced: new Set(), signal })).saved)).toEqual(["a"]);
+    expect(await readFile(join(targetDir, "a"), "utf8")).toBe("complete");
   });
 
   it("keeps the earlier file when a download fails, and leaves nothing else", async () => {

@@ -237,6 +237,24 @@ it("a tracker that names an incompletely downloaded set does not hide an earlier
   expect(await resumed()).toEqual({ "global_step1/a.pt": "v1", "global_step1/b.pt": "v1" });
 });
 
+it("a set without a mark of its own is complete again each time that the script announces it", async () => {
+  const one = collector();
+  for (const version of [1, 2]) {
+    save({ "last/a.bin": version, "last/b.bin": version });
+    await scan(one, announce("last"));
+    expect(await resumed()).toEqual({ "last/a.bin": `v${version}`, "last/b.bin": `v${version}` });
+  }
+});
+
+it("a chosen file that another length has replaced since is not resumed from", async () => {
+  save({ "epoch.pt": 1 });
+  await scan(collector(), announce("epoch.pt"));
+  const chosen = (await choose())!;
+  rmSync(join(dir, "home/epoch.pt"));
+  writeFileSync(join(dir, "home/epoch.pt"), "longer than before".repeat(1_000));
+  await expect(pinResume(chosen, join(dir, "pinned"))).rejects.toMatchObject({ code: "resume_unavailable" });
+});
+
 it("a folder that was announced once, and keeps growing, does not hide a newer set", async () => {
   save({ "ckpts/e1.pt": 1 });
   const one = collector();
