@@ -20,6 +20,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { describeDirectory } from "../../src/files/code/contents.ts";
 import { diffCode } from "../../src/files/code/diff.ts";
 import { createSnapshot } from "../../src/files/code/code-snapshot.ts";
+import { gitEnvironment } from "../../src/files/listing/ask-git.ts";
 import { lackedWords, leftOutLines, leftOutOf } from "../../src/files/listing/left-out.ts";
 import { listProject } from "../../src/files/listing/project-listing.ts";
 import { restoreInto } from "../../src/files/code/restore-code.ts";
@@ -187,6 +188,15 @@ it("Variables of git and commands that the repository names change nothing and a
   vi.stubEnv("GIT_INDEX_FILE", "/nowhere/index");
   expect(await listed()).toEqual(["train.py"]);
   expect(existsSync(ran)).toBe(false);
+});
+
+it("Git is started without keys and without variables of git", () => {
+  for (const [name, value] of Object.entries({ PODHOST_API_KEY: "key-that-rents", GIT_DIR: "/nowhere", TERM: "dumb" }))
+    vi.stubEnv(name, value);
+  const given = gitEnvironment();
+  expect(given).toMatchObject({ TERM: "dumb", GIT_ALLOW_PROTOCOL: "none" });
+  expect(Object.keys(given)).not.toContain("GIT_DIR");
+  expect(JSON.stringify(given)).not.toContain("key-that-rents");
 });
 
 it("A repository that belongs to another user is listed", { tags: "needs/root" }, async () => {

@@ -63,6 +63,8 @@ describe("a path", () => {
       ".",
       "a/..",
       "../a",
+      ".cache/huggingface/x",
+      ".Cache/HuggingFace/download/x",
       "a\\b",
       "c:a",
       "a\0b",

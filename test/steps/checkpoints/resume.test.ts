@@ -61,6 +61,16 @@ describe("the last complete checkpoint", () => {
       "1.pt",
     ],
     ["not a folder whose weights were cut short", { "c/trainer_state.json": "{}", "c/a.pt": "PK\x03\x04" }, null],
+    [
+      "not a folder without one of the shards that its index names",
+      {
+        "1.pt": ZIP,
+        "c/trainer_state.json": "{}",
+        "c/model-1.safetensors": safetensors(4),
+        "c/model.safetensors.index.json": '{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}',
+      },
+      "1.pt",
+    ],
     ["not the members of an unfinished folder", { "checkpoint-5/optimizer.pt": ZIP }, null],
     ["a distributed checkpoint", { "dcp/__0_0.distcp": "x", "dcp/.metadata": "x" }, "dcp"],
     ["not one whose last file is empty", { "dcp/__0_0.distcp": "x", "dcp/.metadata": "" }, null],
