@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { promisify } from "node:util";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { peerUid } from "../../src/api/peer.ts";
 import { startServer } from "../../src/api/server.ts";
@@ -208,6 +208,10 @@ describe("the peer of a loopback connection", () => {
     const accepted = new Promise<Socket>((resolve) => server.once("connection", resolve));
     const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
     const socket = await accepted;
+    onTestFinished(() => {
+      socket.destroy();
+      server.close();
+    });
     const { remoteAddress = "", remotePort = 0, localAddress = "", localPort = 0 } = socket;
     const look = (): number | null =>
       peerUid({ address: remoteAddress, port: remotePort }, { address: localAddress, port: localPort });
@@ -216,8 +220,6 @@ describe("the peer of a loopback connection", () => {
     client.destroy();
     await closed;
     expect(look()).toBeNull();
-    socket.destroy();
-    server.close();
   });
 
   it("assigns no user to an address that is in no table", () => {
