@@ -18,6 +18,21 @@ export interface Mutant {
   patches: Patch[];
 }
 
+/** A defect that tests must detect, not the simulation. */
+export interface TestedMutant extends Omit<Mutant, "main"> {
+  /** The test files that must fail, relative to the tree. */
+  tests: string[];
+}
+
+/** Makes mutants of one file: each has one patch, and `tests` unless it names its own. */
+export const single =
+  (head: string, file: string, tests: string[]) =>
+  (name: string, find: string, replace: string, own = tests): TestedMutant => ({
+    name: `${head} ${name}`,
+    patches: [{ file, find, replace }],
+    tests: own,
+  });
+
 const engine = (find: string, replace: string): Patch => ({ file: "src/engine/engine.ts", find, replace });
 const provision = (find: string, replace: string): Patch => ({ file: "src/steps/provision.ts", find, replace });
 const look = (find: string, replace: string): Patch => ({

@@ -4,12 +4,10 @@ import { spawn } from "node:child_process";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inLanes, ROOT } from "./fleet.ts";
-import { patched, type Mutant, type Patch, type Score } from "./mutants.ts";
-
-export interface TestedMutant extends Omit<Mutant, "main"> {
-  /** The test files that must fail, relative to the tree. */
-  tests: string[];
-}
+import { DATA_MUTANTS } from "./data-mutants.ts";
+import { GUARDING_MUTANTS } from "./guarding-mutants.ts";
+import { MONEY_MUTANTS } from "./money-mutants.ts";
+import { patched, type Patch, type Score, type TestedMutant } from "./mutants.ts";
 
 const patch = (file: string, find: string, replace: string): Patch => ({ file, find, replace });
 const LOG = ["test/engine/run-log-writer.test.ts"];
@@ -171,15 +169,19 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     patches: [patch("src/machines/versions.ts", "placement: 1,", "placement: 0,")],
     tests: ["test/machines/versions.test.ts"],
   },
+  ...MONEY_MUTANTS,
+  ...DATA_MUTANTS,
+  ...GUARDING_MUTANTS,
 ];
 
 /** The files that the tests and their configuration read. */
-const TREE = ["src", "test", "scripts", "sdk", "runner", "vitest.config.ts", "package.json", "tsconfig.json"];
+const TREE = ["src", "test", "scripts", "sdk", "python", "runner", "vitest.config.ts", "package.json", "tsconfig.json"];
 
 function run(root: string, tests: readonly string[]): Promise<{ failed: boolean; what: string }> {
   return new Promise((resolve, reject) => {
     const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
-    const child = spawn(process.execPath, [vitest, "run", "--root", root, "--project", "quick", ...tests], {
+    const projects = ["--project", "quick", "--project", "machines"];
+    const child = spawn(process.execPath, [vitest, "run", "--root", root, ...projects, ...tests], {
       cwd: root,
       stdio: ["ignore", "pipe", "ignore"],
       env: { ...process.env, NO_COLOR: "1", CI: "true" },
@@ -195,7 +197,12 @@ function run(root: string, tests: readonly string[]): Promise<{ failed: boolean;
   });
 }
 
-/** As `score`, with the tests in place of seeds: a mutant that is caught has seed 1. */
+function copyTree(root: string): void {
+  mkdirSync(root, { recursive: true });
+  for (const name of TREE) cpSync(join(ROOT, name), join(root, name), { recursive: true });
+}
+
+/** As `score`, with the tests in place of seeds: a mutant that is caught has seed 1. Throws if a test fails without any. */
 export async function scoreByTests(
   mutants: readonly TestedMutant[],
   lanes: number,
@@ -203,10 +210,13 @@ export async function scoreByTests(
 ): Promise<Score[]> {
   const folder = join(ROOT, ".cache", `tested-mutants-${process.pid}`);
   try {
+    const control = join(folder, "control");
+    copyTree(control);
+    const without = await run(control, [...new Set(mutants.flatMap(({ tests }) => tests))]);
+    if (without.failed) throw new Error(`without any defect, tests fail: ${without.what}`);
     return await inLanes(mutants, lanes, async (mutant) => {
       const root = join(folder, String(mutants.indexOf(mutant)));
-      mkdirSync(root, { recursive: true });
-      for (const name of TREE) cpSync(join(ROOT, name), join(root, name), { recursive: true });
+      copyTree(root);
       for (const [file, text] of patched(mutant)) writeFileSync(join(root, file), text);
       const { failed, what } = await run(root, mutant.tests);
       rmSync(root, { recursive: true, force: true });
