@@ -21,10 +21,15 @@ const classesOf = (node: ReactNode): string[] =>
 test("The highlighter keeps every character, and adds classes to the words that it knows", () => {
   const python = `# <b>not html</b>\nfrom torch import nn\n\n@torch.no_grad()\ndef main(n: int = 3) -> None:\n    print(f"{n} & '<script>'")\n`;
   const nodes = highlighted("python", python);
-  expect(textOf(nodes)).toBe(python);
+  expect(nodes.map(textOf).join("\n")).toBe(python);
   expect(classesOf(nodes)).toEqual(expect.arrayContaining(["hl-comment", "hl-keyword", "hl-string", "hl-number"]));
   for (const text of ["", "\u0000\u202e", 'if [ -z "$X" ]; then echo "unclosed', "`".repeat(1_000)])
-    expect(textOf(highlighted("bash", text))).toBe(text);
+    expect(highlighted("bash", text).map(textOf).join("\n")).toBe(text);
+  // A string of several lines has its colour on each of them.
+  expect(highlighted("python", '"""a\nb"""').map(classesOf)).toEqual([
+    ["", "hl-string"],
+    ["", "hl-string"],
+  ]);
 });
 
 test("A file's name gives its language; a name that is not in the table gives none", () => {

@@ -1,25 +1,21 @@
 // The Code tab of a run: the files of its snapshot, one of them with colours, and the diff to another run's code.
 
 import { LeftOutList } from "../parts/left-out-list.tsx";
-import { useEffect, useMemo, useState, type ReactNode } from "react";
+import { useMemo } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { CodeChange, CodeDiff } from "../../../src/schemas/code.ts";
 import type { CodeSnapshot, JobRecord, Problem } from "../../../src/schemas/job.ts";
-import { api, asProblem } from "../api.ts";
+import { api } from "../api.ts";
 import { plural } from "../format.ts";
 import { inOrder } from "../../../src/domain/terminal-text.ts";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { usePlace } from "../router.tsx";
 import { titleOf } from "../status.ts";
-import { languageOf } from "./language.ts";
+import { FileText } from "./file-text.tsx";
+import { FileTree } from "./file-tree.tsx";
 import { setParams } from "./place.ts";
 import { DIRECTORY, runApi } from "./run-api.ts";
-
-const FILES_MAX = 1_000;
-const SHOWN_BYTES = 512 * 1024;
-/** Longer ones take the page a noticeable time. */
-const HIGHLIGHTED_CHARS = 200_000;
 
 /** The code of a run: its files, one of them, and the diff to another run's code. */
 export function CodeView({ job }: { job: JobRecord }) {
@@ -79,7 +75,7 @@ function Files({ job, path }: { job: JobRecord; path: string | null }) {
       <section className="panel" aria-label="Files">
         <Taken code={data} />
         {job.left_out && <LeftOutList leftOut={job.left_out} />}
-        <FileList code={data} open={open} />
+        <FileTree code={data} open={open} onOpen={(file) => setParams({ file }, { push: true })} />
       </section>
       <section className="panel code-file" aria-label="File">
         {open === null ? (
@@ -111,124 +107,6 @@ function Taken({ code }: { code: CodeSnapshot }) {
       )}
     </p>
   );
-}
-
-function FileList({ code, open }: { code: CodeSnapshot; open: string | null }) {
-  return (
-    <>
-      <div className="file-list" tabIndex={0} role="region" aria-label="Files of the snapshot">
-        <table className="files">
-          <thead>
-            <tr>
-              <th scope="col">File</th>
-              <th scope="col" className="right">
-                Size
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {code.files.slice(0, FILES_MAX).map((file) => (
-              <tr key={file.path}>
-                <td>
-                  <button
-                    type="button"
-                    className="file-link"
-                    aria-current={file.path === open ? "true" : undefined}
-                    onClick={() => setParams({ file: file.path }, { push: true })}
-                  >
-                    <bdi>{inOrder(file.path)}</bdi>
-                  </button>
-                  {file.mode === "executable" && <span className="quiet"> executable</span>}
-                </td>
-                <td className="right num">{bytes(file.size)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      {code.files.length > FILES_MAX && (
-        <p className="quiet">And {plural(code.files.length - FILES_MAX, "more file")}: see the archive.</p>
-      )}
-    </>
-  );
-}
-
-function FileText({ id, path, size }: { id: string; path: string; size: number }) {
-  const [state, setState] = useState<{ text: string | null } | { problem: Problem } | null>(null);
-  useEffect(() => {
-    let gone = false;
-    runApi.codeFile(id, path, SHOWN_BYTES).then(
-      (text) => !gone && setState({ text }),
-      (error: unknown) => !gone && setState({ problem: asProblem(error) }),
-    );
-    return () => void (gone = true);
-  }, [id, path]);
-  const head = (
-    <div className="panel-head">
-      <h2>
-        <bdi>{inOrder(path)}</bdi>
-      </h2>
-      <a href={runApi.codeFileUrl(id, path)} download={path.split("/").at(-1)}>
-        Download
-      </a>
-    </div>
-  );
-  if (state === null)
-    return (
-      <>
-        {head}
-        <p className="quiet">Reading the file…</p>
-      </>
-    );
-  if ("problem" in state)
-    return (
-      <>
-        {head}
-        <p className="bad">{state.problem.detail}</p>
-      </>
-    );
-  return (
-    <>
-      {head}
-      {state.text === null ? (
-        <p className="quiet">This file is not text ({bytes(size)}).</p>
-      ) : (
-        <>
-          <NumberedText text={state.text} name={path} />
-          {size > SHOWN_BYTES && <p className="quiet">Only the first {bytes(SHOWN_BYTES)} are shown.</p>}
-        </>
-      )}
-    </>
-  );
-}
-
-function NumberedText({ text, name }: { text: string; name: string }) {
-  const lines = text.replace(/\n$/, "").split("\n");
-  return (
-    <div className="code-text" tabIndex={0} role="region" aria-label={`Text of ${name}`}>
-      <pre aria-hidden="true" className="code-numbers">
-        {lines.map((_, i) => i + 1).join("\n")}
-      </pre>
-      <pre>{useHighlighted(name, lines.join("\n"))}</pre>
-    </div>
-  );
-}
-
-/** The plain text at once, and with its colours when the highlighter is there. */
-function useHighlighted(name: string, text: string): ReactNode {
-  const language = languageOf(name);
-  const [coloured, setColoured] = useState<{ text: string; nodes: ReactNode[] } | null>(null);
-  useEffect(() => {
-    if (language === null || text.length > HIGHLIGHTED_CHARS) return;
-    let gone = false;
-    void import("./highlight.ts").then(
-      ({ highlighted }) => gone || setColoured({ text, nodes: highlighted(language, text) }),
-      // Without colours it is as true.
-      () => undefined,
-    );
-    return () => void (gone = true);
-  }, [language, text]);
-  return coloured?.text === text ? coloured.nodes : text;
 }
 
 function DiffPanel({ job, other }: { job: JobRecord; other: string }) {
