@@ -63,7 +63,7 @@ export interface CommitterOptions {
   clock: Clock;
   /** Runs `fn` at the end of this turn: `setImmediate`, or a simulation's scheduler. */
   defer: (fn: () => void) => void;
-  /** Named points at which a simulation may crash the process. */
+  /** Named points at which a simulation may crash the process, or let a group run again. */
   probe: (point: string) => void;
   /** Drops the cache of these jobs: their transaction was rolled back. */
   forget: (jobs: Iterable<string>) => void;
@@ -166,12 +166,15 @@ export class Committer {
   /** Adds a verdict for each caller. A savepoint copies every page that its caller changes, so callers that may run again do without. */
   #run(group: readonly Waiting[], verdicts: Verdict[]): void {
     const { store } = this.#o;
-    if (group.length === 1 || group.every(({ repeatable }) => repeatable)) {
+    const repeatable = group.every((waiting) => waiting.repeatable);
+    if (group.length === 1 || repeatable) {
       try {
         for (const waiting of group) verdicts.push(this.#one(waiting, false));
+        // Tests throw here: then callers that keep something in memory are found.
+        if (repeatable) this.#o.probe("group.ran");
         return;
       } catch (e) {
-        if (group.length === 1) throw e;
+        if (!repeatable) throw e;
         // One failed, and its writes cannot be told from those of the others: the group starts again, with savepoints.
         store.rollback();
         this.#forget(verdicts.splice(0));

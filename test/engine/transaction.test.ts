@@ -71,6 +71,31 @@ describe("commits of one turn", () => {
     expect(["a", "b", "c"].map((id) => h.folds(id))).toEqual([true, true, true]);
   });
 
+  it("each take place once if the disk is full in the middle of a group, and has room later", async () => {
+    const ids = ["a", "b", "c"];
+    for (const id of ids) await h.create(id);
+    const limit = (pages: number) => h.store.db.pragma(`max_page_count = ${pages}`);
+    limit(h.store.db.pragma("page_count", { simple: true }) as number);
+    const kill = (id: string) =>
+      h.engine.commitWithRetry((tx) => {
+        if (id === "b") tx.feed(id, "notice", { level: "info", message: "x".repeat(1_000_000) });
+        return h.engine.apply(tx, id, KILL);
+      });
+    const all = Promise.all(ids.map(kill));
+    await turn();
+    expect(h.row("b").state).toBe("provisioning");
+    expect(h.reports.length).toBeGreaterThan(0);
+    limit(1_000_000);
+    await h.clock.advance(5_000);
+    expect(await all).toMatchObject(ids.map(() => ({ accepted: true })));
+    expect(ids.map((id) => [h.row(id).state, h.row(id).seq, h.folds(id)])).toEqual(
+      ids.map(() => ["terminating", 2, true]),
+    );
+    for (const id of ids)
+      expect(h.published.filter((e) => e.job_id === id && e.type === "job.transition")).toHaveLength(1);
+    expect(h.published.map(({ seq }) => seq)).toEqual(h.published.map((_, n) => n + 1));
+  });
+
   it("all fail when the commit fails, their changes are undone, and cached state is dropped", async () => {
     await h.create("a");
     await h.create("b");

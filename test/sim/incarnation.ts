@@ -49,6 +49,8 @@ export class Incarnation implements Caller {
   readonly #budgets: Budgets | null;
   readonly providers: ReadonlyMap<string, SimProvider>;
   readonly #bornAt: number;
+  /** Groups of callers that may run again; every other one has to. */
+  #groups = 0;
   #lastSeq = 0;
   #due;
 
@@ -219,6 +221,10 @@ export class Incarnation implements Caller {
 
   probe(point: string): void {
     if (!this.alive) return;
+    if (point === "group.ran") {
+      if (this.#groups++ % 2 === 0) throw new Error("this group runs again");
+      return;
+    }
     if (point === "commit.before" && this.#sim.diskIsFull())
       throw Object.assign(new Error("no space"), { code: "SQLITE_FULL" });
     if (this.usurped) return;
