@@ -47,6 +47,9 @@ export interface DeskOptions extends Places {
   ask: (name: CredentialName, places: Places) => Promise<CredentialCheck>;
 }
 
+/** A short word is not the key of any service, and masking it would make svc's own sentences unreadable. */
+const isWord = (secret: string): boolean => /^[a-z]{1,7}$/i.test(secret);
+
 export class CredentialService {
   readonly #o: DeskOptions;
 
@@ -134,7 +137,7 @@ export class CredentialService {
     const secrets = CREDENTIAL_FIELDS[name].flatMap((field) =>
       field.secret ? secretParts(foundIn(name, field, block, places)?.value ?? "") : [],
     );
-    const redactor = new Redactor(secrets);
+    const redactor = new Redactor(secrets.filter((secret) => !isWord(secret)));
     try {
       return redactor.redactValue(await work());
     } catch (e) {

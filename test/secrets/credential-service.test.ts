@@ -320,6 +320,15 @@ describe("asking the other side", () => {
     }
   });
 
+  it("does not mask a short word of its own sentence because it was set as the key, but any longer key", async () => {
+    const answers = ["nothing", "127.0.0.1"].map(async (key) =>
+      refusal(put("market", { api_key: key, url: "http://127.0.0.1:1" }, {}, true)),
+    );
+    const [word, longer] = await Promise.all(answers);
+    expect(word?.message).toContain("nothing listens");
+    expect(longer?.message).toContain("***redacted***");
+  });
+
   it("does not follow a redirect with a key", async () => {
     const elsewhere: IncomingMessage[] = [];
     const other = await double((r) => (elsewhere.push(r), [200, { name: "me" }]));
