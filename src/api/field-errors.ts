@@ -1,6 +1,7 @@
 // Turns zod's issues into messages: the field as a JSON path, and the values that it accepts.
 
 import type { z } from "zod";
+import { nearest } from "../domain/nearest.ts";
 import { SvcError, type FieldError } from "../errors/index.ts";
 
 const ERRORS_MAX = 50;
@@ -9,7 +10,7 @@ const ERRORS_MAX = 50;
 export function checked<S extends z.ZodType>(schema: S, value: unknown, whole: string): z.output<S> {
   const result = schema.safeParse(value, { reportInput: true });
   if (result.success) return result.data;
-  throw invalid(firstOfEach(result.error.issues.flatMap((issue) => fieldErrors(issue, whole))));
+  throw invalid(firstOfEach(result.error.issues.flatMap((issue) => fieldErrors(issue, whole, schema))));
 }
 
 /** The checked query. A repeated name is ambiguous and refused. */
@@ -31,12 +32,39 @@ export function invalid(errors: FieldError[]): SvcError<"invalid_request"> {
 const firstOfEach = (errors: FieldError[]): FieldError[] =>
   errors.filter((e, i) => errors.findIndex((other) => other.field === e.field) === i);
 
-function fieldErrors(issue: z.core.$ZodIssue, whole: string): FieldError[] {
+function fieldErrors(issue: z.core.$ZodIssue, whole: string, schema: z.ZodType): FieldError[] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => ({ field: jsonPath([...issue.path, key], whole), message: "is not a known field" }));
+    const known = fieldsAt(schema, issue.path);
+    return issue.keys.map((key) => {
+      const near = nearest(key, known);
+      const guess = near === null ? "" : `; did you mean ${near}?`;
+      return { field: jsonPath([...issue.path, key], whole), message: `is not a known field${guess}` };
+    });
   }
   return [{ field: jsonPath(issue.path, whole), message: words(issue) }];
 }
+
+/** The fields of the object at the path; none where its schema is one of several. */
+function fieldsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  let at: unknown = schema;
+  for (const part of [...path, null]) {
+    let def = defOf(at);
+    while (def && (def.innerType ?? def.in)) def = defOf(def.innerType ?? def.in);
+    if (part === null) return Object.keys(def?.shape ?? {});
+    const { shape = {}, element } = def ?? {};
+    at = typeof part === "number" ? element : Object.hasOwn(shape, part) ? shape[String(part)] : undefined;
+  }
+  return [];
+}
+
+/** What the kinds of schemas have: an object, a list, a wrapper such as an optional one, a transformed one. */
+interface Def {
+  shape?: Record<string, unknown>;
+  element?: unknown;
+  innerType?: unknown;
+  in?: unknown;
+}
+const defOf = (schema: unknown): Def | undefined => (schema as { def?: Def } | undefined)?.def;
 
 /** zod's own messages begin with these; any other message was written in a schema, for people. */
 const BUILT_IN = /^(Invalid|Too |Unrecognized)/;

@@ -7,6 +7,7 @@
 
 import { cac, type CAC } from "cac";
 import { nearest } from "../domain/nearest.ts";
+import { providerSpeaking } from "../providers/descriptors.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Command, Input } from "./command.ts";
 
@@ -307,7 +308,8 @@ export function oneOf<T extends string>(input: Input, name: string, allowed: rea
   if (text === undefined) return undefined;
   const found = allowed.find((a) => a === text);
   if (found) return found;
-  const near = nearest(text, [...allowed]);
+  const provider = providerSpeaking(text);
+  const near = allowed.find((a) => a === provider) ?? nearest(text, [...allowed]);
   throw usage(
     `--${name} cannot be \`${text}\`.`,
     `${near ? `Did you mean ${near}? ` : ""}It is one of ${allowed.join(", ")}.`,

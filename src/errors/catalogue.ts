@@ -58,19 +58,20 @@ export const CATALOGUE = {
     message: (d) => `This path accepts only ${d.allow}.`,
     hint: "/v1/openapi.json lists every path and method.",
   }),
-  entrypoint_not_found: entry<{ entrypoint: string; project_dir: string }>({
+  entrypoint_not_found: entry<{ entrypoint: string; project_dir: string; near?: string | null }>({
     status: 400,
     exit: 2,
     retry: "never",
     message: (d) => `There is no file ${d.entrypoint} in ${d.project_dir}.`,
-    hint: "Give a path inside project_dir, or `-m package.module`. Nothing was started and nothing costs money.",
+    hint: (d) =>
+      `${d.near ? `Did you mean ${d.near}? ` : ""}Give a path inside project_dir, or \`-m package.module\`. Nothing was started and nothing costs money.`,
   }),
   entrypoint_outside_project: entry<{ entrypoint: string; project_dir: string }>({
     status: 400,
     exit: 2,
     retry: "never",
     message: (d) => `The entrypoint ${d.entrypoint} is outside ${d.project_dir}.`,
-    hint: "svc sends only the files in project_dir to the machine: move the script there, or set project_dir to the folder that contains it. Nothing was started and nothing costs money.",
+    hint: "svc sends only the files in project_dir to the machine: move the script there, or set project_dir (`svc plan --project-dir`) to the folder that contains it. Nothing was started and nothing costs money.",
   }),
   entrypoint_not_runnable: entry<{ entrypoint: string; why: string }>({
     status: 400,

@@ -1,8 +1,9 @@
 // Resolves the entrypoint of a run: a script of the project, or a module.
 
 import type { Stats } from "node:fs";
-import { access, constants, open, realpath, stat } from "node:fs/promises";
-import { delimiter, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
+import { access, constants, open, readdir, realpath, stat } from "node:fs/promises";
+import { basename, delimiter, dirname, isAbsolute, join, normalize, relative, resolve, sep } from "node:path";
+import { nearest } from "../domain/nearest.ts";
 import { HEAD_BYTES, startOf, type Shebang, type Start } from "../domain/shebang.ts";
 import { isMissing, SvcError } from "../errors/index.ts";
 import { blobPath } from "./code/contents.ts";
@@ -14,6 +15,9 @@ export interface Entrypoint extends Omit<Start, "kind"> {
   /** Relative to the project, with `/`, never beginning with `-`; for `module` the module's name. */
   path: string;
 }
+
+/** A larger folder is not compared whole. */
+const NEAR_FILES_MAX = 1_000;
 
 const MODULE = /^-m[ \t]+([\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*)*)$/u;
 
@@ -38,7 +42,8 @@ export async function checkEntrypoint(projectDir: string, entrypoint: string): P
     stats = await stat(real);
   } catch (cause) {
     if (isMissing(cause)) {
-      throw new SvcError("entrypoint_not_found", { entrypoint, project_dir: projectDir }, { cause });
+      const near = await nearFile(absolute, lexical);
+      throw new SvcError("entrypoint_not_found", { entrypoint, project_dir: projectDir, near }, { cause });
     }
     throw notRunnable(whyUnreadable(cause), cause);
   }
@@ -57,6 +62,18 @@ export async function checkEntrypoint(projectDir: string, entrypoint: string): P
   const start = startOf(inside, await headOf(real), executable);
   if ("refused" in start) throw notRunnable(start.refused);
   return { ...start, path: plainPath(inside) };
+}
+
+/** The file in the same folder whose name is nearly this one, relative to the project; null if there is none. */
+async function nearFile(absolute: string, root: string): Promise<string | null> {
+  const entries = await readdir(dirname(absolute), { withFileTypes: true }).catch(() => []);
+  const files = entries.flatMap((each) => (each.isFile() ? [each.name] : [])).slice(0, NEAR_FILES_MAX);
+  const near = nearest(basename(absolute), files);
+  return near === null
+    ? null
+    : relative(root, join(dirname(absolute), near))
+        .split(sep)
+        .join("/");
 }
 
 /** Keeps a path from being read as an option. */

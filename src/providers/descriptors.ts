@@ -42,5 +42,19 @@ export const descriptorOf = (name: string): ProviderDescriptor | undefined =>
 /** Whether its machines cost money. The machines of an unknown provider may. */
 export const isBilled = (name: string): boolean => descriptorOf(name)?.capabilities.bills !== false;
 
+/** The provider that a person calls by the name of the service, such as `runpod`, `Vast.ai` or `gce`; null for any other word. */
+export function providerSpeaking(word: string): Name | null {
+  const plain = (text: string): string => text.toLowerCase().replace(/[^a-z0-9]/g, "");
+  const typed = plain(word);
+  const isOf = (name: Name): boolean => {
+    // The name of a service begins with a capital letter; other providers describe themselves.
+    const { speaks } = DESCRIPTORS[name];
+    if (!/^[A-Z]/.test(speaks)) return false;
+    const initials = plain(speaks.match(/[A-Z]/g)?.join("") ?? "");
+    return [plain(speaks), plain(speaks.split(/[ .]/)[0] ?? ""), initials.length > 2 ? initials : ""].includes(typed);
+  };
+  return typed === "" ? null : (PROVIDER_NAMES.find(isOf) ?? null);
+}
+
 /** Whether its machine is this computer. */
 export const runsHere = (name: string): boolean => descriptorOf(name)?.capabilities.runs_here ?? false;

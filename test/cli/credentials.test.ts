@@ -50,6 +50,17 @@ test.each([
   expect(stored()).toEqual({});
 });
 
+test.each([
+  ["runpod", "podhost"],
+  ["Vast.ai", "market"],
+  ["gce", "cloudvm"],
+])("The name of the service %s leads to svc's name for it", (word, name) => {
+  const r = svc("", "set", word);
+  expect([r.code, r.err]).toEqual([2, expect.stringContaining(`Write ${name} instead.`) as string]);
+  const plan = at.svc("plan", "train.py", "--provider", word);
+  expect([plan.code, plan.err]).toEqual([2, expect.stringContaining(`Did you mean ${name}?`) as string]);
+});
+
 test("a secret on the command line is refused and not repeated", () => {
   // A secret access key may begin as a path does.
   for (const [name, field, secret] of [

@@ -1,5 +1,6 @@
 // Reads the arguments of `svc credentials set`. No secret is accepted on the command line.
 
+import { DESCRIPTORS, providerSpeaking } from "../../../providers/descriptors.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES, type CredentialName } from "../../../schemas/credential-blocks.ts";
 import type { CredentialBody } from "../../../schemas/credentials.ts";
 import { usage } from "../../argv.ts";
@@ -9,6 +10,9 @@ import { readSecret } from "../../read-secret.ts";
 export function nameOf(name: string | undefined): CredentialName {
   const known = CREDENTIAL_NAMES.find((each) => each === name);
   if (known) return known;
+  const provider = name === undefined ? null : providerSpeaking(name);
+  if (provider !== null)
+    throw usage(`${DESCRIPTORS[provider].speaks} is called ${provider} here.`, `Write ${provider} instead.`);
   throw usage(
     name === undefined ? "A name is missing." : "The name of this credential is unknown.",
     `Use one of ${CREDENTIAL_NAMES.join(", ")}.`,
