@@ -170,7 +170,7 @@ def run(
     :param launcher: how to start one process per GPU.
     :param image: container image or VM image family.
     :param data: names of data manifests.
-    :param resume_from: a job whose last complete checkpoint this run starts from.
+    :param resume_from: a job whose last complete checkpoint this run starts from; ``last`` is the newest job.
     :param resume_checkpoint: a complete checkpoint of that job, by its path, instead of the last one.
     :param sinks: object stores that also receive checkpoints and logs.
     :param candidates: machines that the run may use, instead of ``provider`` and ``gpus``: ``[{"provider": "podhost", "gpus": "A100"},

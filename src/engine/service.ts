@@ -174,7 +174,7 @@ export class Service implements ControlPlane {
 
   async submit(body: SubmitBody, options: SubmitOptions): Promise<{ record: JobRecord; created: boolean }> {
     const { reserve } = this.#o;
-    const spec = this.#rated(placed(body, options.defaultProjectDir, this.#o.defaults()));
+    const spec = this.#resumed(this.#rated(placed(body, options.defaultProjectDir, this.#o.defaults())));
     // Without any defaults: a repeated request has the same body, even after those of the home or of svc have changed.
     const asked = withoutDefaults(placed(body, options.defaultProjectDir, {}));
     const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec: asked }));
@@ -258,7 +258,7 @@ export class Service implements ControlPlane {
   }
 
   async plan(body: SubmitBody, options: Pick<SubmitOptions, "defaultProjectDir">): Promise<Plan> {
-    const spec = this.#rated(placed(body, options.defaultProjectDir, this.#o.defaults()));
+    const spec = this.#resumed(this.#rated(placed(body, options.defaultProjectDir, this.#o.defaults())));
     const projectDir = spec.project_dir ?? options.defaultProjectDir;
     const connected = new Set(this.#o.describeProviders().flatMap((each) => (each.connected ? [each.name] : [])));
     const secrets = this.#o.secrets(spec);
@@ -297,6 +297,12 @@ export class Service implements ControlPlane {
     if (spec.rate_usd_per_hour !== undefined) return spec;
     const rate = providersOf(spec).flatMap((name) => this.#o.rateOf(name) ?? []);
     return rate.length === 0 ? spec : { ...spec, rate_usd_per_hour: Math.max(...rate) };
+  }
+
+  /** `resume_from` may be `last`, as on the command line: the spec names the run, which stays the same when others follow. */
+  #resumed(spec: RunSpec): RunSpec {
+    const last = spec.resume_from === "last" ? this.reads.jobs({ limit: 1 }).jobs[0] : undefined;
+    return last === undefined ? spec : { ...spec, resume_from: last.id };
   }
 
   async offers(query: OffersQuery): Promise<Offers> {

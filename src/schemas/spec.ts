@@ -253,9 +253,10 @@ export const RunSpec = z
       .max(256)
       .default([])
       .meta({ title: "Data", description: "Names of the data to make available on the machine." }),
-    resume_from: line(64)
-      .optional()
-      .meta({ title: "Resume from", description: "A job whose last complete checkpoint this run starts from." }),
+    resume_from: line(64).optional().meta({
+      title: "Resume from",
+      description: "A job whose last complete checkpoint this run starts from; `last` is the newest job.",
+    }),
     resume_checkpoint: line(1_024).optional().meta({
       title: "Resume from checkpoint",
       description: "A complete checkpoint of the job in resume_from, by its path, instead of the last one.",

@@ -89,6 +89,7 @@ describe("a home that was never used", () => {
 
   test("doctor finds the fault of a home", () => {
     expect(at.svc("doctor").out).toContain("ok\thome\t");
+    expect(at.svc("doctor").out).toMatch(/^(ok\tsim\t|warn\tsim\tlacks .*`apt install )/m);
     mkdirSync(at.home, { mode: 0o777 });
     const { mode } = statSync(at.home);
     writeFileSync(join(at.home, "x"), "");

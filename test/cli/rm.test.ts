@@ -100,7 +100,7 @@ test("A run that has not ended, or that a live run resumes from, is not removed"
   const resumed = await fetch(`${served.url}/jobs`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ spec: { entrypoint: "sleep.py", project_dir: place.project, resume_from: source } }),
+    body: JSON.stringify({ spec: { entrypoint: "sleep.py", project_dir: place.project, resume_from: "last" } }),
   });
   const { id: live } = (await resumed.json()) as { id: string };
   for (const [id, why] of [

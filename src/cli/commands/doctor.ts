@@ -7,7 +7,7 @@ import { printJson } from "../text.ts";
 import type { Check } from "./doctor/check.ts";
 import { port, proc, store } from "./doctor/control-plane.ts";
 import { disk, homeFolder, machineKey, placeOfHome } from "./doctor/home.ts";
-import { node, python, rsync, ssh } from "./doctor/programs.ts";
+import { node, python, rsync, simulator, ssh } from "./doctor/programs.ts";
 
 export const doctor: Command = {
   name: "doctor",
@@ -22,6 +22,7 @@ export const doctor: Command = {
       python(io),
       ssh(io),
       rsync(io),
+      simulator(),
       homeFolder(home),
       placeOfHome(home),
       Promise.resolve(machineKey(home)),

@@ -22,6 +22,10 @@ export const plan: Command = {
       what: `The provider of the machine: ${PROVIDER_NAMES.join(", ")} (default local)`,
       values: PROVIDER_NAMES,
     },
+    {
+      flags: "--project-dir <folder>",
+      what: "The folder with the script, whose files are sent (default: this folder)",
+    },
     { flags: "--gpus <gpus>", what: "cpu, MODEL or MODEL:COUNT (default cpu)" },
     {
       flags: "--candidate <candidate>",

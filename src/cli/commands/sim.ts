@@ -1,13 +1,12 @@
 // `svc sim`: simulated providers on this computer, to try everything without cost. They belong to the tests and depend
 // on nothing in the product, so they are loaded by path, from the program's folder.
 
-import { dollars } from "../../errors/dollars.ts";
 import { SvcError } from "../../errors/index.ts";
 import { usage, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { isListedUser } from "../../platform/user-home.ts";
 import { printJson } from "../text.ts";
-import { exports, unsets, whatNow } from "./sim/instructions.ts";
+import { exports, lastWords, unsets, whatNow } from "./sim/instructions.ts";
 import { asPortTaken, load } from "./sim/simulators.ts";
 
 /** Troubles that a run may have to survive. Each is a fault of the simulators, whose size is the flag's number times `scale`. */
@@ -111,7 +110,7 @@ export const sim: Command = {
       else await io.out(`${[...unsets(served, io.env), exports(served.env)].join("\n")}\n`);
       io.err(input.json ? `Serving ${Object.keys(served.urls).join(", ")}.` : whatNow(served));
       const signal = await ending.promise;
-      io.err(`Ending all machines. They would have cost ${dollars(served.cost())}.`);
+      io.err(lastWords(served));
       return signal === "SIGINT" ? 130 : 0;
     } finally {
       await served.close();

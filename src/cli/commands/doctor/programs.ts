@@ -3,6 +3,8 @@
 import { execFile } from "node:child_process";
 import type { Io } from "../../io.ts";
 import { isListedUser } from "../../../platform/user-home.ts";
+import { messageOf } from "../../../errors/index.ts";
+import { load } from "../sim/simulators.ts";
 import { fail, ok, warn, type Check } from "./check.ts";
 
 /** The output of a program, or null if it cannot be started. */
@@ -52,6 +54,18 @@ export async function ssh(io: Io): Promise<Check> {
   return isListedUser()
     ? ok("ssh", line)
     : warn("ssh", line, "`svc ssh` and `svc sim` do not work for this user: give it an entry in the list of users.");
+}
+
+/** What `svc sim` needs beyond svc itself. Nothing else does. */
+export async function simulator(): Promise<Check> {
+  try {
+    const missing = (await load()).missingPrograms();
+    return missing.length === 0
+      ? ok("sim", "`svc sim` can simulate providers")
+      : warn("sim", `lacks ${missing.join(", ")}`, `Only \`svc sim\` needs it: \`apt install ${missing.join(" ")}\`.`);
+  } catch (e) {
+    return warn("sim", "cannot be loaded", messageOf(e));
+  }
 }
 
 export async function rsync(io: Io): Promise<Check> {

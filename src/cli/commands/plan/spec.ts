@@ -1,5 +1,6 @@
 // Builds the run spec from the flags of `svc plan`.
 
+import { resolve } from "node:path";
 import { PROVIDER_NAMES } from "../../../providers/descriptors.ts";
 import { CHOICES, SPOT_CHOICES } from "../../../schemas/names.ts";
 import { oneOf, usage, value, whole } from "../../argv.ts";
@@ -28,7 +29,9 @@ export function specOf(input: Input, io: Io): Record<string, unknown> {
     max_runtime_minutes: whole(input, "max-runtime", { min: 0, max: 5_256_000 }),
   };
   const set = Object.entries(given).filter(([, of]) => of !== undefined);
-  return { entrypoint, args, project_dir: io.env["PWD"] ?? process.cwd(), ...Object.fromEntries(set) };
+  const here = io.env["PWD"] ?? process.cwd();
+  const project_dir = resolve(here, value(input, "project-dir") ?? "");
+  return { entrypoint, args, project_dir, ...Object.fromEntries(set) };
 }
 
 const FIELDS = ["region", "price_cap", "min_vram_gb", "image", "spot"];

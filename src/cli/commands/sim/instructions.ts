@@ -1,6 +1,9 @@
-// What `svc sim` prints once it serves: the variables to set, and the commands to try.
+// What `svc sim` prints once it serves: the variables to set, and the commands to try; and at its end.
 
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
 import { join } from "node:path";
+import { dollars } from "../../../errors/dollars.ts";
 import { quoted } from "../../../domain/shell-words.ts";
 import { checkoutRoot } from "../../root.ts";
 
@@ -56,3 +59,11 @@ export const exports = (env: Record<string, string>): string =>
   Object.entries(env)
     .map(([name, value]) => `export ${name}=${quoted(value)}`)
     .join("\n");
+
+export function lastWords(served: { kind: string; cost(): number }): string {
+  const words = `Ending all machines. They would have cost ${dollars(served.cost())}.`;
+  // Machines without a disk of their own leave a folder in the home, as a real machine would.
+  return served.kind === "plain" && existsSync(join(homedir(), ".svc-machine"))
+    ? `${words} They used this computer's own files: \`rm -r ~/.svc-machine\` deletes what they left there.`
+    : words;
+}
