@@ -136,8 +136,8 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   checkpoints("CR1: a checkpoint that a sink still copies is removed", "this.#checkSinks(jobId, names, nodes);", ""),
   checkpoints(
     "CR1: a part of a complete checkpoint is removed",
-    "if (part !== undefined) throw notRemovable(",
-    'if (part === "") throw notRemovable(',
+    "if (part !== undefined)\n        throw notRemovable(",
+    'if (part === "")\n        throw notRemovable(',
   ),
   checkpoints(
     "CR2: a removal is not recorded before the first file is deleted",
