@@ -5,6 +5,7 @@ import { candidateSpecs } from "../../src/domain/candidates.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
 import { bytes } from "../../src/domain/bytes.ts";
 import { downsample } from "../../src/domain/downsample.ts";
+import { endpointOf } from "../../src/domain/endpoint.ts";
 import { GPU_CATALOGUE, listGpus, vramFor } from "../../src/domain/gpus.ts";
 import { JobIds } from "../../src/domain/ids.ts";
 import { orAborted } from "../../src/domain/or-aborted.ts";
@@ -12,6 +13,16 @@ import { keepsSecrets } from "../../src/schemas/address.ts";
 
 const seed = Number(process.env["SEED"] ?? Date.now() % 2 ** 31);
 console.log(`small-rules seed ${seed}`);
+
+describe("the address that a provider gives", () => {
+  it("has no host, port or user that a command line would read as something else", () => {
+    expect(endpointOf(" 10.0.0.1 ", "22", "root")).toEqual({ host: "10.0.0.1", port: 22, user: "root" });
+    for (const host of ["-oProxyCommand=id", "a b", "a;id", "$(id)", "a/../b", "u@h", "::1%lo", ""])
+      expect(endpointOf(host, 22, "root"), host).toBeNull();
+    for (const user of ["-l", "root id", "$(id)", "a/b", ""]) expect(endpointOf("a", 22, user), user).toBeNull();
+    for (const port of ["22; id", 0, 65_536, 1.5]) expect(endpointOf("a", port, "root"), String(port)).toBeNull();
+  });
+});
 
 describe("downsample", () => {
   const value = fc.oneof(

@@ -20,7 +20,7 @@ const peer = single("peer", "src/api/peer.ts", ["test/api/gate.test.ts"]);
 const downloads = single("downloads", "src/api/routes/downloads.ts", ["test/api/downloads.test.ts"]);
 const dial = single("ssh", "src/ssh/dial.ts", ["test/ssh/connection.test.ts"]);
 const pins = single("ssh", "src/ssh/host-keys.ts", ["test/ssh/host-keys.test.ts"]);
-const endpoint = single("provider", "src/domain/endpoint.ts", ["test/ssh/connection.test.ts"]);
+const endpoint = single("provider", "src/domain/endpoint.ts", ["test/domain/small-rules.test.ts"]);
 const hubPaths = single("hub paths", "src/hub/paths.ts", ["test/hub/names.test.ts"]);
 const transfer = single("hub transfer", "src/hub/transfer.ts", ["test/hub/pull.test.ts", "test/hub/transfer.test.ts"]);
 const git = single("git", "src/files/listing/ask-git.ts", ["test/files/git-index.test.ts"]);
@@ -253,6 +253,12 @@ export const GUARDING_MUTANTS: readonly TestedMutant[] = [
     'return pinned.some((each) => each.equals(key)) ? "same" : "changed";',
     'return pinned.some((each) => each.equals(key)) ? "same" : pinned.length === 0 ? "new" : "changed";',
   ),
+  endpoint(
+    "P4: a host may be an option of ssh",
+    "if (!(HOST.test(name) || IPV6.test(name)) || !USER.test(user)) return null;",
+    "if (!USER.test(user)) return null;",
+  ),
+  endpoint("P4: a user may be an option of ssh", "|| !USER.test(user)) return null;", ") return null;"),
   endpoint("P4: an id may be a path", "ID.test(text) ? text : null;", 'text !== "" ? text : null;', [
     "test/providers/podhost-odd.test.ts",
   ]),
