@@ -28,7 +28,7 @@ import { setTimer } from "./set-timer.ts";
 import { commitWithRetry } from "./commit-with-retry.ts";
 import { closePlacement, openPlacement, placementNow } from "./placements.ts";
 import { writeTransition } from "./write-transition.ts";
-import { Committer, type Transaction } from "./transaction.ts";
+import { Committer, reportingFailures, type Transaction } from "./transaction.ts";
 
 /** Even a wait of years is checked again after this long: clocks jump and laptops sleep. */
 const TICK_MS = 30_000;
@@ -61,7 +61,7 @@ export class Engine {
       forget: (jobs) => {
         for (const id of jobs) this.#live.delete(id);
       },
-      publish: (events) => options.publish?.(events),
+      publish: reportingFailures(options.publish, (e) => this.#report(e)),
       noticed: options.noticed,
     });
     this.#effects = new EffectRunner({

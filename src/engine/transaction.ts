@@ -71,6 +71,19 @@ export interface CommitterOptions {
   noticed?: Noticed | undefined;
 }
 
+type Publish = CommitterOptions["publish"];
+
+/** The events are durable. A listener may read the store, and a failing disk must not end the process through it. */
+export function reportingFailures(publish: Publish | undefined, report: (e: unknown) => void): Publish {
+  return (events) => {
+    try {
+      publish?.(events);
+    } catch (e) {
+      report(e);
+    }
+  };
+}
+
 export class Committer {
   readonly #o: CommitterOptions;
   #queue: Waiting[] = [];

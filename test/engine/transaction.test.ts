@@ -96,6 +96,18 @@ describe("commits of one turn", () => {
     expect(h.published.map(({ seq }) => seq)).toEqual(h.published.map((_, n) => n + 1));
   });
 
+  it("are done even if a listener to their events fails, which is reported", async () => {
+    await h.end();
+    const publish = () => {
+      throw full();
+    };
+    h = await Harness.open({ engine: { publish } });
+    await h.create("a");
+    await h.kill("a");
+    expect([h.row("a").state, h.attempt("terminate").context.jobId]).toEqual(["terminating", "a"]);
+    expect(h.reports.length).toBeGreaterThanOrEqual(2);
+  });
+
   it("all fail when the commit fails, their changes are undone, and cached state is dropped", async () => {
     await h.create("a");
     await h.create("b");
