@@ -1,9 +1,11 @@
-// The spec that `svc plan` makes of its arguments.
+// The spec that `svc plan` makes of its arguments, and a refusal in its answer.
 
 import { expect, it } from "vitest";
+import { tell } from "../../src/cli/commands/plan/table.ts";
 import { specOf } from "../../src/cli/commands/plan/spec.ts";
 import type { Input } from "../../src/cli/command.ts";
 import type { Io } from "../../src/cli/io.ts";
+import type { Plan } from "../../src/schemas/plan.ts";
 
 const dirOf = (folder?: string): unknown => {
   const values = new Map(folder === undefined ? [] : [["project-dir", [folder]]]);
@@ -16,3 +18,11 @@ it.each([
   ["../there", "/home/me/there"],
   ["/srv/project", "/srv/project"],
 ])("--project-dir %s is the folder %s", (folder, dir) => expect(dirOf(folder)).toBe(dir));
+
+it("A refusal is told in a pipe as well", async () => {
+  const refusal = { code: "x", message: "There is no file trian.py", hint: "Did you mean train.py?", field: null };
+  const told = { candidates: [], order: [], warnings: [], refusals: [refusal] } as unknown as Plan;
+  const said: string[] = [];
+  await tell(told, { tty: false, out: async () => {}, err: (text: string) => void said.push(text) } as unknown as Io);
+  expect(said).toEqual(["Refused: There is no file trian.py. Did you mean train.py?"]);
+});

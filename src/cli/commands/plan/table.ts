@@ -25,15 +25,19 @@ export async function tell(told: Plan, io: Io): Promise<void> {
       told.candidates.flatMap((candidate) => candidateRows(io, told, candidate)),
     ),
   );
-  if (!io.tty) return;
+  if (io.tty) tellTerms(told, io);
+  // Also in a pipe: a command that ends with 1 says why.
+  for (const refusal of told.refusals)
+    io.err(`Refused: ${safeField(refusal.message.replace(/([^.!?])$/, "$1."))} ${safeField(refusal.hint)}`);
+}
+
+function tellTerms(told: Plan, io: Io): void {
   const { price_per_hour_usd: price, cost_max_usd: most, budget_lasts_seconds: lasts } = told;
   if (price !== null && price > 0)
     io.err(
       `First ${hourly(price)}${most === null ? "" : `, at most ${costText({ cost_usd: most, machines: [] })}`}${lasts === null ? "" : `; the budget lasts for ${longDuration(Math.floor(lasts))}`}. Nothing was rented.`,
     );
   for (const warning of told.warnings) io.err(safeField(warning));
-  for (const refusal of told.refusals)
-    io.err(`Refused: ${safeField(refusal.message.replace(/([^.!?])$/, "$1."))} ${safeField(refusal.hint)}`);
 }
 
 function candidateRows(io: Io, told: Plan, candidate: Plan["candidates"][number]): string[][] {
