@@ -108,7 +108,7 @@ describe("what users asked for", { tags: "needs/chromium" }, () => {
 
   it("A row of the list is 38 pixels high, so 19 runs are on a screen of 900, and keeps its name next to a long reason", async () => {
     const runs = Array.from({ length: 60 }, (_, i) => fakeRun(`m${i}`, 1_000 + i, { label: `a name of a run ${i}` }));
-    for (const { record } of runs.slice(-20))
+    for (const { record } of runs.slice(0, 20))
       record.note = { kind: "still_listed", message: "A sentence about the provider that is too long to fit into it." };
     for (const width of [760, 1100, 1440])
       await soundly(
@@ -118,6 +118,15 @@ describe("what users asked for", { tags: "needs/chromium" }, () => {
           await expect.poll(() => rows.count(), WAIT).toBeGreaterThan(19);
           const heights = await rows.evaluateAll((all) => all.map((each) => each.getBoundingClientRect().height));
           expect([width, [...new Set(heights)]]).toEqual([width, [38]]);
+          // A reason that does not fit ends with an ellipsis inside its cell.
+          const outside = await page.locator(".runs .reason").evaluateAll(
+            (all) =>
+              all.filter((each) => {
+                const cell = each.closest(".run-cell")?.getBoundingClientRect();
+                return each.getBoundingClientRect().right > (cell?.right ?? 0) + 1;
+              }).length,
+          );
+          expect([width, outside]).toEqual([width, 0]);
           if (width < 1_440) return;
           expect((await rows.nth(17).boundingBox())?.y).toBeLessThan(900 - 38);
           const names = await page
@@ -156,12 +165,12 @@ describe("what users asked for", { tags: "needs/chromium" }, () => {
 
   it("A long duration fits into its cell", async () => {
     const run = fakeRun("long", 60_000, { label: "long" });
-    run.record.ended_at = new Date(Date.parse(run.record.created_at) + 768_000).toISOString();
+    run.record.ended_at = new Date(Date.parse(run.record.created_at) + 1_548_000).toISOString();
     const world = { runs: [run], machines: [], providers: [] };
     for (const width of [390, 1100, 1440])
       await soundly(await board.open("/", { viewport: { width, height: 900 } }, world), async ({ page }) => {
         const cell = page.locator("td.cell-duration");
-        await expect.poll(() => cell.innerText(), WAIT).toBe("12 min 48 s");
+        await expect.poll(() => cell.innerText(), WAIT).toBe("25 min 48 s");
         const fits = await cell.evaluate((each) => each.scrollWidth <= each.clientWidth);
         expect([width, fits]).toEqual([width, true]);
       });

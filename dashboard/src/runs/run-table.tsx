@@ -53,7 +53,7 @@ interface RunTableProps {
 
 /** Room for the fixed columns, the name of the run and the chosen columns, by the widths of `runs.css`. */
 const widthWith = (columns: readonly Column[]): number =>
-  columns.reduce((sum, { kind }) => sum + (kind === "last" ? 148 : 88), 870);
+  columns.reduce((sum, { kind }) => sum + (kind === "last" ? 148 : 88), 886);
 
 /** The row that had the focus last, also before a visit to a run's page. */
 let lastRow: string | null = null;
