@@ -43,7 +43,7 @@ export const AFTER = `How to read it:
 - **A second round.** Each fault was played once, three or six of them at the same time.
 - **A quiet computer.** Other programs were at work on it (the load average is at the top; up to 50 on two cores while the first faults were played).
   Times are longer than on an idle one; the processor times are changed least. Waits were as long as the rules say, and longer where a server
-  needed more time to start.
+  needed more time to start. SkyPilot's processor time at its start was measured an hour after its other times, at a load of 19, because the first count was wrong.
 - **From a submission to the first line.** SkyPilot installs its runtime on each machine from the network, and dstack downloads its runner; the simulated
   machines reach nothing. Neither got further than a machine that is up. svc brings its runner along; its own time is in [benchmarks.md](benchmarks.md).
 - **SkyPilot's managed jobs**, whose controller watches a cluster and starts it again, need a machine of their own with that runtime. They might end or
@@ -51,4 +51,4 @@ export const AFTER = `How to read it:
 - **dstack with PostgreSQL, SkyPilot's server for a team**, and both with more than one user: each ran as one person starts it on a laptop.
 - **Other providers.** Both peers have many; a fault may end otherwise there.
 - **SkyPilot's rows** are clusters that are up, because it lists clusters; those of dstack and svc are runs that have ended. Few people have 20,000 clusters.
-- **Pages.** \`svc jobs\` and its HTTP list show 50 rows, dstack 50 by request (\`ps -n 50\`), SkyPilot all: it has no pages.`;
+- **Pages.** \`svc jobs\` and its HTTP list show 50 rows, dstack 50 by request (\`ps -n 50\`), SkyPilot all: it has no pages. So its lists of 1,000 and 20,000 rows have no ratio.`;
