@@ -12,7 +12,6 @@ import { quotedName } from "../domain/quoted-name.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 import type { CheckpointRemovalBody, CheckpointsRemoved } from "../schemas/removal.ts";
-import { specOf } from "../schemas/stored-spec.ts";
 import {
   deleteNamed,
   findNamed,
@@ -29,7 +28,7 @@ import { CheckpointRemovalStore } from "../store/checkpoint-removal-store.ts";
 import type { Reads } from "../store/reads.ts";
 import { SinkStore } from "../store/sink-store.ts";
 import type { Engine } from "./engine.ts";
-import { sourcesOf, type ResumeClaims } from "./resume-claims.ts";
+import { liveHeirs, type ResumeClaims } from "./resume-claims.ts";
 
 const RETRY_EVERY_MS = 15_000;
 /** How often the live runs are looked at again, because another one began meanwhile. */
@@ -78,16 +77,19 @@ export class CheckpointRemovals {
     every(RETRY_EVERY_MS, () => void this.retry());
   }
 
-  /** CR2. Never rejects. */
+  /** CR2. Never rejects: a store that cannot be read now is read again the next time. */
   retry(): Promise<void> {
-    const open = Map.groupBy(this.#rows.open(), ({ job_id }) => job_id);
-    if (open.size === 0) return Promise.resolve();
     return this.#inTurn(async () => {
-      for (const [jobId, rows] of open)
-        await this.#finish(
-          jobId,
-          rows.map(({ name }) => name),
-        );
+      try {
+        const open = Map.groupBy(this.#rows.open(), ({ job_id }) => job_id);
+        for (const [jobId, rows] of open)
+          await this.#finish(
+            jobId,
+            rows.map(({ name }) => name),
+          );
+      } catch (e) {
+        this.#o.report(`Unfinished removals of checkpoints could not be read: ${messageOf(e)}. svc retries.`);
+      }
     });
   }
 
@@ -145,7 +147,7 @@ export class CheckpointRemovals {
       const isDecided = await engine.commit((tx) => {
         this.#checkJob(jobId, first);
         // CR1. A run that has begun since was not looked at.
-        if (this.#liveHeirs(jobId).some((id) => !heirs.has(id))) return false;
+        if (liveHeirs(engine.store, jobId).some((id) => !heirs.has(id))) return false;
         for (const refusal of heirs.values()) if (refusal) throw notRemovable(jobId, refusal);
         this.#checkSinks(jobId, names, nodes);
         if (how.dryRun) return true;
@@ -212,17 +214,12 @@ export class CheckpointRemovals {
 
   async #heirs(jobId: string, targets: readonly string[], nodes: number): Promise<Heirs> {
     const heirs = new Map<string, Obstacle | null>();
-    for (const id of this.#liveHeirs(jobId)) {
+    for (const id of liveHeirs(this.#o.engine.store, jobId)) {
       const sources = await this.#o.resumes.sources(id);
       const used = sources.find(({ job, name }) => job === jobId && overlap(placesOnNodes(name, nodes), targets));
       heirs.set(id, used ? usedBy(id, used.name) : null);
     }
     return heirs;
-  }
-
-  #liveHeirs(jobId: string): string[] {
-    const { store } = this.#o.engine;
-    return store.liveJobs().flatMap((live) => (sourcesOf(store, specOf(live)).has(jobId) ? [live.id] : []));
   }
 
   #checkSinks(jobId: string, names: readonly string[], nodes: number): void {

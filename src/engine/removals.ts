@@ -18,8 +18,7 @@ import { RemovalStore } from "../store/removal-store.ts";
 import { diskUsage } from "./disk-usage.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
-import { sourcesOf, type ResumeClaims } from "./resume-claims.ts";
-import { specOf } from "../schemas/stored-spec.ts";
+import { liveHeirs, type ResumeClaims } from "./resume-claims.ts";
 import { pathsOfRun } from "../platform/home-layout.ts";
 
 const MEASURE_EVERY_MS = 5_000;
@@ -123,8 +122,8 @@ export class Removals {
     if (row.state !== "terminal") refuse("it has not ended");
     const owed = ledger.owed().find((machine) => machine.job_id === jobId);
     if (owed) refuse(`its machine ${owed.name} is not proven gone and may still cost money`);
-    const heir = engine.store.liveJobs().find((live) => sourcesOf(engine.store, specOf(live)).has(jobId));
-    if (heir) refuse(`the run ${heir.id}, which has not ended, resumes from it`);
+    const [heir] = liveHeirs(engine.store, jobId);
+    if (heir !== undefined) refuse(`the run ${heir}, which has not ended, resumes from it`);
     if (claims.isClaimed(jobId)) refuse("a run that is being submitted resumes from it");
     const open = ({ state, waiting }: SinkStatus): boolean =>
       state !== "done" && state !== "gave_up" && waiting.files > 0;

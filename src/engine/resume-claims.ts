@@ -20,6 +20,10 @@ export function sourcesOf(store: EngineStore, { resume_from }: Pick<RunSpec, "re
   return found;
 }
 
+/** The live runs that resume from this one, perhaps through others. */
+export const liveHeirs = (store: EngineStore, jobId: string): string[] =>
+  store.liveJobs().flatMap((live) => (sourcesOf(store, specOf(live)).has(jobId) ? [live.id] : []));
+
 export class ResumeClaims {
   readonly #store: EngineStore;
   readonly #claims = new Set<ReadonlySet<string>>();

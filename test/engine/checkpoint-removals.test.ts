@@ -267,6 +267,15 @@ describe("a checkpoint of an ended run", () => {
     expect([has("step-1"), has("step-2")]).toEqual([false, true]);
   });
 
+  it("is reported and retried later if the store cannot be read", async () => {
+    h.store.db.exec("ALTER TABLE checkpoint_removal RENAME TO elsewhere");
+    await removals.retry();
+    expect(reported).toEqual([expect.stringContaining("no such table: checkpoint_removal")]);
+    h.store.db.exec("ALTER TABLE elsewhere RENAME TO checkpoint_removal");
+    await removals.retry();
+    expect(reported).toHaveLength(1);
+  });
+
   it("whose file may not be deleted is reported with the system's reason", { tags: "needs/mounts" }, async (ctx) => {
     const file = join(folderOf(), "step-1/a.bin");
     const isFixed = (flag: string): boolean => spawnSync("chattr", [flag, file]).status === 0;

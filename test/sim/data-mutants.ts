@@ -95,8 +95,8 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   ),
   removals(
     "RM3: a run that a live one resumes from is removed",
-    "if (heir) refuse(",
-    'if (heir && jobId === "") refuse(',
+    "if (heir !== undefined) refuse(",
+    'if (heir !== undefined && jobId === "") refuse(',
   ),
   removals(
     "RM3: a run whose files are still being copied is removed",
@@ -130,7 +130,7 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   ),
   checkpoints(
     "CR1: a run that began meanwhile is not looked at",
-    "if (this.#liveHeirs(jobId).some((id) => !heirs.has(id))) return false;",
+    "if (liveHeirs(engine.store, jobId).some((id) => !heirs.has(id))) return false;",
     "",
   ),
   checkpoints("CR1: a checkpoint that a sink still copies is removed", "this.#checkSinks(jobId, names, nodes);", ""),
