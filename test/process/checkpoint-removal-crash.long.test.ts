@@ -5,7 +5,7 @@ import { cpSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Place, until, type Served } from "./harness.ts";
-import { underFault } from "./under-fault.ts";
+import { failedAtThree, killedAtEach, underFault, type Interrupted } from "./under-fault.ts";
 
 const SCRIPT = `
 import os, svc
@@ -92,58 +92,32 @@ async function judge(place: Place, served: Served): Promise<void> {
   expect(place.refolds()).toBe(1);
 }
 
-const removeUnder = (place: Place, served: Served, fault: string) =>
-  underFault(
+async function removeUnder(place: Place, served: Served, fault: string): Promise<boolean> {
+  const { died } = await underFault(
     served,
     fault,
     () => request(served),
     () => until(() => !served.running || open(place) === 0, "the removal ends, perhaps after a retry", 60_000),
   );
+  return died;
+}
+const REMOVAL: Interrupted = { copy: copyOfTemplate, under: removeUnder, judge };
 
 describe("a removal of a checkpoint", { tags: "needs/strace" }, () => {
-  it.each([
+  it.for([
     ["unlink", 1],
     ["rmdir", 1],
     ["fsync", 1],
     ["pwrite64", 5],
-  ])(
+  ] as const)(
     "that ends with any call of %s leaves all of it or nothing after the next start",
     { timeout: 900_000 },
-    async (call, stride) => {
-      for (let nth = 1; nth < CALLS_MAX; nth += stride) {
-        const place = copyOfTemplate();
-        try {
-          // One thread makes all calls of the thread pool, so that they are counted together.
-          const served = await place.serve({ env: { UV_THREADPOOL_SIZE: "1" } });
-          const { died } = await removeUnder(place, served, `${call}:signal=KILL:when=${nth}`);
-          if (!died) {
-            expect(nth, "the first call ends it").toBeGreaterThan(1);
-            return;
-          }
-          await judge(place, await place.serve());
-        } finally {
-          await place.close();
-        }
-      }
-      expect.unreachable(`a removal makes ${CALLS_MAX} calls of ${call}`);
-    },
+    ([call, stride]) => killedAtEach(REMOVAL, { call, stride, callsMax: CALLS_MAX }),
   );
 
-  it.each([["unlink"], ["rmdir"], ["pwrite64"], ["fsync"]])(
+  it.for(["unlink", "rmdir", "pwrite64", "fsync"])(
     "whose disk fails at a call of %s is finished without a restart, or refused whole",
     { timeout: 600_000 },
-    async (call) => {
-      for (const nth of [1, 2, 3]) {
-        const place = copyOfTemplate();
-        try {
-          const served = await place.serve({ env: { UV_THREADPOOL_SIZE: "1" } });
-          const { died } = await removeUnder(place, served, `${call}:error=EIO:when=${nth}`);
-          expect(died).toBe(false);
-          await judge(place, served);
-        } finally {
-          await place.close();
-        }
-      }
-    },
+    (call) => failedAtThree(REMOVAL, call),
   );
 });

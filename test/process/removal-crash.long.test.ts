@@ -6,7 +6,7 @@ import { cpSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Place, until, type Served } from "./harness.ts";
-import { underFault } from "./under-fault.ts";
+import { failedAtThree, killedAtEach, underFault, type Interrupted } from "./under-fault.ts";
 
 const SCRIPT = `
 import os, sys, svc
@@ -73,12 +73,11 @@ async function removeUnder(place: Place, served: Served, fault: string): Promise
 }
 
 /** Checks the home after any fault, once a control plane has started there. */
-async function judge(place: Place, served: Served, decided: boolean): Promise<void> {
+async function judge(place: Place, served: Served): Promise<void> {
   const { home } = place;
   expect(filesOf(home, stays)).toEqual(filesOf(template.home, stays));
   const status = (await fetch(`${served.url}/jobs/${goes}`)).status;
   if (status === 200) {
-    expect(decided).toBe(false);
     expect(filesOf(home, goes)).toEqual(before);
     const removed = await fetch(`${served.url}/jobs/${goes}`, { method: "DELETE" });
     expect([removed.status, await removed.text()]).toEqual([200, expect.any(String)]);
@@ -101,49 +100,23 @@ function copyOfTemplate(): Place {
   return place;
 }
 
+const REMOVAL: Interrupted = { copy: copyOfTemplate, under: removeUnder, judge };
+
 describe("a removal of a run", { tags: "needs/strace" }, () => {
-  it.each([
+  it.for([
     ["unlink", 3],
     ["rmdir", 2],
     ["fsync", 1],
     ["pwrite64", 5],
-  ])(
+  ] as const)(
     "that ends with any call of %s is whole or was never begun after the next start",
     { timeout: 900_000 },
-    async (call, stride) => {
-      for (let nth = 1; nth < CALLS_MAX; nth += stride) {
-        const place = copyOfTemplate();
-        try {
-          // One thread makes all calls of the thread pool, so that they are counted together.
-          const served = await place.serve({ env: { UV_THREADPOOL_SIZE: "1" } });
-          const died = await removeUnder(place, served, `${call}:signal=KILL:when=${nth}`);
-          if (!died) {
-            expect(nth, "the first call ends it").toBeGreaterThan(1);
-            return;
-          }
-          await judge(place, await place.serve(), false);
-        } finally {
-          await place.close();
-        }
-      }
-      expect.unreachable(`a removal makes ${CALLS_MAX} calls of ${call}`);
-    },
+    ([call, stride]) => killedAtEach(REMOVAL, { call, stride, callsMax: CALLS_MAX }),
   );
 
-  it.each([["unlink"], ["rmdir"], ["pwrite64"], ["fsync"]])(
+  it.for(["unlink", "rmdir", "pwrite64", "fsync"])(
     "whose disk fails at a call of %s is finished without a restart, or refused whole",
     { timeout: 600_000 },
-    async (call) => {
-      for (const nth of [1, 2, 3]) {
-        const place = copyOfTemplate();
-        try {
-          const served = await place.serve({ env: { UV_THREADPOOL_SIZE: "1" } });
-          expect(await removeUnder(place, served, `${call}:error=EIO:when=${nth}`)).toBe(false);
-          await judge(place, served, false);
-        } finally {
-          await place.close();
-        }
-      }
-    },
+    (call) => failedAtThree(REMOVAL, call),
   );
 });
