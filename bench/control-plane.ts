@@ -34,9 +34,7 @@ async function measure(): Promise<Row[]> {
     try {
       await pause(SETTLE_MS);
       for (let round = 0; round < IDLE_ROUNDS; round++) {
-        const [before, at] = [served.cpuSeconds(), performance.now()];
-        await pause(IDLE_MS);
-        cpu.push(((served.cpuSeconds() - before) / ((performance.now() - at) / 1000)) * 100);
+        cpu.push(await served.cpuDuring(() => pause(IDLE_MS)));
         rss.push(served.rss() / MB);
       }
     } finally {

@@ -51,9 +51,7 @@ async function measureAt(jobs: number, home: string, project: string, empty: num
   const served = await Served.start(home, project);
   try {
     await pause(SETTLE_MS);
-    const [before, at] = [served.cpuSeconds(), performance.now()];
-    await pause(IDLE_MS);
-    const cpu = ((served.cpuSeconds() - before) / ((performance.now() - at) / 1_000)) * 100;
+    const cpu = await served.cpuDuring(() => pause(IDLE_MS));
     const rss = served.rss() / MB;
     const rows = [
       row("spawn to ready", "ms", ready),

@@ -47,10 +47,10 @@ async function lineMs(served: Served, home: string, id: string, nth: number): Pr
   return performance.now() - start;
 }
 
-/** Percent of a core that the control plane uses for a while, and the answers of `GET /jobs` meanwhile. */
-async function watch(served: Served, each: () => Promise<void>): Promise<{ cpu: number; ms: number[] }> {
+/** The answers of `GET /jobs` for a while, each after another line. */
+async function answers(served: Served, each: () => Promise<void>): Promise<number[]> {
   const ms: number[] = [];
-  const [before, at] = [served.cpuSeconds(), performance.now()];
+  const at = performance.now();
   while (performance.now() - at < WATCH_MS) {
     await each();
     const answer = await served.get("/jobs");
@@ -58,13 +58,7 @@ async function watch(served: Served, each: () => Promise<void>): Promise<{ cpu: 
     ms.push(answer.ms);
     await pause(ASK_EVERY_MS);
   }
-  return { cpu: ((served.cpuSeconds() - before) / ((performance.now() - at) / 1_000)) * 100, ms };
-}
-
-async function idleCpu(served: Served): Promise<number> {
-  const [before, at] = [served.cpuSeconds(), performance.now()];
-  await pause(WATCH_MS);
-  return ((served.cpuSeconds() - before) / ((performance.now() - at) / 1_000)) * 100;
+  return ms;
 }
 
 async function measureAt(jobs: number): Promise<Row[]> {
@@ -81,14 +75,16 @@ async function measureAt(jobs: number): Promise<Row[]> {
         const row = (what: string, unit: string, values: number[]): Row =>
           rowOf({ what: `${of}: ${what}`, unit, values, target: "", met: () => true });
         await pause(SETTLE_MS);
-        const quietCpu = await idleCpu(served);
+        const quietCpu = await served.cpuDuring(() => pause(WATCH_MS));
         const quietRss = served.rss() / MB;
         const lines: number[] = [];
         const writer = chatter(home, ids);
-        const busy = await watch(served, async () => {
+        let asked: number[] = [];
+        const line = async (): Promise<void> => {
           const nth = lines.length;
           lines.push(await lineMs(served, home, ids[(nth * 7) % ids.length] as string, nth));
-        });
+        };
+        const busyCpu = await served.cpuDuring(async () => (asked = await answers(served, line)));
         const busyRss = served.rss() / MB;
         const written = writer.stop();
         if (written < (jobs * WATCH_MS) / 1_000 / 2) throw new Error(`only ${written} lines were written`);
@@ -96,12 +92,12 @@ async function measureAt(jobs: number): Promise<Row[]> {
           row("spawn to the last run re-attached", "ms", [attachedMs]),
           row("resident memory, quiet", "MB", [quietRss]),
           row("processor, quiet", "%", [quietCpu]),
-          row("processor, a line a second each", "%", [busy.cpu]),
+          row("processor, a line a second each", "%", [busyCpu]),
           row("resident memory, a line a second each", "MB", [busyRss]),
           row("a line written until it is read, p50", "ms", lines),
           row("the same, p99", "ms", [quantile(lines, 0.99)]),
-          row("GET /jobs meanwhile, p50", "ms", busy.ms),
-          row("the same, p99", "ms", [quantile(busy.ms, 0.99)]),
+          row("GET /jobs meanwhile, p50", "ms", asked),
+          row("the same, p99", "ms", [quantile(asked, 0.99)]),
         ];
       } finally {
         await served.kill();

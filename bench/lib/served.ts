@@ -67,6 +67,13 @@ export class Served {
     return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS;
   }
 
+  /** Percent of a core that it uses while something else goes on. */
+  async cpuDuring(work: () => Promise<unknown>): Promise<number> {
+    const [before, at] = [this.cpuSeconds(), performance.now()];
+    await work();
+    return ((this.cpuSeconds() - before) / ((performance.now() - at) / 1_000)) * 100;
+  }
+
   get(path: string): Promise<Answer> {
     return this.#ask("GET", path);
   }

@@ -86,9 +86,7 @@ async function steady(world: RentedWorld): Promise<Steady> {
   const found: Steady = { cpu: [], rss: [], loop: [] };
   for (let round = 0; round < STEADY_ROUNDS; round++) {
     world.forgetLoop();
-    const [before, at] = [world.served.cpuSeconds(), performance.now()];
-    await pause(STEADY_MS);
-    found.cpu.push(((world.served.cpuSeconds() - before) / ((performance.now() - at) / 1000)) * 100);
+    found.cpu.push(await world.served.cpuDuring(() => pause(STEADY_MS)));
     found.rss.push(world.served.rss() / MB);
     found.loop.push(await world.loop());
   }

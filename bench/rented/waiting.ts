@@ -35,9 +35,7 @@ export async function measureWaiting(folder: string): Promise<Row[]> {
     const measured = async (): Promise<number[]> => {
       const shares: number[] = [];
       for (let round = 0; round < ROUNDS; round++) {
-        const before = world.served.cpuSeconds();
-        await pause(MEASURED_MS);
-        shares.push(((world.served.cpuSeconds() - before) / (MEASURED_MS / 1_000)) * 100);
+        shares.push(await world.served.cpuDuring(() => pause(MEASURED_MS)));
       }
       return shares;
     };
