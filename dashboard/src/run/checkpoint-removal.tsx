@@ -15,7 +15,7 @@ import { runApi } from "./run-api.ts";
 /** The most names that one request of the API takes. */
 export const PICKED_MAX = 200;
 
-/** What can be selected: a complete checkpoint, or a file that belongs to none. */
+/** A complete checkpoint, or a file that belongs to none: a person can select both. */
 export interface Removable {
   name: string;
   bytes: number;
@@ -133,7 +133,7 @@ export function RemovalDialog(props: {
   );
 }
 
-/** What a removal did, as a sentence. */
+/** A sentence that reports the result of a removal. */
 export function removalWords({ checkpoints, freed_bytes, linked_bytes, left_bytes }: CheckpointsRemoved): string {
   const parts = [`${plural(checkpoints.length, "checkpoint")} deleted, ${bytes(freed_bytes)} freed.`];
   if (linked_bytes > 0) parts.push(`${bytes(linked_bytes)} stay in use by hard links elsewhere.`);

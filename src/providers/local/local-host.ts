@@ -223,8 +223,8 @@ export class LocalHost implements RunHost {
   }
 
   /**
-   * Each run is looked at once a second. A small file in the cache of the system is read in 20 µs; five orders to the few threads that
-   * read files otherwise take ten times as long, and a status that has not changed need not be parsed again.
+   * Each run is looked at once a second. A small file in the cache of the system is read in 20 µs; five asynchronous calls, through
+   * the four threads that Node reads files with, take ten times as long, and a status that has not changed need not be parsed again.
    */
   #readStatus(): RunnerStatus | null {
     let text: string;

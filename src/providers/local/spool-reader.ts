@@ -144,7 +144,7 @@ export class SpoolReader {
 
 /**
  * Bytes of a growing file; empty when it ends before `position` or is gone. Few bytes, as those of a line that was written a moment ago, are read
- * at once: with a thousand runs, four orders each to the threads that read files were a third of this process's work.
+ * synchronously: with a thousand runs, four asynchronous calls for each line were a third of this process's work.
  */
 export async function readSome(path: string, position: number, max: number): Promise<Buffer> {
   try {
