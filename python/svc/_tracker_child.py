@@ -283,9 +283,9 @@ def main() -> None:
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]
     outlet, inbox = Outlet(), Inbox()
     threading.Thread(target=inbox.read, args=(sys.stdin.buffer,), daemon=True).start()
-    threading.Thread(target=end_in_time, args=(inbox,), daemon=True).start()
     offline = os.environ.get("WANDB_MODE", "").strip().lower() == "offline"
     folder = None if offline or os.environ.get("WANDB_DIR") else tempfile.mkdtemp(prefix="svc-tracker-")
+    threading.Thread(target=end_in_time, args=(inbox, folder), daemon=True).start()
     settings_of_the_library(folder)
     run = None
     wandb = library(outlet)
@@ -306,15 +306,21 @@ def main() -> None:
             run.finish(exit_code=inbox.code)
         except Exception as error:
             outlet.say(f"the tracker's run was not finished: {plain(error)}")
-    if folder:
-        shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
 
 
-def end_in_time(inbox: Inbox) -> None:
+def end_in_time(inbox: Inbox, folder: str | None) -> None:
     """P3: once the pipe has ended, the remaining time is limited."""
     inbox.wait_for_end()
     threading.Event().wait(seconds_left())
+    remove(folder)
     os._exit(0)
+
+
+def remove(folder: str | None) -> None:
+    """Deletes the folder in which the library keeps its files of this run."""
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -148,8 +148,11 @@ class Tracker(unittest.TestCase):
             "init hangs": b"",
             "finish hangs": b"",
         }
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
         for how, words in said.items():
-            ran = self.run_job(code, how, SVC_TRACKER_FINISH_SECONDS="1")
+            ran = self.run_job(code, how, SVC_TRACKER_FINISH_SECONDS="1", TMPDIR=str(temporary))
+            self.assertEqual(list(temporary.iterdir()), [], how)
             found, text = records(ran.stdout)
             self.assertEqual((ran.returncode, text), (0, b"trained True\n"), (how, ran.stderr))
             self.assertEqual(sum(r["k"] == "m" for r in found), 300, how)
