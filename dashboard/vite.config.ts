@@ -21,10 +21,40 @@ const fromSchemas: Plugin = {
   },
 };
 
+/** Tells `early.js` in the page which files the program of each page consists of, beyond those of every page. */
+const programs: Plugin = {
+  name: "programs",
+  transformIndexHtml: {
+    order: "post",
+    handler(html, { bundle = {} }) {
+      const chunks = Object.values(bundle).filter((each) => each.type === "chunk");
+      const known = new Map(chunks.map((chunk) => [chunk.fileName, chunk]));
+      const withImports = (name: string, found = new Set<string>()): Set<string> => {
+        if (found.has(name)) return found;
+        found.add(name);
+        for (const each of known.get(name)?.imports ?? []) withImports(each, found);
+        return found;
+      };
+      const first = new Set(
+        chunks.filter((chunk) => chunk.isEntry).flatMap(({ fileName }) => [...withImports(fileName)]),
+      );
+      const pages = chunks.flatMap(({ fileName, facadeModuleId }) => {
+        const page = /\/pages\/(\w+)(?:-run)?-page\.tsx$/.exec(facadeModuleId ?? "")?.[1];
+        if (page === undefined) return [];
+        return [[page, [...withImports(fileName)].filter((name) => !first.has(name)).map((name) => `/${name}`)]];
+      });
+      return html.replace(
+        'name="svc-programs" content=""',
+        () => `name="svc-programs" content='${JSON.stringify(Object.fromEntries(pages))}'`,
+      );
+    },
+  },
+};
+
 export default defineConfig({
   root: import.meta.dirname,
   base: "/",
-  plugins: [fromSchemas],
+  plugins: [fromSchemas, programs],
   oxc: { jsx: { runtime: "automatic" } },
   build: {
     outDir: "dist",
@@ -34,6 +64,10 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 600,
     // On a slow computer it would print advice about plugins into the set-up of whoever only wants to start.
-    rolldownOptions: { checks: { pluginTimings: false } },
+    rolldownOptions: {
+      // What several pages use is one file: a page's program is one further request, not eight.
+      output: { codeSplitting: { groups: [{ name: "shared", minShareCount: 2 }] } },
+      checks: { pluginTimings: false },
+    },
   },
 });

@@ -26,6 +26,7 @@ import type { HubModel, HubPull } from "../../src/schemas/hub.ts";
 import type { MetricSummaries } from "../../src/schemas/series.ts";
 import type { Offers } from "../../src/schemas/offers.ts";
 import type { Plan, Summary } from "../../src/schemas/plan.ts";
+import { takeEarly } from "./early.ts";
 
 export class ApiError extends Error {
   readonly problem: Problem;
@@ -57,7 +58,8 @@ export function asProblem(error: unknown): Problem {
 export async function call(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(path, { ...init, cache: "no-store" });
+    const early = init.method === undefined && init.headers === undefined ? takeEarly(path) : null;
+    response = await (early ?? fetch(path, { ...init, cache: "no-store" }));
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
     throw new ApiError(

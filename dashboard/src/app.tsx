@@ -1,7 +1,8 @@
 // Maps each address to its page, loads pages when they are opened, and handles the keys that work everywhere.
 
-import { lazy, Suspense, useEffect, useRef, useState, type ComponentType } from "react";
+import { useEffect, useRef, useState, type ComponentType } from "react";
 import { EVERYWHERE, useKeys } from "./keys.ts";
+import { pageProgram } from "./page-program.tsx";
 import { RunsPage } from "./pages/runs-page.tsx";
 import { MoneyAlarm } from "./parts/money-alarm.tsx";
 import { PageGuard } from "./parts/page-guard.tsx";
@@ -11,29 +12,36 @@ import { useTabIcon } from "./parts/tab-icon.ts";
 import { useTitle } from "./parts/title.ts";
 import { usePrefs } from "./prefs.ts";
 import { Link, navigate, usePlace } from "./router.tsx";
+import { loadJob } from "./sync.ts";
 
-const later: (() => Promise<unknown>)[] = [];
-const page = <P, T extends string>(load: () => Promise<Record<T, ComponentType<P>>>, name: T) => {
-  later.push(load);
-  return lazy(() =>
-    load().then(
-      (module) => ({ default: module[name] }),
-      () =>
-        Promise.reject(new Error("The page’s program could not be loaded: svc does not answer, or has been upgraded.")),
-    ),
-  );
+const later: (() => Promise<void>)[] = [];
+const page = <P extends object, T extends string>(load: () => Promise<Record<T, ComponentType<P>>>, name: T) => {
+  const program = pageProgram(load, name, Opening);
+  later.push(program.ahead);
+  return program;
 };
 
-const RunPage = page(() => import("./pages/run-page.tsx"), "RunPage");
-const NewRunPage = page(() => import("./pages/new-run-page.tsx"), "NewRunPage");
-const MachinesPage = page(() => import("./pages/machines-page.tsx"), "MachinesPage");
-const ConnectPage = page(() => import("./pages/connect-page.tsx"), "ConnectPage");
-const DataPage = page(() => import("./pages/data-page.tsx"), "DataPage");
-const CostsPage = page(() => import("./pages/costs-page.tsx"), "CostsPage");
-const GpusPage = page(() => import("./pages/gpus-page.tsx"), "GpusPage");
-const ModelsPage = page(() => import("./pages/models-page.tsx"), "ModelsPage");
-const NotificationsPage = page(() => import("./pages/notifications-page.tsx"), "NotificationsPage");
-const NotebookPage = page(() => import("./pages/notebook-page.tsx"), "NotebookPage");
+const { Page: RunPage, ahead: runAhead } = page(() => import("./pages/run-page.tsx"), "RunPage");
+const { Page: NewRunPage } = page(() => import("./pages/new-run-page.tsx"), "NewRunPage");
+const { Page: MachinesPage } = page(() => import("./pages/machines-page.tsx"), "MachinesPage");
+const { Page: ConnectPage } = page(() => import("./pages/connect-page.tsx"), "ConnectPage");
+const { Page: DataPage } = page(() => import("./pages/data-page.tsx"), "DataPage");
+const { Page: CostsPage } = page(() => import("./pages/costs-page.tsx"), "CostsPage");
+const { Page: GpusPage } = page(() => import("./pages/gpus-page.tsx"), "GpusPage");
+const { Page: ModelsPage } = page(() => import("./pages/models-page.tsx"), "ModelsPage");
+const { Page: NotificationsPage } = page(() => import("./pages/notifications-page.tsx"), "NotificationsPage");
+const { Page: NotebookPage } = page(() => import("./pages/notebook-page.tsx"), "NotebookPage");
+
+/** The first picture waits so long for the program and the record of a run. */
+const FIRST_MAX_MS = 150;
+
+/** Resolves when the page of this address can be drawn at once, instead of a placeholder before it. */
+export async function openFirst(): Promise<void> {
+  const id = runOf(location.pathname);
+  if (id === null) return;
+  const tooLong = new Promise((resolve) => setTimeout(resolve, FIRST_MAX_MS));
+  await Promise.race([Promise.all([runAhead(), loadJob(id)]), tooLong]);
+}
 
 /** The requested page loads first, the others after this delay. */
 const LATER_MS = 1_000;
@@ -46,7 +54,7 @@ export function App() {
   const shown = useRef(path);
   useEffect(() => {
     // Pages are loaded before they are needed: later the control plane may be away, or replaced by a newer one.
-    const timer = setTimeout(() => later.forEach((load) => void load().catch(() => undefined)), LATER_MS);
+    const timer = setTimeout(() => later.forEach((load) => void load()), LATER_MS);
     return () => clearTimeout(timer);
   }, []);
   useEffect(() => {
@@ -70,9 +78,7 @@ export function App() {
         <MoneyAlarm />
         <StaleNotice />
         <PageGuard key={path}>
-          <Suspense fallback={<Opening />}>
-            <Page path={path} query={query} />
-          </Suspense>
+          <Page path={path} query={query} />
         </PageGuard>
       </main>
       {keysShown && <KeysDialog onClose={() => setKeysShown(false)} />}
@@ -103,10 +109,16 @@ const PAGES: Record<string, ComponentType> = {
 function Page({ path, query }: { path: string; query: URLSearchParams }) {
   if (path === "/" || path === "/runs") return <RunsPage query={query} />;
   if (path === "/new") return <NewRunPage key={query.toString()} query={query} />;
-  const run = /^\/runs\/([^/]+)\/?$/.exec(path)?.[1];
-  if (run) return <RunPage key={run} id={decoded(run)} tab={query.get("tab") ?? "overview"} />;
+  const run = runOf(path);
+  if (run !== null) return <RunPage key={run} id={run} tab={query.get("tab") ?? "overview"} />;
   const Found = PAGES[path];
   return Found ? <Found /> : <NotFound />;
+}
+
+/** The run that an address shows. */
+function runOf(path: string): string | null {
+  const run = /^\/runs\/([^/]+)\/?$/.exec(path)?.[1];
+  return run ? decoded(run) : null;
 }
 
 function decoded(text: string): string {

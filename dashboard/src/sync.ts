@@ -4,6 +4,7 @@
 import type { HubPullHint } from "../../src/schemas/hub.ts";
 import type { FeedEvent, FeedHint, LedgerMachine, TimelineStep } from "../../src/schemas/job.ts";
 import { api, asProblem } from "./api.ts";
+import { earlyUsed, forgetEarly } from "./early.ts";
 import { openFeed } from "./feed.ts";
 import { nodeOf, returningSince } from "./machines.ts";
 import { countQuestionOf, questionOf, type RunFilter } from "./run-filter.ts";
@@ -15,6 +16,8 @@ const MACHINES_EVERY_MS = 30_000;
 const STEP_EVERY_MS = 2_000;
 /** So is what waiting runs of the list have tried. They look at common instants that are so far apart. */
 const WAITING_EVERY_MS = 5_000;
+/** The connection waits so long for the use of the early answers (`early.ts`). */
+const EARLY_MAX_MS = 500;
 /** Maximum of changed runs in one request. */
 const TOGETHER_MAX = 200;
 const PAGE_SIZE = 100;
@@ -61,6 +64,8 @@ const tell = (hint: Hint): void => {
 const dirty = new Set<string>();
 let listShown = false;
 let shown: string | null = null;
+/** The live connection was open at least once. */
+let connected = false;
 
 export async function loadJob(id: string): Promise<void> {
   try {
@@ -199,7 +204,8 @@ export function readRunAgain(id: string): void {
 /** Call it when a run is on screen. */
 export function showRun(id: string): () => void {
   shown = id;
-  touch(id);
+  // A record from before the connection is read again when that opens.
+  if (connected || !store.getSnapshot().context.jobs[id]) touch(id);
   timeline.mark();
   checkpoints.mark();
   return () => {
@@ -251,9 +257,12 @@ let reconnect = (): void => undefined;
 /** Reconnects to the control plane at once instead of after the current delay. */
 export const tryAgain = (): void => reconnect();
 
-export function startSync(): void {
+export async function startSync(): Promise<void> {
+  await earlyUsed(EARLY_MAX_MS);
   reconnect = openFeed({
     opened(resumed) {
+      connected = true;
+      forgetEarly();
       if (!resumed) stale = true;
       refreshAll();
       tell({ type: "opened" });

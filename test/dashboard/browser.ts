@@ -58,7 +58,10 @@ async function visit(browser: Browser, url: string, options: BrowserContextOptio
   };
 }
 
-/** Keeps a browser for the tests of one file, with a server that plays the control plane. */
+/**
+ * Keeps a browser for the tests of one file, with a server that plays the control plane. `about:blank` opens no page of
+ * it yet.
+ */
 export function dashboard(): {
   open(path: string, options?: BrowserContextOptions, world?: FakeWorld): Promise<Opened>;
 } {
@@ -67,7 +70,7 @@ export function dashboard(): {
     async open(path, options = {}, world = fakeWorld()) {
       const server = new FakeServer(DASHBOARD_DIST, world, submitted);
       const base = await server.listen();
-      const visitor = await visit(browser(), base + path, options);
+      const visitor = await visit(browser(), path === "about:blank" ? path : base + path, options);
       return {
         ...visitor,
         server,

@@ -25,3 +25,22 @@ it("The dashboard loads less than 150 kB before its first page, compressed", { t
   const sizes = files.map((path) => gzipSync(readFileSync(join(DASHBOARD_DIST, path))).length);
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(150_000);
 });
+
+it(
+  "The dashboard's page names the files of every page's program, which early.js loads ahead",
+  {
+    tags: "needs/chromium",
+  },
+  () => {
+    const html = readFileSync(join(DASHBOARD_DIST, "index.html"), "utf8");
+    const content = /<meta name="svc-programs" content='([^']+)'/.exec(html)?.[1] ?? "{}";
+    const programs = JSON.parse(content) as Record<string, string[]>;
+    expect(Object.keys(programs)).toEqual(expect.arrayContaining(["run", "new", "machines", "costs", "connect"]));
+    expect(programs["run"]?.some((path) => path.includes("/run-page-"))).toBe(true);
+    for (const path of Object.values(programs).flat()) {
+      expect(readFileSync(join(DASHBOARD_DIST, path)).length).toBeGreaterThan(0);
+      // What every page loads is not named again.
+      expect([path, html.includes(`="${path}"`)]).toEqual([path, false]);
+    }
+  },
+);
