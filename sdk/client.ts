@@ -25,6 +25,7 @@ import type { CostReport, CostsQuery, Receipt } from "../src/schemas/costs.ts";
 import type { JobChange } from "../src/schemas/change.ts";
 import type { Deliveries, Notifications, NotifyTargetBody, ShownTarget, Tested } from "../src/schemas/notify.ts";
 import type { HomeLimits, LimitsChange } from "../src/schemas/limits.ts";
+import type { HomeRetention, RetentionChange } from "../src/schemas/retention.ts";
 import type { CheckpointsRemoved, Removed } from "../src/schemas/removal.ts";
 import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody } from "../src/schemas/hub.ts";
@@ -47,6 +48,8 @@ export interface JobsFilter {
   status?: string;
   provider?: string;
   label?: string;
+  /** Only archived runs, which the list leaves out otherwise. */
+  archived?: boolean;
   limit?: number;
   cursor?: string;
 }
@@ -88,7 +91,7 @@ export class Client {
     return this.#json(job(id), {});
   }
   jobs(filter: JobsFilter = {}): Promise<JobsPage> {
-    return this.#json("/jobs", { query: { ...filter } });
+    return this.#json("/jobs", { query: { ...filter, archived: filter.archived ? "only" : undefined } });
   }
   kill(id: string): Promise<JobRecord> {
     return this.#json(`${job(id)}/kill`, { method: "POST" });
@@ -103,6 +106,9 @@ export class Client {
   /** Deleting large checkpoints takes a while. */
   remove(id: string): Promise<Removed> {
     return this.#json(job(id), { method: "DELETE", deadlineMs: 600_000 });
+  }
+  archive(id: string, isArchived: boolean): Promise<JobRecord> {
+    return this.#json(`${job(id)}/${isArchived ? "archive" : "unarchive"}`, { method: "POST", body: {} });
   }
   timeline(id: string): Promise<Timeline> {
     return this.#json(`${job(id)}/timeline`, {});
@@ -161,6 +167,12 @@ export class Client {
   }
   limits(): Promise<HomeLimits> {
     return this.#json("/v1/limits", {});
+  }
+  retention(): Promise<HomeRetention> {
+    return this.#json("/v1/retention", {});
+  }
+  setRetention(change: RetentionChange): Promise<HomeRetention> {
+    return this.#json("/v1/retention", { method: "PUT", body: change });
   }
   setLimits(change: LimitsChange): Promise<HomeLimits> {
     return this.#json("/v1/limits", { method: "PUT", body: change });

@@ -27,6 +27,7 @@ export {
   type Task,
 } from "./runs.ts";
 export { costs, limits, receipt, setLimits } from "./money.ts";
+export { archive, retention, setRetention, unarchive } from "./retention.ts";
 export { hub, type PullOptions } from "./hub.ts";
 export { checkpointDir, log } from "./log.ts";
 export type { CostGroup, CostReport, CostTotal, Receipt, ReceiptMachine } from "../src/schemas/costs.ts";
@@ -35,4 +36,5 @@ export type { HubModel } from "../src/schemas/hub.ts";
 export type { Placement, Placements } from "../src/schemas/placement.ts";
 export type { Plan } from "../src/schemas/plan.ts";
 export type { CheckpointsRemoved, Removed } from "../src/schemas/removal.ts";
+export type { OldRuns, HomeRetention, RetentionRule } from "../src/schemas/retention.ts";
 export type { Gpu, JobRecord, JobStatus, ReconcileReport } from "../src/schemas/job.ts";

@@ -105,7 +105,7 @@ export async function job(jobId: string): Promise<JobRecord> {
 /** Like `job`, for a job that a caller waits for: a control plane must be running, so that it makes progress. */
 const driven = (jobId: string): Promise<JobRecord> => call((client) => client.job(jobId));
 
-function only<T extends { id: string }>(jobId: string, { jobs: [record] }: { jobs: T[] }): T {
+export function only<T extends { id: string }>(jobId: string, { jobs: [record] }: { jobs: T[] }): T {
   // The command also accepts the beginning of an id.
   if (record?.id === jobId) return record;
   throw new SvcError({
@@ -124,9 +124,10 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
   const want = filter.limit ?? 50;
   if (!Number.isInteger(want) || want < 1) throw refused("limit", "must be a whole number of at least 1");
   if (!(await isThere(home()))) {
-    const { limit: _, ...narrow } = filter;
+    const { limit: _, archived = false, ...narrow } = filter;
     const words = Object.entries(narrow).flatMap(([name, of]) => (of === undefined ? [] : [`--${name}=${of}`]));
-    return (await asked<JobsPage>(home(), ["jobs", `--limit=${want}`, ...words])).jobs;
+    return (await asked<JobsPage>(home(), ["jobs", `--limit=${want}`, ...(archived ? ["--archived"] : []), ...words]))
+      .jobs;
   }
   const found: JobRecord[] = [];
   let cursor: string | null = null;

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from svc._gpus import Gpu
     from svc._money import costs, limits, receipt, set_limits
     from svc._records import CheckpointsRemoved, Job, JobError, LogStream, Machine, Note, Placement, ReconcileReport, Task
+    from svc._retention import Retention, archive, retention, set_retention, unarchive
 
 __version__ = "0.2.0"
 
@@ -95,6 +96,7 @@ __all__ = [
     "Receipt",
     "ReceiptMachine",
     "ReconcileReport",
+    "Retention",
     "SvcError",
     "Task",
     "UnsupportedError",
@@ -102,6 +104,7 @@ __all__ = [
     "Waste",
     "aio",
     "alert",
+    "archive",
     "atomic_save",
     "chart",
     "checkpoint",
@@ -122,10 +125,13 @@ __all__ = [
     "reconcile",
     "remove",
     "remove_checkpoints",
+    "retention",
     "run",
     "set_limits",
+    "set_retention",
     "should_stop",
     "stream",
+    "unarchive",
     "update",
     "vram_for",
     "wait",
@@ -140,6 +146,7 @@ _HOMES = {
     "svc._gpus": "Gpu",
     "svc._money": "costs limits receipt set_limits",
     "svc._records": "CheckpointsRemoved Job JobError LogStream Machine Note Placement ReconcileReport Task",
+    "svc._retention": "Retention archive retention set_retention unarchive",
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 _LAZY["aio"] = "svc.aio"

@@ -120,6 +120,7 @@ class Job:
     budget_kept_usd: float | None = None
     budget_stops_at: str | None = None
     resumed_from: Mapping[str, str | None] | None = field(default=None, hash=False)
+    archived_at: str | None = None
 
     def update(self, **change: Any) -> Job:
         """Change the limits or the label of the run; returns its new record: see ``svc.update``."""

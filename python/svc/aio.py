@@ -13,11 +13,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 
-from svc import _client, _money
+from svc import _client, _money, _retention
 from svc import hub as _hub
 from svc._costs import CostReport, Limits, Receipt
 from svc._gpus import Gpu
 from svc._records import CheckpointsRemoved, Job, Placement, ReconcileReport, Task
+from svc._retention import Retention
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,8 +27,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 __all__ = [
-    "configure", "costs", "job", "jobs", "kill", "limits", "list_gpus", "placements", "plan", "receipt", "reconcile", "remove",
-    "remove_checkpoints", "run", "set_limits", "stream", "update", "vram_for", "wait",
+    "archive", "configure", "costs", "job", "jobs", "kill", "limits", "list_gpus", "placements", "plan", "receipt", "reconcile", "remove",
+    "remove_checkpoints", "retention", "run", "set_limits", "set_retention", "stream", "unarchive", "update", "vram_for", "wait",
 ]  # fmt: skip
 
 _END: Any = object()
@@ -165,6 +166,26 @@ async def limits() -> Limits:
 async def set_limits(**change: Unpack[_money.LimitsChange]) -> Limits:
     """See ``svc.set_limits``."""
     return await _in_thread(_money.set_limits, **change)
+
+
+async def archive(job_id: str) -> Job:
+    """See ``svc.archive``."""
+    return await _in_thread(_retention.archive, job_id)
+
+
+async def unarchive(job_id: str) -> Job:
+    """See ``svc.unarchive``."""
+    return await _in_thread(_retention.unarchive, job_id)
+
+
+async def retention() -> Retention:
+    """See ``svc.retention``."""
+    return await _in_thread(_retention.retention)
+
+
+async def set_retention(older_than: str | None, *, keep_best: str | None = None, keep_newest: int | None = None) -> Retention:
+    """See ``svc.set_retention``."""
+    return await _in_thread(_retention.set_retention, older_than, keep_best=keep_best, keep_newest=keep_newest)
 
 
 async def kill(job_id: str) -> Job:

@@ -96,7 +96,7 @@ export class ServerMetrics {
         registers: [],
         collect() {
           this.reset();
-          for (const [status, n] of Object.entries(reads.countByStatus())) this.set({ status }, n);
+          for (const [status, n] of Object.entries(reads.countByStatus({ archived: "all" }))) this.set({ status }, n);
         },
       }),
       new client.Gauge({

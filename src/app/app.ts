@@ -46,6 +46,7 @@ import { preview } from "./preview.ts";
 import { homeDefaults } from "./home-defaults.ts";
 import { modelsOfHub } from "./hub.ts";
 import { renewGuards } from "./renew-guards.ts";
+import { RetentionKeeper } from "./retention.ts";
 import { runServices } from "./runs.ts";
 import { notificationsOf } from "./notify.ts";
 import { sinksOf } from "./sinks.ts";
@@ -270,8 +271,18 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     const { installationId } = store;
     const publish = (hint: HubPullHint): void => service?.publish([hint]);
     const hub = modelsOfHub({ home, env, clock, engine, installationId, publish, log });
+    const retention: RetentionKeeper = new RetentionKeeper({
+      engine,
+      clock,
+      wall: options.clock === undefined ? Date.now : clock.now,
+      reads,
+      remove: (jobId, rule) => opened.remove(jobId, rule),
+      notice: (tx, found) => void notifications.outbox.add(tx, found),
+      report: log,
+    });
     service = new Service({
       hub,
+      retention,
       notifications: notifications.service,
       limits,
       home,
@@ -396,6 +407,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       hub.begin();
       notifications.begin();
       limits.begin();
+      retention.begin();
     }
     if (purpose === "serve" || purpose === "reconcile") budgets.begin();
     const opened: Service = service;
@@ -408,6 +420,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         await hub.stop();
         budgets.stop();
         limits.stop();
+        await retention.stop();
         await notifications.stop();
         await opened.stop();
         await services.stop();

@@ -73,7 +73,7 @@ function lookAt(home: string): Stats | undefined {
 /** Every run, newest first, page by page. A run that changes between two pages may appear twice. */
 export function* everyJob(
   reads: Pick<Reads, "jobs">,
-  query: Pick<JobsQuery, "status"> = {},
+  query: Pick<JobsQuery, "status" | "archived"> = {},
   page = 500,
 ): Generator<JobRecord> {
   for (let cursor: string | null = null; ;) {

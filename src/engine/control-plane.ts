@@ -11,6 +11,7 @@ import type { JobChange } from "../schemas/change.ts";
 import type { HomeLimits, LimitsChange } from "../schemas/limits.ts";
 import type { CheckpointRemovalBody, CheckpointsRemoved, Removed } from "../schemas/removal.ts";
 import type { Deliveries, Notices, Notifications, NotifyTargetBody, ShownTarget, Tested } from "../schemas/notify.ts";
+import type { OldRuns, HomeRetention, RetentionRule } from "../schemas/retention.ts";
 import type { SubmitBody } from "../schemas/spec.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import type { Reads } from "../store/reads.ts";
@@ -69,6 +70,18 @@ export interface NotificationsOf {
   counts(): { kind: string; result: string; n: number }[];
 }
 
+/** Removes ended runs by age, and archives runs, which keeps them from that. */
+export interface RetentionOf {
+  /** The rule, what it has removed and what it would remove now. */
+  state(): HomeRetention;
+  /** The runs that another rule would remove now. */
+  preview(rule: RetentionRule): OldRuns;
+  /** Sets or removes the rule; durable before it resolves. It is applied an hour later, and by the next start. */
+  set(rule: RetentionRule | null): Promise<HomeRetention>;
+  /** Idempotent. Throws `job_not_found`, `job_not_archivable`. */
+  archive(jobId: string, isArchived: boolean): Promise<void>;
+}
+
 export interface ControlPlane {
   readonly home: string;
   readonly installationId: string;
@@ -108,6 +121,7 @@ export interface ControlPlane {
   readonly credentials: CredentialsOf;
   readonly hub: ModelsOfHub;
   readonly notifications: NotificationsOf;
+  readonly retention: RetentionOf;
   /**
    * The code that a user runs in a notebook so that svc can reach it: the cell alone, and a whole notebook. Throws
    * `ssh_key_unusable`.

@@ -10,11 +10,12 @@
 import { rm } from "node:fs/promises";
 import { asSvcError, messageOf, SvcError } from "../errors/index.ts";
 import type { Removed } from "../schemas/removal.ts";
-import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { Reads } from "../store/reads.ts";
 import { localCalendar } from "../domain/calendar.ts";
 import { CostStore } from "../store/cost-store.ts";
 import { RemovalStore } from "../store/removal-store.ts";
+import { isCopying } from "../store/retention-reads.ts";
+import type { JobRow } from "../store/tables.ts";
 import { diskUsage } from "./disk-usage.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
@@ -25,6 +26,14 @@ const MEASURE_EVERY_MS = 5_000;
 const RETRY_EVERY_MS = 15_000;
 const ROWS_AT_ONCE = 5_000;
 const MEASURED_AT_ONCE = 20;
+
+/** The retention rule that removes a run. */
+export interface RemovalRule {
+  /** Its JSON. */
+  text: string;
+  /** Why it does not apply to the run any more; null if it does. Also asked within the commit that removes the run. */
+  refuses: (row: JobRow) => string | null;
+}
 
 export interface RemovalParts {
   home: string;
@@ -57,17 +66,21 @@ export class Removals {
     this.#costs = new CostStore(parts.engine.store.db);
   }
 
-  /** Resolves when the run is gone for good. Throws `job_not_found`, `job_not_removable`. */
-  async remove(jobId: string): Promise<Removed> {
+  /**
+   * Resolves when the run is gone for good. Throws `job_not_found`, `job_not_removable`.
+   * @param rule set if nobody asked for it
+   */
+  async remove(jobId: string, rule?: RemovalRule): Promise<Removed> {
     const { engine, home } = this.#o;
-    this.#check(jobId);
+    this.#check(jobId, rule);
     const bytes = await diskUsage(home, jobId);
     await engine.commit((tx) => {
       // Another run may have started to resume from it.
-      this.#check(jobId);
+      this.#check(jobId, rule);
+      const label = tx.store.job(jobId)?.label ?? null;
       this.#costs.addJob(jobId, tx.at, localCalendar);
-      this.#rows.begin(jobId, tx.at);
-      tx.feed(jobId, "job.removed", {});
+      this.#rows.begin(jobId, tx.at, rule && { rule: rule.text, label, bytes });
+      tx.feed(jobId, "job.removed", rule ? { by: "retention rule" } : {});
     });
     await this.#finish(jobId);
     return { id: jobId, freed_bytes: bytes };
@@ -112,7 +125,7 @@ export class Removals {
   }
 
   /** RM3. */
-  #check(jobId: string): void {
+  #check(jobId: string, rule?: RemovalRule): void {
     const { engine, ledger, claims } = this.#o;
     const refuse = (why: string): never => {
       throw new SvcError("job_not_removable", { id: jobId, why });
@@ -125,9 +138,9 @@ export class Removals {
     const [heir] = liveHeirs(engine.store, jobId);
     if (heir !== undefined) refuse(`the run ${heir}, which has not ended, resumes from it`);
     if (claims.isClaimed(jobId)) refuse("a run that is being submitted resumes from it");
-    const open = ({ state, waiting }: SinkStatus): boolean =>
-      state !== "done" && state !== "gave_up" && waiting.files > 0;
-    const sink = this.#o.reads.sinks(jobId).find(open);
+    const sink = this.#o.reads.sinks(jobId).find(isCopying);
+    const against = rule?.refuses(row) ?? null;
+    if (against !== null) refuse(against);
     if (sink) refuse(`${sink.waiting.files} of its files are still being copied to ${sink.url}`);
   }
 

@@ -8,7 +8,7 @@ import type { Provider } from "../providers/provider.ts";
 import type { Resumes } from "../steps/checkpoints/resume-choices.ts";
 import type { Reads } from "../store/reads.ts";
 import type { DiskReserve } from "../store/disk-reserve.ts";
-import type { CredentialsOf, ModelsOfHub, NotificationsOf } from "./control-plane.ts";
+import type { CredentialsOf, ModelsOfHub, NotificationsOf, RetentionOf } from "./control-plane.ts";
 import type { ProjectMeasure } from "./cost-preview.ts";
 import type { Engine } from "./engine.ts";
 import type { LimitKeeper } from "./home-limits.ts";
@@ -85,6 +85,7 @@ export interface ServiceOptions {
   report: (message: string) => void;
   hub: ModelsOfHub;
   notifications: NotificationsOf;
+  retention: RetentionOf;
   limits: LimitKeeper;
   sinks: SinkKeeper;
   /** The home's defaults for runs whose spec does not set them. */

@@ -15,7 +15,14 @@ import type { CheckpointRemovalBody, CheckpointsRemoved, Removed } from "../sche
 import type { RunSpec, SubmitBody } from "../schemas/spec.ts";
 import { runsHere } from "../providers/descriptors.ts";
 import type { Reads } from "../store/reads.ts";
-import type { ControlPlane, CredentialsOf, ModelsOfHub, NotificationsOf, SubmitOptions } from "./control-plane.ts";
+import type {
+  ControlPlane,
+  CredentialsOf,
+  ModelsOfHub,
+  NotificationsOf,
+  RetentionOf,
+  SubmitOptions,
+} from "./control-plane.ts";
 import { planRun } from "./cost-preview.ts";
 import { OfferBook } from "./offers.ts";
 import type { Offers, OffersQuery } from "../schemas/offers.ts";
@@ -28,7 +35,7 @@ import { named } from "./naming-field.ts";
 import type { KeptCode, ServiceOptions } from "./service-options.ts";
 import { addCosts } from "./cost-sums.ts";
 import { CheckpointRemovals } from "./checkpoint-removals.ts";
-import { Removals } from "./removals.ts";
+import { Removals, type RemovalRule } from "./removals.ts";
 import { ResumeClaims } from "./resume-claims.ts";
 import { changeRun } from "./change-run.ts";
 import { checkBudget, checkEnough, checkRates } from "./check-budget.ts";
@@ -61,6 +68,7 @@ export class Service implements ControlPlane {
   readonly credentials: CredentialsOf;
   readonly hub: ModelsOfHub;
   readonly notifications: NotificationsOf;
+  readonly retention: RetentionOf;
   readonly #o: ServiceOptions;
   readonly #listeners = new Set<(event: FeedEvent | FeedHint | HubPullHint) => void>();
   readonly #timers: { cancel(): void }[] = [];
@@ -83,6 +91,7 @@ export class Service implements ControlPlane {
     this.credentials = options.credentials;
     this.hub = options.hub;
     this.notifications = options.notifications;
+    this.retention = options.retention;
     const claims = (this.#claims = new ResumeClaims(options.engine.store));
     this.#removals = new Removals({ ...options, claims });
     const measure = (jobId: string) => this.#removals.measure(jobId);
@@ -301,7 +310,7 @@ export class Service implements ControlPlane {
 
   /** `resume_from` may be `last`, as on the command line: the spec names the run, which stays the same when others follow. */
   #resumed(spec: RunSpec): RunSpec {
-    const last = spec.resume_from === "last" ? this.reads.jobs({ limit: 1 }).jobs[0] : undefined;
+    const last = spec.resume_from === "last" ? this.reads.jobs({ limit: 1, archived: "all" }).jobs[0] : undefined;
     return last === undefined ? spec : { ...spec, resume_from: last.id };
   }
 
@@ -367,8 +376,8 @@ export class Service implements ControlPlane {
     return this.reads.limits();
   }
 
-  remove(jobId: string): Promise<Removed> {
-    return this.#removals.remove(jobId);
+  remove(jobId: string, rule?: RemovalRule): Promise<Removed> {
+    return this.#removals.remove(jobId, rule);
   }
 
   removeCheckpoints(jobId: string, body: CheckpointRemovalBody): Promise<CheckpointsRemoved> {

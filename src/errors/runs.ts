@@ -107,6 +107,13 @@ export const RUNS = {
     message: (d) => `The run ${d.id} cannot be removed: ${d.why}.`,
     hint: "Nothing was deleted. `svc kill` ends a run; `svc reconcile` terminates machines that are not confirmed gone.",
   }),
+  job_not_archivable: entry<{ id: string }>({
+    status: 409,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The run ${d.id} cannot be archived: it has not ended.`,
+    hint: "Nothing was changed. Wait until it has ended, or end it by `svc kill`.",
+  }),
   checkpoint_not_removable: entry<{ id: string; name: string; why: string; remedy: string }>({
     status: 409,
     exit: 1,

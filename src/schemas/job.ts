@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Capabilities } from "../providers/descriptor.ts";
-import { JOB_STATUSES, MACHINE_STATES, NOTE_KINDS, OUTCOMES, STEP_NAMES } from "./names.ts";
+import { ARCHIVED_CHOICES, JOB_STATUSES, MACHINE_STATES, NOTE_KINDS, OUTCOMES, STEP_NAMES } from "./names.ts";
 import { ProviderName } from "./spec.ts";
 
 export const JobStatus = z.enum(JOB_STATUSES).meta({ id: "JobStatus" });
@@ -118,6 +118,9 @@ export const JobRecord = z
       description:
         "Disk space of the run's log and checkpoints on this computer. Until the run has ended and been measured, the sum of their lengths.",
     }),
+    archived_at: Instant.nullable().meta({
+      description: "When the run was archived. An archived run is left out of lists and is not removed by age.",
+    }),
     /** Null if nothing was excluded, or if the run is older than this record. */
     left_out: LeftOut.nullable(),
     spec: z.record(z.string(), z.unknown()),
@@ -146,6 +149,10 @@ export const JobsFilter = z.strictObject({
   label: z.string().max(200).optional(),
   created_from: Instant.optional().meta({ description: "Submitted at this instant or later." }),
   created_until: Instant.optional().meta({ description: "Submitted before this instant." }),
+  archived: z.enum(ARCHIVED_CHOICES).optional().meta({
+    description:
+      "`hidden` leaves archived runs out, `only` lists nothing else, `all` lists both. `hidden` by default, and `all` for runs given by `ids`.",
+  }),
 });
 export type JobsFilter = z.infer<typeof JobsFilter>;
 
@@ -374,7 +381,7 @@ export const FeedEvent = z
     seq: z.int(),
     job_id: z.string().nullable(),
     at: Instant,
-    /** job.created, job.transition, job.changed, budget.warned, budget.reached, placement.opened, placement.closed, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, checkpoint.removed, job.removed, tracker.linked, pull.started, pull.ended, price.raised, alert, notice */
+    /** job.created, job.transition, job.changed, job.archived, budget.warned, budget.reached, placement.opened, placement.closed, step.started, step.succeeded, step.retrying, step.failed, step.cancelled, machine.changed, checkpoint.saved, checkpoint.removed, job.removed, tracker.linked, pull.started, pull.ended, price.raised, alert, notice */
     type: z.string(),
     data: z.record(z.string(), z.unknown()),
   })

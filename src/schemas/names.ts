@@ -12,6 +12,9 @@ export const ACTIVE_STATUSES = [
 ] as const;
 
 /** How a run ended. An ended run has its outcome as its status. */
+/** Which runs a list shows, by whether they are archived. */
+export const ARCHIVED_CHOICES = ["hidden", "only", "all"] as const;
+
 export const OUTCOMES = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"] as const;
 
 export const JOB_STATUSES = [...ACTIVE_STATUSES, ...OUTCOMES] as const;
@@ -138,6 +141,7 @@ export const JOB_FIELDS = [
   "resumed_from",
   "code_snapshot",
   "disk_bytes",
+  "archived_at",
   "left_out",
   "spec",
   "note",

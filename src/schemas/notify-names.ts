@@ -17,6 +17,7 @@ export const NOTICE_KINDS = [
   "machine_closed",
   "alert",
   "metric",
+  "runs_removed",
 ] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 
@@ -62,5 +63,6 @@ const LEVELS: Record<NoticeKind, NoticeLevel> = {
   machine_closed: "info",
   alert: "warning",
   metric: "warning",
+  runs_removed: "info",
 };
 export const levelOf = (kind: NoticeKind): NoticeLevel => LEVELS[kind];

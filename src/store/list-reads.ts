@@ -1,15 +1,20 @@
 // The condition of a list of runs: `jobs` and `countByStatus` select by it.
 
 import type { JobsFilter, JobsQuery } from "../schemas/job.ts";
+import { knowsColumn } from "./retention-reads.ts";
+import type { All } from "./tables.ts";
 
 /** The columns in which a text search looks. */
 const HOLDS_TEXT = `(id || ' ' || coalesce(label, '') || ' ' || provider || ' ' || gpus || ' ' || (spec ->> 'entrypoint') || ' ' || coalesce(error, '')) LIKE ? ESCAPE '\\'`;
 
+/** A home that an older version wrote, and no control plane opened since, has no archived runs. */
+const knowsArchive = (all: All): boolean => knowsColumn(all, "archived_at");
+
 /** The WHERE clause, empty for all runs, and its arguments. */
-export function whereOf(query: JobsFilter & Partial<Pick<JobsQuery, "status" | "ids" | "cursor">>): {
-  sql: string;
-  args: unknown[];
-} {
+export function whereOf(
+  all: All,
+  query: JobsFilter & Partial<Pick<JobsQuery, "status" | "ids" | "cursor">>,
+): { sql: string; args: unknown[] } {
   const conditions: string[] = [];
   const args: unknown[] = [];
   const where = (condition: string, value: unknown): void => {
@@ -24,5 +29,10 @@ export function whereOf(query: JobsFilter & Partial<Pick<JobsQuery, "status" | "
   if (query.created_from !== undefined) where("created_at >= ?", Date.parse(query.created_from));
   if (query.created_until !== undefined) where("created_at < ?", Date.parse(query.created_until));
   if (query.cursor !== undefined) where("id < ?", query.cursor);
+  const archived = query.archived ?? (query.ids === undefined ? "hidden" : "all");
+  if (archived !== "all") {
+    const is = knowsArchive(all) ? "archived_at IS NOT NULL" : "0";
+    conditions.push(archived === "only" ? is : `NOT (${is})`);
+  }
   return { sql: conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : "", args };
 }

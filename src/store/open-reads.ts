@@ -53,6 +53,7 @@ import { localCalendar } from "../domain/calendar.ts";
 import { readCosts, readReceipt } from "./cost-reads.ts";
 import { readHomeLimits } from "./limit-reads.ts";
 import { readHostStats } from "./host-reads.ts";
+import { readOldRuns, readRetention } from "./retention-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import { homeLayout, snapshotFile } from "../platform/home-layout.ts";
@@ -176,7 +177,7 @@ export class StoreReads implements Reads {
   }
 
   jobs(query: JobsQuery): JobsPage {
-    const { sql: where, args } = whereOf(query);
+    const { sql: where, args } = whereOf(this.#select, query);
     const sql = `SELECT * FROM job ${where} ORDER BY id DESC LIMIT ?`;
     const rows = this.#all<JobRow>(sql, ...args, query.limit + 1);
     const page = rows.slice(0, query.limit);
@@ -191,7 +192,7 @@ export class StoreReads implements Reads {
   }
 
   countByStatus(filter: JobsFilter = {}): Partial<Record<JobStatus, number>> {
-    const { sql: where, args } = whereOf(filter);
+    const { sql: where, args } = whereOf(this.#select, filter);
     const counts = `SELECT status, count(*) AS n FROM job ${where} GROUP BY status`;
     const rows = this.#all<{ status: JobStatus; n: number }>(counts, ...args);
     return Object.fromEntries(rows.map((row) => [row.status, row.n]));
@@ -395,11 +396,8 @@ export class StoreReads implements Reads {
       const { sealed, ...shown } = JSON.parse(manifest) as CodeSnapshot & { sealed?: string };
       return restored && sealed ? (this.#secrets.unseal({ ...shown, sealed }) as CodeSnapshot) : shown;
     } catch (cause) {
-      throw new SvcError(
-        "code_snapshot_damaged",
-        { id: snapshot, why: "its manifest is missing or unreadable" },
-        { cause },
-      );
+      const why = "its manifest is missing or unreadable";
+      throw new SvcError("code_snapshot_damaged", { id: snapshot, why }, { cause });
     }
   }
 
@@ -434,6 +432,10 @@ export class StoreReads implements Reads {
   limits(): HomeLimits {
     return readHomeLimits(this.#select, this.#now());
   }
+
+  readonly retention: Reads["retention"] = (now, seen) =>
+    readRetention(this.#select, (id) => this.sinks(id), now, seen);
+  readonly oldRuns: Reads["oldRuns"] = (ask) => readOldRuns(this.#select, (id) => this.sinks(id), ask);
 
   receipt(id: string): Receipt | null {
     return readReceipt(this.#select, id, this.#now(), localCalendar);

@@ -20,8 +20,12 @@ import type { SeriesColumns, SeriesList } from "../schemas/series.ts";
 import type { CostReport, CostsQuery, Receipt } from "../schemas/costs.ts";
 import type { HostStats } from "../schemas/hosts.ts";
 import type { HomeLimits } from "../schemas/limits.ts";
+import type { ChosenOld } from "../domain/retention.ts";
+import type { SeenTime } from "../domain/retention-time.ts";
+import type { HomeRetention } from "../schemas/retention.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { NamedSeries, SeriesNames, SeriesShape } from "./summary-reads.ts";
+import type { OldAsk, OldRunRow } from "./retention-reads.ts";
 import type { SeriesPlace } from "./series-reads.ts";
 
 export interface Reads {
@@ -80,6 +84,10 @@ export interface Reads {
   costs(query: CostsQuery): CostReport;
   /** The limits of the home, what counts under them, and the runs that wait for them. */
   limits(): HomeLimits;
+  /** The retention rule of the home, what it has removed and what it would remove now. */
+  retention(now: number, seen?: SeenTime): HomeRetention;
+  /** The ended runs that are removed by age, and how many stay for what reason. */
+  oldRuns(ask: OldAsk): ChosenOld<OldRunRow>;
   /** The cost of each machine of a job; null if the job does not exist. */
   receipt(id: string): Receipt | null;
   /** The handle (JSON) of the machine that a node of a job holds now; null if it holds none. */

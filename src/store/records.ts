@@ -228,6 +228,7 @@ export function jobRecordOf(
     left_out: leftOutOfRow(row),
     // Undefined in a home from an older version that no newer one has opened yet.
     disk_bytes: row.disk_bytes ?? null,
+    archived_at: isoOrNull(row.archived_at ?? null),
     spec: maskSpec(spec),
     note: noteOf(row, machines),
   };

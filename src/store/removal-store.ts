@@ -36,6 +36,14 @@ const IN_PORTIONS = [
   `DELETE FROM feed WHERE seq IN (SELECT seq FROM feed WHERE job_id = ? AND type <> 'job.removed' LIMIT ?)`,
 ];
 
+/** What stays known of a run that the retention rule has removed. */
+export interface RemovedByRule {
+  /** JSON of the rule. */
+  rule: string;
+  label: string | null;
+  bytes: number;
+}
+
 export class RemovalStore {
   readonly #db: Sqlite;
 
@@ -44,8 +52,10 @@ export class RemovalStore {
   }
 
   /** RM2. */
-  begin(jobId: string, at: number): void {
-    this.#db.prepare("INSERT INTO removal (job_id, begun_at) VALUES (?, ?)").run(jobId, at);
+  begin(jobId: string, at: number, byRule?: RemovedByRule): void {
+    this.#db
+      .prepare("INSERT INTO removal (job_id, begun_at, rule, label, bytes) VALUES (?, ?, ?, ?, ?)")
+      .run(jobId, at, byRule?.rule ?? null, byRule?.label ?? null, byRule?.bytes ?? null);
     for (const table of AT_ONCE) this.#db.prepare(`DELETE FROM ${table} WHERE job_id = ?`).run(jobId);
     this.#db.prepare("DELETE FROM job WHERE id = ?").run(jobId);
   }

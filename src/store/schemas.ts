@@ -14,6 +14,7 @@ import { SCHEMA_0010 } from "./schema-0010.ts";
 import { SCHEMA_0011 } from "./schema-0011.ts";
 import { SCHEMA_0012 } from "./schema-0012.ts";
 import { SCHEMA_0013 } from "./schema-0013.ts";
+import { SCHEMA_0014 } from "./schema-0014.ts";
 
 export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0001-first-tables": SCHEMA_0001,
@@ -29,4 +30,5 @@ export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0011-limits": SCHEMA_0011,
   "0012-unproven-orders": SCHEMA_0012,
   "0013-checkpoint-removal": SCHEMA_0013,
+  "0014-retention": SCHEMA_0014,
 };

@@ -31,6 +31,8 @@ export interface Tables {
     ended_at: number | null;
     /** Disk usage of its files; null until they were measured. */
     disk_bytes: Generated<number | null>;
+    /** Null for a run of the default list. */
+    archived_at: Generated<number | null>;
   };
   journal: {
     job_id: string;
@@ -215,7 +217,26 @@ export interface Tables {
     /** JSON of `LimitReason`. */
     reason: string;
   };
-  removal: { job_id: string; begun_at: number; ended_at: number | null };
+  removal: {
+    job_id: string;
+    begun_at: number;
+    ended_at: number | null;
+    /** JSON of the retention rule that removed it; null if somebody did. */
+    rule: Generated<string | null>;
+    label: Generated<string | null>;
+    bytes: Generated<number | null>;
+    /** 1 once a notice reports the removal. */
+    told: Generated<number>;
+  };
+  retention: {
+    one: number;
+    rule: string;
+    set_at: number;
+    seen_at: number;
+    looked_at: number | null;
+    /** JSON of `Gap[]`. */
+    gaps: string;
+  };
   /** Checkpoints of ended runs, by their names. */
   checkpoint_removal: { job_id: string; name: string; begun_at: number; ended_at: number | null };
   sink: {

@@ -28,6 +28,7 @@ import type { HomeLimits, LimitsChange, LimitUse } from "../../src/schemas/limit
 import type { CheckpointRemovalBody, CheckpointsRemoved } from "../../src/schemas/removal.ts";
 import type { SubmitBody } from "../../src/schemas/spec.ts";
 import type { Reads } from "../../src/store/reads.ts";
+import { NOTHING_OLD, RetentionDouble } from "./retention-double.ts";
 
 const homes: string[] = [];
 afterAll(() => {
@@ -111,6 +112,7 @@ export class PlaneDouble implements ControlPlane {
       resumed_from: null,
       code_snapshot: null,
       disk_bytes: null,
+      archived_at: null,
       left_out: null,
       spec: { entrypoint: "train.py" },
       note: null,
@@ -161,6 +163,9 @@ export class PlaneDouble implements ControlPlane {
     deliveries: () => ({ deliveries: [], next_cursor: null }),
     counts: () => [],
   };
+
+  /** `rule` is the rule that a test has set. */
+  readonly retention = new RetentionDouble(this.records, this.startedAt);
 
   /** Empty by default; a test that pulls models replaces it with the real one. */
   hub: ModelsOfHub = {
@@ -217,6 +222,8 @@ export class PlaneDouble implements ControlPlane {
       avoided: [],
     }),
     limits: () => this.limits,
+    retention: () => this.retention.state(),
+    oldRuns: () => ({ goes: [], kept: NOTHING_OLD.kept }),
     costs: ({ by, from = null, to = null }) => ({ by, from, to, time_zone: "UTC", groups: [], total: NOTHING }),
     receipt: (id) => ({
       job_id: id,

@@ -133,7 +133,7 @@ test("`svc prune` removes old runs except the best, and with --dry-run only list
   const ids: string[] = [];
   for (const loss of [3, 1, 2]) ids.push(await ended(served, loss));
   const db = new Database(join(place.home, "svc.db"));
-  db.prepare("UPDATE job SET ended_at = ended_at - 40 * 86400000").run();
+  db.prepare("UPDATE job SET created_at = created_at - 40 * 86400000, ended_at = ended_at - 40 * 86400000").run();
   db.close();
   const dry = JSON.parse(
     place.svc("prune", "--older-than", "30d", "--keep-best", "loss:1", "--dry-run", "--json").out,

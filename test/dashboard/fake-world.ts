@@ -66,6 +66,7 @@ export function fakeRun(id: string, createdAgo: number, rest: Partial<JobRecord>
     resumed_from: null,
     code_snapshot: "c0ffee",
     disk_bytes: 12_400_000,
+    archived_at: null,
     left_out: null,
     note: null,
     spec: {

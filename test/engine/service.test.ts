@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { ModelsOfHub, NotificationsOf } from "../../src/engine/control-plane.ts";
+import type { ModelsOfHub, NotificationsOf, RetentionOf } from "../../src/engine/control-plane.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { localCalendar } from "../../src/domain/calendar.ts";
 import { LimitKeeper } from "../../src/engine/home-limits.ts";
@@ -91,9 +91,9 @@ async function newService(harness: Harness): Promise<void> {
     defaults: () => ({}),
     forget: () => undefined,
     collectCode: () => Promise.resolve(),
-    // This test pulls no models.
-    hub: {} as ModelsOfHub,
+    hub: {} as ModelsOfHub, // pulls no models
     notifications: {} as NotificationsOf,
+    retention: {} as RetentionOf,
     limits: new LimitKeeper({
       engine: h.engine,
       calendar: localCalendar,

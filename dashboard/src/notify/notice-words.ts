@@ -20,6 +20,7 @@ export const NOTICE_WORDS: Readonly<Record<NoticeKind, string>> = {
   machine_closed: "Such a machine is proven gone",
   alert: "A script called svc.alert()",
   metric: "A rule about a metric was met",
+  runs_removed: "The retention rule has removed runs",
 };
 
 type Tone = "good" | "warn" | "bad" | "quiet";

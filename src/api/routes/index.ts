@@ -13,6 +13,7 @@ import { ARCHIVE_ROUTES } from "./archives.ts";
 import { LOG_LINE_ROUTES } from "./log-lines.ts";
 import { LOG_ROUTE } from "./logs.ts";
 import { NOTIFICATION_ROUTES } from "./notifications.ts";
+import { RETENTION_ROUTES } from "./retention.ts";
 import { SERIES_ROUTES } from "./series.ts";
 import { NOTEBOOK_ROUTE } from "./notebook.ts";
 import { SYSTEM_ROUTES } from "./system.ts";
@@ -31,6 +32,7 @@ export const ROUTES: readonly Route[] = [
   ...FOLDER_ROUTES,
   ...COST_ROUTES,
   ...LIMIT_ROUTES,
+  ...RETENTION_ROUTES,
   ...HOLD_ROUTES,
   ...CREDENTIAL_ROUTES,
   ...HUB_ROUTES,

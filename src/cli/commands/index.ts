@@ -17,6 +17,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   set: async () => (await import("./set.ts")).set,
   rm: async () => (await import("./rm.ts")).rm,
   prune: async () => (await import("./prune.ts")).prune,
+  archive: async () => (await import("./archive.ts")).archive,
   reconcile: async () => (await import("./reconcile.ts")).reconcile,
   run: async () => (await import("./run.ts")).run,
   plan: async () => (await import("./plan.ts")).plan,

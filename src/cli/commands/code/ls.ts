@@ -13,7 +13,7 @@ export async function ls([job]: string[], input: Input, io: Io): Promise<number>
   if (input.flags.has("left-out")) return leftOut(job, input, io);
   if (job !== undefined) return listFiles(job, input, io);
   return withStore(io, async (reads) => {
-    const jobs = [...(reads ? everyJob(reads) : [])].filter((j) => j.code_snapshot !== null);
+    const jobs = [...(reads ? everyJob(reads, { archived: "all" }) : [])].filter((j) => j.code_snapshot !== null);
     if (input.json)
       await printJson(io, {
         snapshots: jobs.map((j) => ({ job_id: j.id, code_snapshot: j.code_snapshot, created_at: j.created_at })),

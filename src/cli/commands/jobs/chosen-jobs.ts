@@ -11,6 +11,8 @@ export interface ChosenJobs {
   provider: ProviderName | undefined;
   label: string | undefined;
   status: JobStatus | undefined;
+  /** Archived runs instead of the others. */
+  archived: boolean;
   /** The length of the list at most. */
   most: number;
 }
@@ -31,7 +33,7 @@ export function readChosen(reads: OpenReads | null, chosen: ChosenJobs): JobList
   }
   const jobs: JobRecord[] = [];
   if (!reads) return { jobs, next: null };
-  const { status, provider, label, most } = chosen;
+  const { status, provider, label, archived, most } = chosen;
   let cursor: string | null = null;
   do {
     const page = reads.jobs({
@@ -39,6 +41,7 @@ export function readChosen(reads: OpenReads | null, chosen: ChosenJobs): JobList
       ...(status ? { status: [status] } : {}),
       ...(provider ? { provider } : {}),
       ...(label === undefined ? {} : { label }),
+      ...(archived ? { archived: "only" as const } : {}),
       ...(cursor ? { cursor } : {}),
     });
     jobs.push(...page.jobs);

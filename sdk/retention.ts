@@ -1,0 +1,50 @@
+// Archives runs, and reads and sets the rule by which a home removes old runs. None of it starts a control plane: without a running one, the
+// command does it (command.ts).
+
+import { resolveHome } from "../src/platform/home.ts";
+import type { JobRecord } from "../src/schemas/job.ts";
+import type { HomeRetention, RetentionRule } from "../src/schemas/retention.ts";
+import { asked } from "./command.ts";
+import { isThere } from "./control-planes.ts";
+import { call, job, only } from "./runs.ts";
+
+const home = (): string => resolveHome(process.env);
+
+async function setArchived(jobId: string, isArchived: boolean): Promise<JobRecord> {
+  if (await isThere(home())) return call((client) => client.archive(jobId, isArchived));
+  await job(jobId);
+  return only(jobId, await asked(home(), ["archive", ...(isArchived ? [] : ["--undo"]), "--", jobId]));
+}
+
+/**
+ * Archives an ended run: lists leave it out, and nothing removes it by age. Its files stay. Rejects with `job_not_archivable` if it has not
+ * ended. Starts no control plane.
+ */
+export const archive = (jobId: string): Promise<JobRecord> => setArchived(jobId, true);
+
+/** Lists an archived run again; the retention rule may remove it again. Starts no control plane. */
+export const unarchive = (jobId: string): Promise<JobRecord> => setArchived(jobId, false);
+
+/** Returns the rule that removes ended runs by age (null by default), what it has removed and what it would remove now. */
+export async function retention(): Promise<HomeRetention> {
+  return (await isThere(home())) ? call((client) => client.retention()) : asked(home(), ["prune", "rule"]);
+}
+
+/**
+ * Sets the rule by which the control plane removes ended runs once an hour, or removes it with null. Archived runs and runs in use stay. This
+ * cannot be undone for runs that are removed. Rejects with `invalid_request`, which names the field. Starts no control plane.
+ */
+export async function setRetention(
+  rule: (Pick<RetentionRule, "older_than"> & Partial<RetentionRule>) | null,
+): Promise<HomeRetention> {
+  const whole = rule && { keep_best: null, keep_newest: null, ...rule };
+  if (await isThere(home())) return call((client) => client.setRetention({ rule: whole }));
+  if (whole === null) return asked(home(), ["prune", "rule", "clear"]);
+  const { older_than, keep_best, keep_newest } = whole;
+  const words = [
+    `--older-than=${older_than}`,
+    ...(keep_best === null ? [] : [`--keep-best=${keep_best}`]),
+    ...(keep_newest === null ? [] : [`--keep-newest=${keep_newest}`]),
+  ];
+  return asked(home(), ["prune", "rule", ...words]);
+}
