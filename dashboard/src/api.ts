@@ -121,6 +121,7 @@ type JobsQuestion = {
   q?: string | null;
   created_from?: string | null;
   created_until?: string | null;
+  archived?: string | null;
   ids?: string | null;
   limit?: number;
   cursor?: string | null;
@@ -131,6 +132,8 @@ export const api = {
   job: (id: string, signal?: AbortSignal) => get<JobRecord>(job(id), signal),
   kill: (id: string) => post<JobRecord>(`${job(id)}/kill`, {}),
   remove: async (id: string) => void (await call(job(id), { method: "DELETE" })),
+  archive: (id: string, isArchived: boolean) =>
+    post<JobRecord>(`${job(id)}/${isArchived ? "archive" : "unarchive"}`, {}),
   submit: (body: unknown, key: string) =>
     sendJson<JobRecord>("POST", "/jobs", body, { headers: { "idempotency-key": key } }),
   timeline: (id: string) => get<Timeline>(`${job(id)}/timeline`),
@@ -143,7 +146,7 @@ export const api = {
     get<MetricSummaries>(
       `/v1/metrics${query({ ids: ids.join(","), names: names.length > 0 ? JSON.stringify(names) : null })}`,
     ),
-  summary: (q: Pick<JobsQuestion, "provider" | "q" | "created_from" | "created_until"> = {}) =>
+  summary: (q: Pick<JobsQuestion, "provider" | "q" | "created_from" | "created_until" | "archived"> = {}) =>
     get<Summary>(`/v1/summary${query(q)}`),
   plan: (body: unknown, signal?: AbortSignal) => sendJson<Plan>("POST", "/v1/plan", body, { signal }),
   reconcile: (dryRun: boolean) => post<ReconcileReport>("/v1/reconcile", { dry_run: dryRun }),

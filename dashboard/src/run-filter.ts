@@ -15,9 +15,11 @@ export interface RunFilter {
   from: string | null;
   /** Submitted on this day or before. */
   until: string | null;
+  /** Archived runs instead of the others. */
+  archived: boolean;
 }
 
-export const EVERYTHING: RunFilter = { status: null, provider: null, text: "", from: null, until: null };
+export const EVERYTHING: RunFilter = { status: null, provider: null, text: "", from: null, until: null, archived: false };
 export const isEverything = (filter: RunFilter): boolean => filterQuery(filter).size === 0;
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
@@ -47,6 +49,7 @@ export function filterOf(query: URLSearchParams): RunFilter {
     provider: PROVIDER_NAMES.find((each) => each === provider) ?? null,
     text: (query.get("q") ?? "").trim().slice(0, 200),
     from: [query.get("from")].find((each) => each !== null && (isDay(each) || /^\d{1,4}d$/.test(each))) ?? null,
+    archived: query.get("archived") === "only",
     until: [query.get("until")].find((each) => each !== null && isDay(each)) ?? null,
   };
 }
@@ -64,13 +67,14 @@ function filterQuery(filter: RunFilter): URLSearchParams {
   if (filter.text !== "") query.set("q", filter.text);
   if (filter.from !== null) query.set("from", filter.from);
   if (filter.until !== null) query.set("until", filter.until);
+  if (filter.archived) query.set("archived", "only");
   return query;
 }
 
 /** The present address with another filter: columns and order stay. */
 export function filteredPath(filter: RunFilter): string {
   const query = new URLSearchParams(location.search);
-  for (const name of ["status", "provider", "q", "from", "until"]) query.delete(name);
+  for (const name of ["status", "provider", "q", "from", "until", "archived"]) query.delete(name);
   const text = new URLSearchParams([...filterQuery(filter), ...query]).toString();
   return text ? `/?${text}` : "/";
 }
@@ -89,10 +93,12 @@ export const countQuestionOf = (filter: RunFilter) => ({
   q: filter.text === "" ? null : filter.text,
   created_from: isoOf(fromMs(filter)),
   created_until: isoOf(untilMs(filter)),
+  archived: filter.archived ? "only" : null,
 });
 
 /** Whether a changed run belongs to the list, by the same rules as the server's. */
 export function belongs(filter: RunFilter, job: JobRecord): boolean {
+  if ((job.archived_at !== null) !== filter.archived) return false;
   if (filter.status === "active" && hasEnded(job.status)) return false;
   if (filter.status !== null && filter.status !== "active" && filter.status !== job.status) return false;
   if (filter.provider !== null && filter.provider !== job.provider) return false;

@@ -201,6 +201,9 @@ export function readRunAgain(id: string): void {
   if (id === shown) checkpoints.mark();
 }
 
+/** Call it when this page has moved runs from one list to another. */
+export const readCountsAgain = (): void => summary.mark();
+
 /** Call it when a run is on screen. */
 export function showRun(id: string): () => void {
   shown = id;
@@ -221,7 +224,7 @@ const isReported = ({ type, data }: FeedEvent): boolean =>
 
 function heard(event: FeedEvent): void {
   if (event.type === "machine.changed" || event.type === "job.transition") machines.mark();
-  if (event.type === "job.created" || event.type === "job.transition") summary.mark();
+  if (["job.created", "job.transition", "job.archived"].includes(event.type)) summary.mark();
   if (event.job_id !== null && event.data["step"] === "terminate") {
     endings.delete(event.job_id);
     machines.mark();

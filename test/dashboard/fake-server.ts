@@ -6,6 +6,7 @@ import { fakeCosts, fakeReceipt } from "./fake-costs.ts";
 import { fakeFolder } from "./fake-folders.ts";
 import { fakeNotify, Refusal } from "./fake-notify.ts";
 import { fakeLimits } from "./fake-limits.ts";
+import { fakeRetention } from "./fake-retention.ts";
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -202,6 +203,11 @@ export class FakeServer {
     if (part === undefined) return json(response, 200, run.record);
     if (part === "checkpoints" && rest[0] === "remove" && method === "POST")
       return this.#removeCheckpoints(run, body, response);
+    if (part === "archive" || part === "unarchive") {
+      run.record = { ...run.record, archived_at: part === "archive" ? new Date().toISOString() : null };
+      this.emit("job.archived", id, { archived: part === "archive" });
+      return json(response, 200, run.record);
+    }
     if (part === "kill") return this.#kill(run, response);
     const answer = await runPart(run, [part, ...rest].join("/"), url);
     if (answer !== undefined) return json(response, 200, answer);
@@ -257,12 +263,14 @@ export class FakeServer {
   #selected({ searchParams }: URL): JobRecord[] {
     const text = searchParams.get("q")?.toLowerCase() ?? "";
     const provider = searchParams.get("provider");
+    const archived = searchParams.get("archived") ?? (searchParams.has("ids") ? "all" : "hidden");
     const [from, until] = [searchParams.get("created_from") ?? "", searchParams.get("created_until") ?? "~"];
     return this.world.runs
       .map((run) => run.record)
       .filter(
         (job) =>
           (provider === null || job.provider === provider) &&
+          (archived === "all" || (job.archived_at !== null) === (archived === "only")) &&
           job.created_at >= from &&
           job.created_at < until &&
           `${job.id} ${job.label ?? ""} ${job.provider} ${job.gpus} ${job.entrypoint}`.toLowerCase().includes(text),
@@ -360,6 +368,7 @@ export class FakeServer {
     if (name === "machines") return json(response, 200, { machines: this.world.machines });
     if (name === "providers") return json(response, 200, { providers: this.world.providers });
     if (name === "limits") return json(response, 200, fakeLimits());
+    if (name === "retention") return json(response, 200, fakeRetention());
     if (name === "costs") return json(response, 200, fakeCosts(costsBy(url)));
     if (name === "offers") return json(response, 200, { offers: liveOffers(), asked: [], open: 0 });
     if (name === "folder") return json(response, 200, fakeFolder(url.searchParams.get("path") ?? "/home/me/project"));

@@ -9,6 +9,7 @@ import { api } from "../api.ts";
 import { Amount, wastedOf } from "../costs/amount.tsx";
 import { ExportButtons } from "../costs/export-buttons.tsx";
 import { LimitsSection } from "../costs/limits-section.tsx";
+import { RetentionSection } from "../costs/retention-section.tsx";
 import { ReceiptView } from "../costs/receipt-view.tsx";
 import { duration, plural, usd } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
@@ -89,6 +90,7 @@ function Report({ query }: { query: URLSearchParams }) {
       )}
       {data !== null && data.groups.length > 0 && <Sums report={data} />}
       <LimitsSection />
+      <RetentionSection />
     </div>
   );
 }

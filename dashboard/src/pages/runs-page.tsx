@@ -1,6 +1,8 @@
 // The first page: the list of runs with its filters, and the actions on selected runs.
 
 import { useEffect, useMemo, useRef, useState } from "react";
+import type { Problem } from "../../../src/schemas/job.ts";
+import { api, asProblem } from "../api.ts";
 import { useKeys } from "../keys.ts";
 import { plural } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
@@ -20,8 +22,8 @@ import { countOf, RunFilters } from "../runs/run-filters.tsx";
 import { RunTable } from "../runs/run-table.tsx";
 import { SelectionBar } from "../runs/selection-bar.tsx";
 import { isActive, isKillable, isSelectable } from "../status.ts";
-import { useData } from "../store.ts";
-import { showList } from "../sync.ts";
+import { store, useData } from "../store.ts";
+import { readCountsAgain, showList } from "../sync.ts";
 
 export function RunsPage({ query }: { query: URLSearchParams }) {
   const asked = listPath(filterOf(query));
@@ -34,6 +36,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const [killing, setKilling] = useState<string | null>(null);
   const [killingMany, setKillingMany] = useState(false);
   const [deleting, setDeleting] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
   // A selection belongs to one list only.
   const [selection, setSelection] = useState<{ list: string; ids: ReadonlySet<string> }>({ list: asked, ids: NOBODY });
   const selected = selection.list === asked ? selection.ids : NOBODY;
@@ -65,6 +68,16 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
     const those = new Set(between.filter((each) => jobs[each] && isSelectable(jobs[each])));
     select(new Set(selected.has(id) ? [...selected].filter((each) => !those.has(each)) : [...selected, ...those]));
   };
+  const archive = async (isArchived: boolean) => {
+    setProblem(null);
+    const ended = chosen.filter((job) => !isActive(job));
+    const done = await Promise.allSettled(ended.map((job) => api.archive(job.id, isArchived)));
+    store.trigger.jobsLoaded({ found: done.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])) });
+    const failed = done.find((each) => each.status === "rejected");
+    if (failed) return setProblem(asProblem(failed.reason));
+    select(NOBODY);
+    readCountsAgain();
+  };
   useKeys("Runs", [
     { keys: "/", does: "Search", run: () => search.current?.focus() },
     { keys: "Escape", does: "Select nothing", run: () => select(NOBODY) },
@@ -83,6 +96,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
         </div>
       </div>
       <RunFilters view={view} filter={filter} summary={summary} search={search} />
+      {problem && <ProblemBanner problem={problem} />}
       {list.problem && here && <ProblemBanner problem={list.problem} />}
       {ids.length > 0 && (
         <RunTable
@@ -114,6 +128,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
           jobs={chosen}
           onKill={() => setKillingMany(true)}
           onDelete={() => setDeleting(true)}
+          onArchive={(isArchived) => void archive(isArchived)}
           onClear={() => select(NOBODY)}
         />
       )}

@@ -25,6 +25,7 @@ export function eventWords({ type, data }: FeedEvent): string {
   if (type === "placement.opened")
     return `placement ${text(data["n"])} opened on ${text(data["provider"])} ${text(data["gpus"])}`;
   if (type === "placement.closed") return `placement ${text(data["n"])} closed${reason(data["error"])}`;
+  if (type === "job.archived") return data["archived"] === true ? "archived" : "listed again";
   if (type === "job.changed") return changeWords(data);
   if (type === "budget.warned")
     return `${text(data["percent"])} % of the budget is spent: ${sumsOf(data)}${stopOf(data)}`;

@@ -2,12 +2,13 @@
 
 import { runsHere } from "../../../src/providers/descriptors.ts";
 import { useState, type ReactNode } from "react";
-import type { JobRecord } from "../../../src/schemas/job.ts";
+import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { bytes } from "../../../src/domain/bytes.ts";
-import { api } from "../api.ts";
+import { api, asProblem } from "../api.ts";
 import { usdPerHour } from "../format.ts";
 import { costText } from "../../../src/domain/money.ts";
 import { inOrder } from "../../../src/domain/terminal-text.ts";
+import { ProblemBanner } from "../parts/banner.tsx";
 import { CopyButton } from "../parts/copy-button.tsx";
 import { DeleteDialog } from "../parts/delete-dialog.tsx";
 import { KillDialog } from "../parts/kill-dialog.tsx";
@@ -15,7 +16,7 @@ import { RunStatus } from "../parts/status-pill.tsx";
 import { At, DURATION_COUNTS, Span } from "../parts/time.tsx";
 import { Link, navigate, runPath } from "../router.tsx";
 import { isActive, titleOf } from "../status.ts";
-import { useData } from "../store.ts";
+import { store, useData } from "../store.ts";
 import { BudgetBar } from "./budget-bar.tsx";
 import { ChangeDialog } from "./change-dialog.tsx";
 import { checkpointWords } from "./resume-source.ts";
@@ -27,6 +28,15 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
   const [killing, setKilling] = useState(false);
   const [deleting, setDeleting] = useState(false);
   const [changing, setChanging] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const archive = async () => {
+    setProblem(null);
+    try {
+      store.trigger.jobLoaded({ job: await api.archive(job.id, job.archived_at === null) });
+    } catch (error) {
+      setProblem(asProblem(error));
+    }
+  };
   const args = job.args.length > 0 ? ` ${job.args.join(" ")}` : "";
   const held = job.machines.some((machine) => machine.terminated_at === null && machine.address !== null);
   return (
@@ -56,12 +66,23 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
             </button>
           )}
           {!isActive(job) && (
+            <button type="button" className="button" onClick={() => void archive()}>
+              {job.archived_at === null ? "Archive" : "Unarchive"}
+            </button>
+          )}
+          {!isActive(job) && (
             <button type="button" className="button" onClick={() => setDeleting(true)}>
               Delete
             </button>
           )}
         </div>
       </div>
+      {job.archived_at !== null && (
+        <p className="resume-source archived-note">
+          Archived <At at={job.archived_at} />: lists leave it out, and nothing deletes it by age.
+        </p>
+      )}
+      {problem && <ProblemBanner problem={problem} />}
       {job.resumed_from !== null && <ResumeSource source={job.resumed_from} />}
       <dl className="facts">
         <Fact name="Command" wide known>

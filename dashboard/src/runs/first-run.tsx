@@ -6,17 +6,22 @@ import type { Summary } from "../../../src/schemas/plan.ts";
 import { api, asProblem } from "../api.ts";
 import { newKey } from "../form/new-key.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
+import { plural } from "../format.ts";
+import { useAnswer } from "../parts/use-answer.ts";
 import { Link, navigate, runPath } from "../router.tsx";
 import { store } from "../store.ts";
 
 const PYTHON = `import svc
 svc.run(task={"entrypoint": "train.py"}, provider="local")`;
 
+const readArchived = () => api.summary({ archived: "only" });
+
 /** The page before the first run: what svc does, and a local run in one click. */
 export function FirstRun({ example }: { example: Summary["example"] }) {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
   const key = useRef(newKey());
+  const { data: archived } = useAnswer(readArchived);
   const start = async () => {
     if (busy) return;
     setBusy(true);
@@ -50,6 +55,11 @@ export function FirstRun({ example }: { example: Summary["example"] }) {
           Connect a provider
         </Link>
       </p>
+      {archived !== null && archived.total > 0 && (
+        <p>
+          <Link href="/?archived=only">{plural(archived.total, "archived run")}</Link>
+        </p>
+      )}
       {example && (
         <p className="quiet small-text">
           The example learns to recognize handwritten digits in plain Python. It takes about a minute and needs no

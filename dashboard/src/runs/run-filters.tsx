@@ -41,6 +41,12 @@ export function RunFilters({ view, filter, summary, search }: RunFiltersProps) {
             {status === null ? "All" : words(status)} <Count n={summary && countOf(summary, status)} />
           </Link>
         ))}
+        {filter.archived && (
+          <Link href={filteredPath({ ...filter, archived: false })} className="filter" aria-current="page">
+            Archived <span aria-hidden="true">×</span>
+            <span className="hidden">: show the other runs</span>
+          </Link>
+        )}
         <details className="pop filter-more">
           <summary className="filter">More</summary>
           <div className="menu">
@@ -49,6 +55,9 @@ export function RunFilters({ view, filter, summary, search }: RunFiltersProps) {
                 {words(status)} <Count n={summary && countOf(summary, status)} />
               </Link>
             ))}
+            <Link href={filteredPath({ ...filter, archived: !filter.archived })} className="menu-apart">
+              {filter.archived ? "Runs that are not archived" : "Archived runs"}
+            </Link>
           </div>
         </details>
       </nav>

@@ -12,9 +12,12 @@ export function SelectionBar(props: {
   jobs: readonly JobRecord[];
   onKill: () => void;
   onDelete: () => void;
+  /** Archives the ended ones, or lists them again. */
+  onArchive: (isArchived: boolean) => void;
   onClear: () => void;
 }) {
   const active = props.jobs.filter(isActive);
+  const isArchived = props.jobs.some((job) => job.archived_at !== null);
   const compared = comparePath(props.jobs.map((job) => job.id));
   const prices = active.map((job) => (runsHere(job.provider) ? 0 : job.price_per_hour_usd));
   const size = props.jobs.reduce((sum, job) => sum + (job.disk_bytes ?? 0), 0);
@@ -33,6 +36,11 @@ export function SelectionBar(props: {
         <Link className="button" href={compared}>
           Compare
         </Link>
+      )}
+      {active.length < props.jobs.length && (
+        <button type="button" className="button" onClick={() => props.onArchive(!isArchived)}>
+          {isArchived ? "Unarchive" : "Archive"}
+        </button>
       )}
       {active.length < props.jobs.length && (
         <button type="button" className="button danger" onClick={props.onDelete}>
