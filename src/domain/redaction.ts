@@ -125,6 +125,12 @@ export class Redactor {
       : out.toString();
   }
 
+  /** The same for a text whose end is missing, because only so much of it was read: half a secret at its end counts as one. */
+  redactCut(text: string): string {
+    if (this.empty) return text;
+    return this.redact(Buffer.from(text), "cut").out.toString();
+  }
+
   /** Redacts every string and every key of a JSON value, at any depth. Other values pass. */
   redactValue<T>(value: T): T {
     if (this.empty) return value;

@@ -11,19 +11,18 @@ import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
 import { oneLine } from "../domain/terminal-text.ts";
 import { textOfMessage } from "./message.ts";
 import { isPublicAddress, pinnedAddresses } from "./public-address.ts";
-import type { Send } from "./sender.ts";
+import { saidBy, type Send } from "./sender.ts";
 
 const STEP_MS = 10_000;
-const QUOTED_MAX = 200;
 
 export const sendEmail: Send<"email"> = async (message, target, context) => {
   const { host, port, user, from, to, allow_private = false } = target;
-  const { name, secret, signal } = context;
+  const { secret, signal } = context;
   const [pinned] = await addressesOf(host, allow_private, context).catch((e: unknown) => {
     if (e instanceof SvcError) throw e;
-    throw unreachable(name, host, e);
+    throw unreachable(context, host, e);
   });
-  if (pinned === undefined) throw unreachable(name, host, new Error("the name has no address"));
+  if (pinned === undefined) throw unreachable(context, host, new Error("the name has no address"));
   const over = new AbortController();
   const transport = createTransport({
     getSocket: (_options, opened) => {
@@ -65,7 +64,7 @@ export const sendEmail: Send<"email"> = async (message, target, context) => {
       ended,
     ]);
   } catch (e) {
-    throw unreachable(name, host, e);
+    throw unreachable(context, host, e);
   } finally {
     transport.close();
     over.abort();
@@ -79,5 +78,9 @@ const addressesOf: (
 ) => ReturnType<typeof pinnedAddresses> = (host, allowPrivate, { resolver }) =>
   pinnedAddresses(host, { allowPrivate, ...(resolver ? { resolver } : {}) });
 
-const unreachable = (target: string, host: string, e: unknown): SvcError =>
-  new SvcError("notify_unreachable", { target, why: `${host}: ${oneLine(wordsOf(e), QUOTED_MAX)}` }, { cause: e });
+const unreachable = (context: Parameters<Send<"email">>[2], host: string, e: unknown): SvcError =>
+  new SvcError(
+    "notify_unreachable",
+    { target: context.name, why: `${host}: ${saidBy(wordsOf(e), context)}` },
+    { cause: e },
+  );

@@ -57,6 +57,7 @@ const json = (
   allowPrivate: target.allow_private === true,
   signal: context.signal,
   env: context.env,
+  quiet: context.quiet,
   ...(context.resolver ? { resolver: context.resolver } : {}),
 });
 

@@ -10,7 +10,7 @@ import { platform } from "node:os";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
 import { oneLine, safeText, withoutMarkup } from "../domain/terminal-text.ts";
 import { textOfMessage, type NotifyMessage } from "./message.ts";
-import type { Send, SendContext } from "./sender.ts";
+import { saidBy, type Send, type SendContext } from "./sender.ts";
 
 /** The beginning of what a failed command wrote, for the error. */
 const WORDS_BYTES = 2_000;
@@ -80,12 +80,12 @@ function run(program: string, args: readonly string[], input: string, context: S
     child.stdin.end(input);
     child.on("error", (e) => {
       signal.removeEventListener("abort", kill);
-      reject(failed(`${program} cannot be started (${oneLine(wordsOf(e), 200)})`));
+      reject(failed(`${program} cannot be started (${saidBy(wordsOf(e), context)})`));
     });
     child.on("close", (code, ending) => {
       signal.removeEventListener("abort", kill);
       if (code === 0) resolve();
-      else reject(failed(`${program} ended with ${code ?? ending ?? "an error"}: ${oneLine(words, 200)}`));
+      else reject(failed(`${program} ended with ${code ?? ending ?? "an error"}: ${saidBy(words, context)}`));
     });
   });
 }

@@ -1,7 +1,7 @@
 // Writes a message: whole in itself, because its reader may have only a phone while the laptop with svc sleeps.
 //
 // W1. A message states the present: status, cause, cost, last metrics, last lines of the log, and the next command.
-// W2. Every text in it is redacted, whatever it was made from.
+// W2. Every text in it is redacted, whatever it was made from, and before it is cut: no redactor finds half a secret.
 // W3. Its size has a bound before any receiver's own limit is applied.
 // W4. No text of a run looks like a line of svc, and no terminal obeys it: further lines of a text are indented.
 
@@ -53,12 +53,21 @@ export interface MessageParts {
   now: () => number;
 }
 
-const cut = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max - 1)}…` : text);
+/** W2. */
+type Cut = (text: string, max: number) => string;
+const cutter = ({ redactor }: MessageParts): Cut => {
+  const secrets = redactor();
+  return (text, max) => {
+    const shown = secrets.redactText(text);
+    return shown.length > max ? `${shown.slice(0, max - 1)}…` : shown;
+  };
+};
 const usd = (value: number): string => `$${value.toFixed(value > 0 && value < 0.1 ? 4 : 2)}`;
 
 /** The message about one notice. */
 export function noticeMessage(id: string, notice: NoticeRow, parts: MessageParts): NotifyMessage {
   const { cause }: { cause?: string | null } = JSON.parse(notice.data);
+  const cut = cutter(parts);
   const record = notice.job_id === null ? null : parts.reads.job(notice.job_id);
   // The store writes only names of the list.
   const kind = notice.kind as NoticeKind;
@@ -66,8 +75,8 @@ export function noticeMessage(id: string, notice: NoticeRow, parts: MessageParts
   const late = parts.now() - notice.at > LATE_MS;
   if (late) facts.push({ name: "Happened at", value: new Date(notice.at).toISOString() });
   if (cause) facts.push({ name: "Cause", value: cut(cause, CAUSE_MAX) });
-  if (record) facts.push(...factsOf(record, parts));
-  if (kind === "machine_owed") facts.push(...machineFacts(parts.reads.machines()));
+  if (record) facts.push(...factsOf(record, parts, cut));
+  if (kind === "machine_owed") facts.push(...machineFacts(parts.reads.machines(), cut));
   return redacted(
     {
       id,
@@ -76,7 +85,7 @@ export function noticeMessage(id: string, notice: NoticeRow, parts: MessageParts
       title: cut(notice.title, TITLE_MAX),
       at: new Date(notice.at).toISOString(),
       facts,
-      log: record ? lastLines(record.id, parts) : [],
+      log: record ? lastLines(record.id, parts, cut) : [],
       events: [],
       next: nextOf(kind, record),
       run: record && runOf(record),
@@ -88,10 +97,11 @@ export function noticeMessage(id: string, notice: NoticeRow, parts: MessageParts
 /** One message in place of many: what happened, and what is true now. */
 export function digestMessage(id: string, notices: readonly NoticeRow[], parts: MessageParts): NotifyMessage {
   const { reads } = parts;
+  const cut = cutter(parts);
   const facts: NotifyMessage["facts"] = [];
   const running = reads.jobs({ status: ["running"], limit: RUNS_MAX + 1 }).jobs;
-  if (running.length > 0) facts.push({ name: "Running now", value: named(running.map((job) => job.label ?? job.id)) });
-  facts.push(...machineFacts(reads.machines()));
+  if (running.length > 0) facts.push({ name: "Running now", value: named(running, cut) });
+  facts.push(...machineFacts(reads.machines(), cut));
   const events = notices
     .slice(0, LISTED_MAX)
     .map((row) => `${new Date(row.at).toISOString().slice(0, 16)}Z ${cut(row.title, TITLE_MAX)}`);
@@ -168,7 +178,7 @@ function runOf(record: JobRecord): NonNullable<NotifyMessage["run"]> {
 const costKnown = ({ machines }: JobRecord): boolean =>
   machines.every((machine) => machine.price_per_hour_usd !== null);
 
-function factsOf(record: JobRecord, parts: MessageParts): NotifyMessage["facts"] {
+function factsOf(record: JobRecord, parts: MessageParts, cut: Cut): NotifyMessage["facts"] {
   const facts: NotifyMessage["facts"] = [{ name: "Status", value: statusWords(record) }];
   const machine =
     record.gpus === ""
@@ -198,7 +208,7 @@ function statusWords({ status, exit_code, started_at, ended_at }: JobRecord): st
 }
 
 /** The machines that may cost money although no run needs them. */
-function machineFacts(machines: readonly LedgerMachine[]): NotifyMessage["facts"] {
+function machineFacts(machines: readonly LedgerMachine[], cut: Cut): NotifyMessage["facts"] {
   const doubtful = machines.filter(({ note, job_id }) => note !== null || job_id === null).slice(0, RUNS_MAX);
   return doubtful.map(({ name, provider, price_per_hour_usd, age_seconds, note }) => ({
     name: `Machine ${name}`,
@@ -209,7 +219,7 @@ function machineFacts(machines: readonly LedgerMachine[]): NotifyMessage["facts"
   }));
 }
 
-function lastLines(jobId: string, { reads }: MessageParts): string[] {
+function lastLines(jobId: string, { reads }: MessageParts, cut: Cut): string[] {
   const from = reads.logTailOffset(jobId, LOG_LINES);
   const bytes = reads.logBytes(jobId) - from;
   // The end of a long last line; the redaction has been applied to the stored text.
@@ -231,10 +241,10 @@ function nextOf(kind: NoticeKind, record: JobRecord | null): string[] {
   return [`svc logs ${record.id} --follow`, `svc kill ${record.id}`];
 }
 
-function named(names: readonly string[]): string {
-  const shown = names
+function named(runs: readonly JobRecord[], cut: Cut): string {
+  const shown = runs
     .slice(0, RUNS_MAX)
-    .map((name) => cut(name, 60))
+    .map(({ label, id }) => cut(label ?? id, 60))
     .join(", ");
-  return names.length > RUNS_MAX ? `${shown} and more` : shown;
+  return runs.length > RUNS_MAX ? `${shown} and more` : shown;
 }

@@ -335,8 +335,9 @@ export class Notifier {
     let secret: string | null = null;
     try {
       secret = targets.secretOf(found);
-      const context = { name: found.name, secret, signal, env, now: clock.now(), ...(resolver ? { resolver } : {}) };
-      await sendTo(message, found.target, context);
+      const quiet = new Redactor(quotableIn(found.target, secret));
+      const shared = { name: found.name, secret, quiet, signal, env, now: clock.now() };
+      await sendTo(message, found.target, resolver ? { ...shared, resolver } : shared);
       this.#count(found, "sent");
       return null;
     } catch (e) {

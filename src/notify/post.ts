@@ -3,7 +3,8 @@
 // P1. Only checked addresses are connected to (public-address.ts). Public ones over https alone; plain http needs `allow_private`.
 // P2. A redirect is an answer like any other refusal: it is not followed.
 // P3. The request ends by its deadline, answer included. At most ANSWER_BYTES_MAX of the answer are read.
-// P4. Error texts hold the host, never the path: the path of a Slack or Discord address is its secret.
+// P4. Error texts hold the host, never the path: the path of a Slack or Discord address is its secret. What the target repeats of
+//     it is masked before the answer is cut.
 // P5. Through a proxy (HTTPS_PROXY), the proxy resolves the name; addresses and names that lead inside are refused there, too.
 //     A host that NO_PROXY names is resolved and checked here.
 
@@ -14,14 +15,14 @@ import { isIP, type LookupFunction } from "node:net";
 import { callbackify } from "node:util";
 import { connectionWords } from "../errors/connection-words.ts";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
+import type { Redactor } from "../domain/redaction.ts";
 import { proxyEnvOf, throughProxy } from "../domain/proxy-env.ts";
-import { oneLine } from "../domain/terminal-text.ts";
 import { isPublicAddress, lookupOf, pinnedAddresses, type Resolver } from "./public-address.ts";
+import { saidBy } from "./sender.ts";
 
 export const ANSWER_BYTES_MAX = 16 * 1024;
 /** Limit for a wait that a target asks for. */
 const RETRY_AFTER_MS_MAX = 3_600_000;
-const QUOTED_MAX = 200;
 
 export interface PostRequest {
   /** For messages. */
@@ -32,6 +33,8 @@ export interface PostRequest {
   allowPrivate: boolean;
   signal: AbortSignal;
   env: NodeJS.ProcessEnv;
+  /** Masks what the target repeats of its secret and of its address. */
+  quiet: Redactor;
   resolver?: Resolver;
 }
 
@@ -48,13 +51,13 @@ export async function post(request: PostRequest): Promise<void> {
     if (e instanceof SvcError) throw e;
     const why = request.signal.aborted
       ? "it did not answer in time"
-      : `${url.host}: ${connectionWords(e) ?? oneLine(wordsOf(e), QUOTED_MAX)}`;
+      : `${url.host}: ${connectionWords(e) ?? saidBy(wordsOf(e), request)}`;
     throw new SvcError("notify_unreachable", { target, why }, { cause: e });
   }
   const { status, text } = answer;
   if (status >= 200 && status < 300) return;
-  const quoted = oneLine(text, QUOTED_MAX);
-  const why = `${url.host} answers ${status}${quoted === "" ? "" : ` (${quoted})`}`;
+  const said = saidBy(text, request);
+  const why = `${url.host} answers ${status}${said === "" ? "" : ` (${said})`}`;
   if (status >= 300 && status < 400)
     throw new SvcError("notify_unreachable", {
       target,

@@ -75,3 +75,16 @@ it("no payload holds a secret that svc knows, wherever it came from", async () =
   for (const form of [SECRET, Buffer.from(SECRET).toString("base64"), "the key of the hook"])
     expect(body).not.toContain(form);
 });
+
+it("no payload holds a part of a secret, wherever a text of it is cut", async () => {
+  const [world, receiver] = [await NotifyWorld.open(), await Receiver.open()];
+  await world.addWebhook("hook", receiver);
+  world.secrets.push(SECRET);
+  world.notifier.begin();
+  // A title is cut after 200 characters, a cause after 1,000. They were stored before the secret was known.
+  for (const [n, at] of [150, 170, 180, 960, 980, 990].entries()) {
+    await world.tell(`${"x".repeat(at)} ${SECRET}`);
+    await receiver.received(n + 1);
+  }
+  for (const { body } of receiver.got) expect(body).not.toContain(SECRET.slice(0, 6));
+});

@@ -4,6 +4,7 @@ import { DEADLINE_MS } from "../deadline.ts";
 import { createServer as createTcp, type Server } from "node:net";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
+import { Redactor } from "../../src/domain/redaction.ts";
 import { post, type PostRequest } from "../../src/notify/post.ts";
 import { isPublicAddress, pinnedAddresses } from "../../src/notify/public-address.ts";
 import { Receiver } from "./world.ts";
@@ -21,6 +22,7 @@ const to = (url: string, more: Partial<PostRequest> = {}): PostRequest => ({
   allowPrivate: true,
   signal: AbortSignal.timeout(DEADLINE_MS),
   env: {},
+  quiet: new Redactor([]),
   ...more,
 });
 

@@ -9,6 +9,7 @@ import { delimiter, join } from "node:path";
 import { SMTPServer } from "smtp-server";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
+import { Redactor } from "../../src/domain/redaction.ts";
 import type { NotifyTarget } from "../../src/schemas/notify.ts";
 import { discordBody, ntfyBody, slackBody } from "../../src/notify/http-kinds.ts";
 import { desktopCommand } from "../../src/notify/local-kinds.ts";
@@ -99,6 +100,7 @@ const huge = message({
 const context = (patch: Partial<SendContext> = {}): SendContext => ({
   name: "target",
   secret: null,
+  quiet: new Redactor([]),
   signal: AbortSignal.timeout(DEADLINE_MS),
   env: process.env,
   now: Date.UTC(2026, 10, 26),

@@ -1,9 +1,11 @@
 // Secrets in the settings of a target: its secret, and tokens in an address or in arguments.
 
 import { readFileSync } from "node:fs";
+import { createServer as createTcp, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { Redactor } from "../../src/domain/redaction.ts";
+import { ANSWER_BYTES_MAX } from "../../src/notify/post.ts";
 import { NotifyWorld, Receiver } from "./world.ts";
 
 const TOKEN = "tok3n-of-the-receiver";
@@ -56,6 +58,43 @@ describe("a token of a target", () => {
       expect(String(error)).not.toContain(TOKEN);
     }
     expect(JSON.stringify(world.service.deliveries({ limit: 9 }))).not.toContain(TOKEN);
+  });
+
+  it("leaves no part of itself in an error, wherever the quote of the receiver ends", async () => {
+    const [world, receiver] = [await NotifyWorld.open(), await Receiver.open()];
+    const part = TOKEN.slice(0, 12);
+    await world.add("team", { kind: "slack", ...inside }, `${receiver.url}/services/T0/B0/${TOKEN}`);
+    await world.add("hook", { kind: "webhook", url: `${receiver.url}/services/T0/B0/${TOKEN}`, ...inside });
+    // Express answers so: what it was asked for begins after 130 characters of markup.
+    const answers = [185, 170, 160].map((at) => `Cannot POST ${"x".repeat(at - 12)}${TOKEN} is unknown`);
+    // Line feeds take no room in an error: the end of what svc reads is quoted.
+    answers.push(`${"\n".repeat(ANSWER_BYTES_MAX - part.length)}${TOKEN}`);
+    for (const name of ["team", "hook"])
+      for (const body of answers) {
+        receiver.answers = [{ status: 404, body }];
+        const error = await world.service.test(name).catch((e: unknown) => e);
+        expect(String(error)).toContain("answers 404");
+        expect(String(error)).not.toContain(part.slice(0, 8));
+      }
+    for (const [i, lead] of [185, 1_990].entries()) {
+      const script = `head -c ${lead} /dev/zero | tr '\\0' '${i === 0 ? "x" : "\\n"}' >&2; echo "$1" >&2; exit 1`;
+      await world.add("cmd", { kind: "command", argv: ["sh", "-c", script, "sh", `--token=${TOKEN}`] });
+      const error = await world.service.test("cmd").catch((e: unknown) => e);
+      expect(String(error)).toContain("sh ended with 1");
+      expect(String(error)).not.toContain(part.slice(0, 8));
+    }
+    const mail = createTcp((socket) => socket.on("error", () => undefined).end(`554 ${"x".repeat(155)} ${TOKEN}\r\n`));
+    await new Promise<void>((up) => mail.listen(0, "127.0.0.1", up));
+    try {
+      const { port } = mail.address() as AddressInfo;
+      const people = { from: "svc@example.com", to: ["me@example.com"] };
+      await world.add("mail", { kind: "email", host: "127.0.0.1", port, ...people, ...inside }, TOKEN);
+      const error = await world.service.test("mail").catch((e: unknown) => e);
+      expect(String(error)).toContain("554");
+      expect(String(error)).not.toContain(part.slice(0, 8));
+    } finally {
+      mail.close();
+    }
   });
 
   it("stays when a caller sends back the settings in which it was masked, and a mask never takes its place", async () => {
