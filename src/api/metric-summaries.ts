@@ -34,7 +34,8 @@ export class MetricTable {
       const { summary, read } = await this.#summaryOf(series, left);
       left = Math.max(0, left - read);
       if (this.#isOpen(series)) open += 1;
-      (jobs[series.jobId] ??= {})[series.name] = summary;
+      // Without a prototype: a script may call its metric `__proto__`.
+      (jobs[series.jobId] ??= Object.create(null) as Record<string, MetricSummary>)[series.name] = summary;
     }
     return { names: all, more_names: more, jobs, open };
   }

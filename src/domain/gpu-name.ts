@@ -1,6 +1,8 @@
 // Parses the spelling of a GPU's name: `NVIDIA GeForce RTX 4090`, `rtx-4090`, `RTX4090` and `4090` are one card; `H100
 // SXM` and `NVIDIA H100 80GB HBM3` are one variant of another.
 
+import { ownValue } from "./own-value.ts";
+
 /** The parts of a GPU's name. */
 export interface GpuName {
   /** The card, without vendor, form and memory: `4090`, `h100`, `6000 pro`. */
@@ -52,12 +54,13 @@ export function readGpuName(name: string): GpuName {
   const all = (words ?? []).flatMap(partsOf);
   for (const [at, word] of all.entries()) {
     const next = all[at + 1];
+    const variant = ownValue(VARIANTS, word);
     if (word === "gb" || word === "g") continue;
     if (/^\d{2,3}$/.test(word) && (next === "gb" || next === "g")) memoryGb = Number(word);
     else if (/^sxm\d?$/.test(word)) variants.add("sxm");
     // `RTX PRO 6000 S` is the server's; the letter behind another card's number is part of that card.
     else if (word === "s" && all.includes("pro")) variants.add("server");
-    else if (VARIANTS[word] !== undefined) variants.add(VARIANTS[word]);
+    else if (variant !== undefined) variants.add(variant);
     else if (!NOISE.has(word)) card.push(word);
   }
   // A Max-Q card is a workstation's as well, which its name may leave out.

@@ -24,5 +24,8 @@ export function paramsOf(args: readonly string[]): Readonly<Record<string, strin
       if (isValue) i += 1;
     }
   }
-  return Object.fromEntries(found);
+  // Without a prototype: a run without the parameter `constructor` has none.
+  const params = Object.create(null) as Record<string, string>;
+  for (const [name, value] of found) params[name] = value;
+  return params;
 }

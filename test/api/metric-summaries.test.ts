@@ -48,6 +48,15 @@ describe("the metrics of a list of runs", () => {
     expect((await table.of(["a"], [])).jobs).toEqual({});
   });
 
+  it("include those with the names of inherited members, and no inherited member", async () => {
+    const table = new MetricTable(readsOf({ "a/__proto__": [1, 2], "a/constructor": [3], "b/loss": [4] }));
+    const { jobs } = await table.of(["a", "b"], ["__proto__", "constructor", "loss"]);
+    const sent = JSON.parse(JSON.stringify(jobs)) as Record<string, object>;
+    expect(Object.keys(sent["a"] ?? {})).toEqual(["__proto__", "constructor"]);
+    expect(Object.keys(sent["b"] ?? {})).toEqual(["loss"]);
+    expect(jobs["b"]?.["constructor"]).toBeUndefined();
+  });
+
   it("reads each point once, also while a run logs", async () => {
     const values = [5, 9];
     const reads = readsOf({ "a/loss": values });

@@ -32,5 +32,7 @@ it("The parser of arguments is not confused by hostile or long arguments", () =>
   expect(paramsOf(["--__proto__=x", "--<b>=1", "=", "-", "--", "a=b"])).toEqual(
     Object.fromEntries([["__proto__", "x"]]),
   );
+  // The list of runs asks each run for the parameters of the others.
+  for (const name of ["constructor", "toString", "__proto__"]) expect(paramsOf(["--lr=1"])[name]).toBeUndefined();
   expect(paramsOf([`--x=${"y".repeat(500)}`])["x"]).toHaveLength(81);
 });

@@ -1,6 +1,7 @@
 // The page of one run: its head, its tabs, and the data that they share.
 
 import { useEffect, useRef } from "react";
+import { ownValue } from "../../../src/domain/own-value.ts";
 import { refusalOf } from "../../../src/domain/refusal.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { number } from "../format.ts";
@@ -44,8 +45,8 @@ const MARKS: Partial<Record<JobStatus, string>> = { succeeded: "✓ ", failed: "
 
 export function RunPage({ id, tab }: { id: string; tab: string }) {
   useEffect(() => showRun(id), [id]);
-  const job = useData((data) => data.jobs[id]);
-  const problem = useData((data) => data.problems[id]);
+  const job = useData((data) => ownValue(data.jobs, id));
+  const problem = useData((data) => ownValue(data.problems, id));
   useTitle(job ? `${refusalOf(job) === null ? (MARKS[job.status] ?? "") : ""}${titleOf(job)}` : id);
   if (!job) {
     return (
@@ -81,7 +82,7 @@ export function RunPage({ id, tab }: { id: string; tab: string }) {
 
 function Tabs({ job, shown }: { job: JobRecord; shown: string }) {
   const { id } = job;
-  const files = useData((data) => data.checkpoints[id]?.length ?? 0);
+  const files = useData((data) => ownValue(data.checkpoints, id)?.length ?? 0);
   const nav = useRef<HTMLElement>(null);
   const failure = failureOf(job);
   const events = useRunEvents(id).length;

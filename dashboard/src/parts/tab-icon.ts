@@ -1,6 +1,7 @@
 // The icon of the browser's tab: what is true of the shown run, of unread notifications, and of machines that no run needs.
 
 import { useEffect } from "react";
+import { ownValue } from "../../../src/domain/own-value.ts";
 import type { JobStatus } from "../../../src/schemas/job.ts";
 import { useUnread } from "../notify/unread.ts";
 import { useData } from "../store.ts";
@@ -24,7 +25,7 @@ const ENDED: Partial<Record<JobStatus, string>> = { succeeded: GREEN, failed: RE
 /** Red as a whole while a machine may cost money for nothing; else a dot for the shown run, or for what is unread. */
 export function useTabIcon(path: string): void {
   const id = /^\/runs\/([^/]+)/.exec(path)?.[1] ?? "";
-  const job = useData((data) => data.jobs[id]);
+  const job = useData((data) => ownValue(data.jobs, id));
   const unread = useUnread();
   const isAlarming = useUnneeded().length > 0;
   const ofRun = job === undefined ? null : isActive(job) ? AMBER : (ENDED[job.status] ?? null);

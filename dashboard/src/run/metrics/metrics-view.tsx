@@ -1,6 +1,7 @@
 // The Metrics tab of a run, and the first charts for its overview. The address holds every choice.
 
 import { useEffect, useMemo, useState } from "react";
+import { ownValue } from "../../../../src/domain/own-value.ts";
 import type { JobRecord } from "../../../../src/schemas/job.ts";
 import { DASH, metricValue, number } from "../../format.ts";
 import { MoreButton } from "../../parts/more-button.tsx";
@@ -151,7 +152,7 @@ export function MetricsView({ job }: { job: JobRecord }) {
   // Compared as text, so that charts are redrawn when the runs' facts change, and not with each second of their cost.
   const told = JSON.stringify(
     ids.map((id) => {
-      const known = id === job.id ? job : jobs[id];
+      const known = id === job.id ? job : ownValue(jobs, id);
       return known ? runOf(known) : { id, label: id, startMs: 0 };
     }),
   );
@@ -176,7 +177,11 @@ export function MetricsView({ job }: { job: JobRecord }) {
   return (
     <div className="metrics">
       <MetricsTools job={job} names={names} settings={settings} runs={runs} find={text} set={set} />
-      <Differences jobs={ids.flatMap((id) => (id === job.id ? job : (jobs[id] ?? [])))} set={set} names={names} />
+      <Differences
+        jobs={ids.flatMap((id) => (id === job.id ? job : (ownValue(jobs, id) ?? [])))}
+        set={set}
+        names={names}
+      />
       {others.length === 0 && !hasOwn(names) && noMetric(!isActive(job))}
       {found.length === 0 && <p className="quiet pad">No metric name contains this text.</p>}
       {full !== null && (

@@ -1,6 +1,8 @@
 // Decides which metrics share a chart, and names it. Each metric of a script has its own chart; the machine's measurements
 // have names for people, and those of several GPUs are lines of one chart.
 
+import { ownValue } from "../../../../src/domain/own-value.ts";
+
 export interface ShownChart {
   /** The first member: the unit and the place on the page follow its name. */
   name: string;
@@ -27,7 +29,7 @@ const TITLES: Readonly<Record<string, string>> = {
 };
 
 const keyOf = (name: string): string => name.replace(GPU, "system/gpu*_$2");
-export const titleOfMetric = (name: string): string => TITLES[keyOf(name)] ?? name;
+export const titleOfMetric = (name: string): string => ownValue(TITLES, keyOf(name)) ?? name;
 
 /** One chart per metric, in the order of their names; the GPUs of a machine share one. */
 export function chartsOf(names: readonly string[]): ShownChart[] {
