@@ -19,7 +19,14 @@ export interface RunFilter {
   archived: boolean;
 }
 
-export const EVERYTHING: RunFilter = { status: null, provider: null, text: "", from: null, until: null, archived: false };
+export const EVERYTHING: RunFilter = {
+  status: null,
+  provider: null,
+  text: "",
+  from: null,
+  until: null,
+  archived: false,
+};
 export const isEverything = (filter: RunFilter): boolean => filterQuery(filter).size === 0;
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;

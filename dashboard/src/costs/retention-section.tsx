@@ -208,7 +208,7 @@ function Due({ due }: { due: OldRuns }) {
 }
 
 const Removed = ({ removed }: Pick<HomeRetention, "removed">) => (
-  <details>
+  <details className="retention-past">
     <summary>
       The rule has deleted {removed.length === 50 ? "50 runs or more" : plural(removed.length, "run")},{" "}
       {bytes(removed.reduce((sum, run) => sum + run.freed_bytes, 0))}
