@@ -50,6 +50,8 @@ export interface JobsFilter {
   label?: string;
   /** Only archived runs, which the list leaves out otherwise. */
   archived?: boolean;
+  /** Runs that have all of these tags. */
+  tags?: readonly string[];
   limit?: number;
   cursor?: string;
 }
@@ -79,7 +81,10 @@ export class Client {
     return this.#json("/v1/health", { deadlineMs });
   }
   /** The same key and body twice make one job. */
-  submit(body: { label?: string | null; spec: RunSpecInput }, idempotencyKey: string): Promise<JobRecord> {
+  submit(
+    body: { label?: string | null; tags?: string[]; spec: RunSpecInput },
+    idempotencyKey: string,
+  ): Promise<JobRecord> {
     return this.#json("/jobs", {
       method: "POST",
       body,
@@ -91,7 +96,8 @@ export class Client {
     return this.#json(job(id), {});
   }
   jobs(filter: JobsFilter = {}): Promise<JobsPage> {
-    return this.#json("/jobs", { query: { ...filter, archived: filter.archived ? "only" : undefined } });
+    const { tags, archived, ...rest } = filter;
+    return this.#json("/jobs", { query: { ...rest, tag: tags?.join(","), archived: archived ? "only" : undefined } });
   }
   kill(id: string): Promise<JobRecord> {
     return this.#json(`${job(id)}/kill`, { method: "POST" });
@@ -99,7 +105,7 @@ export class Client {
   async killAll(): Promise<string[]> {
     return (await this.#json<{ jobs: string[] }>("/jobs/kill", { method: "POST", body: { all: true } })).jobs;
   }
-  /** Fields that are left out stay; null removes a limit or the label. */
+  /** Fields that are left out stay; null removes a limit or the label, an empty list all tags. */
   update(id: string, change: JobChange): Promise<JobRecord> {
     return this.#json(job(id), { method: "PATCH", body: change });
   }
@@ -117,7 +123,7 @@ export class Client {
     return this.#json(`${job(id)}/placements`, {});
   }
   /** May take as long as the providers do. */
-  plan(body: { label?: string | null; spec: RunSpecInput }, signal?: AbortSignal): Promise<Plan> {
+  plan(body: { label?: string | null; tags?: string[]; spec: RunSpecInput }, signal?: AbortSignal): Promise<Plan> {
     return this.#json("/v1/plan", { method: "POST", body, deadlineMs: 60_000, signal });
   }
   metrics(id: string, query: { name?: string; since_step?: number; max_points?: number } = {}): Promise<Metrics> {

@@ -29,6 +29,7 @@ export interface Task {
 export type RunParameters = Omit<RunSpecInput, "entrypoint" | "args"> & {
   task: Task;
   label?: string | null;
+  tags?: string[];
   /** Resolve only when the run has ended and its machine is proven gone. */
   wait?: boolean;
   /** The same key and parameters give the same job, for any number of calls. */
@@ -60,7 +61,7 @@ export function plan(parameters: RunParameters): Promise<Plan> {
 /** The body of a submission, with the caller's paths. */
 function bodyOf(name: "run" | "plan", parameters: RunParameters) {
   if (typeof parameters !== "object" || parameters === null) throw refused(name, "takes one object of parameters");
-  const { task, label, wait: waits, idempotency_key: key, ...rest } = parameters;
+  const { task, label, tags, wait: waits, idempotency_key: key, ...rest } = parameters;
   if (typeof task !== "object" || task === null) throw refused("task", "must be { entrypoint, args }");
   for (const field of Object.keys(task))
     if (field !== "entrypoint" && field !== "args") throw refused(`task.${field}`, "is not known");
@@ -71,7 +72,11 @@ function bodyOf(name: "run" | "plan", parameters: RunParameters) {
   const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(rest.project_dir ?? ".") };
   if (typeof spec.python === "string" && spec.python.includes("/") && !spec.python.startsWith("~"))
     spec.python = resolve(spec.python);
-  return { body: { ...(label === undefined ? {} : { label }), spec }, wait: waits ?? false, key };
+  return {
+    body: { ...(label === undefined ? {} : { label }), ...(tags === undefined ? {} : { tags }), spec },
+    wait: waits ?? false,
+    key,
+  };
 }
 
 /**
@@ -124,10 +129,10 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
   const want = filter.limit ?? 50;
   if (!Number.isInteger(want) || want < 1) throw refused("limit", "must be a whole number of at least 1");
   if (!(await isThere(home()))) {
-    const { limit: _, archived = false, ...narrow } = filter;
+    const { limit: _, archived = false, tags = [], ...narrow } = filter;
     const words = Object.entries(narrow).flatMap(([name, of]) => (of === undefined ? [] : [`--${name}=${of}`]));
-    return (await asked<JobsPage>(home(), ["jobs", `--limit=${want}`, ...(archived ? ["--archived"] : []), ...words]))
-      .jobs;
+    words.push(...tags.map((tag) => `--tag=${tag}`), ...(archived ? ["--archived"] : []));
+    return (await asked<JobsPage>(home(), ["jobs", `--limit=${want}`, ...words])).jobs;
   }
   const found: JobRecord[] = [];
   let cursor: string | null = null;
@@ -143,13 +148,13 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
 }
 
 /**
- * Changes the limits or the label of a run. Fields that are left out stay; null removes one. Throws `change_refused` for a limit that cannot be
+ * Changes the limits, the label or the tags of a run. Fields that are left out stay; null removes one, and an empty list all tags. Throws `change_refused` for a limit that cannot be
  * held. Starts no control plane.
  */
 export async function update(jobId: string, change: JobChange): Promise<JobRecord> {
   if (await isThere(home())) return call((client) => client.update(jobId, change));
   await job(jobId);
-  const { budget_usd: budget, max_runtime_minutes: minutes, price_cap: cap, label } = change;
+  const { budget_usd: budget, max_runtime_minutes: minutes, price_cap: cap, label, tags } = change;
   const given = (name: string, value: number | string | null | undefined, none: string): string[] =>
     value === undefined ? [] : [`--${name}=${value ?? none}`];
   const words = [
@@ -157,6 +162,7 @@ export async function update(jobId: string, change: JobChange): Promise<JobRecor
     ...given("max-runtime", minutes, "none"),
     ...given("price-cap", cap, "none"),
     ...given("label", label, ""),
+    ...given("tags", tags?.join(","), ""),
   ];
   return (await asked(home(), ["set", ...words, "--", jobId])) as JobRecord;
 }

@@ -58,7 +58,7 @@ describe("the fields of RunSpec, with which a run is started, are also parameter
   /** Fields that Python's run() does not take under their own names: say why. */
   const ELSEWHERE: Record<string, string> = { entrypoint: "in `task`", args: "in `task`" };
   const fields = Object.keys(RunSpec.shape).filter((name) => ELSEWHERE[name] === undefined);
-  const CALL = ["label", "idempotency_key"];
+  const CALL = ["label", "tags", "idempotency_key"];
   const names = (path: string, block: RegExp, name: RegExp): string[] => {
     const found = block.exec(read(path))?.[1];
     expect(found, `${path} has no such list any more: mend the pattern of this test`).toBeDefined();
@@ -82,7 +82,7 @@ describe("the fields of RunSpec, with which a run is started, are also parameter
     expect(documented).toEqual([...fields, ...CALL, "task", "wait"].toSorted());
   });
   test("run() of TypeScript, as the compiler sees it", () => {
-    expectTypeOf<Exclude<keyof RunParameters, "task" | "wait" | "label" | "idempotency_key">>().toEqualTypeOf<
+    expectTypeOf<Exclude<keyof RunParameters, "task" | "wait" | "label" | "tags" | "idempotency_key">>().toEqualTypeOf<
       Exclude<keyof RunSpecInput, "entrypoint" | "args">
     >();
   });

@@ -108,6 +108,7 @@ def run(
     provider: ProviderName = "local",
     gpus: str = "cpu",
     label: str | None = None,
+    tags: Sequence[str] | None = None,
     min_vram_gb: int | None = None,
     disk_gb: int | None = None,
     region: str | None = None,
@@ -148,6 +149,7 @@ def run(
     :param provider: the provider of the machine.
     :param gpus: ``cpu``, ``<MODEL>`` or ``<MODEL>:<COUNT>``, for example ``A100:4`` for four on one machine.
     :param label: a name for people.
+    :param tags: words by which the run is found again: letters, digits and ``._:/=+@-``, at most 16.
     :param min_vram_gb: minimum memory per GPU, in GB.
     :param disk_gb: scratch disk, in GB.
     :param region: a hint in the provider's own naming.
@@ -229,7 +231,8 @@ def run(
             "notify": notify,
         },
     )
-    record = call("POST", "/jobs", {"label": label, "spec": spec}, {"Idempotency-Key": idempotency_key or f"py-{uuid.uuid4().hex}"})
+    body = {"label": label, **({} if tags is None else {"tags": _words("tags", tags)}), "spec": spec}
+    record = call("POST", "/jobs", body, {"Idempotency-Key": idempotency_key or f"py-{uuid.uuid4().hex}"})
     started = Job.from_record(record)
     STARTED.add(started.id)
     return _wait_for(started.id, None) if wait else started
@@ -242,6 +245,14 @@ class JobChange(TypedDict, total=False):
     max_runtime_minutes: float | None
     price_cap: float | None
     label: str | None
+    tags: Sequence[str]
+
+
+def _words(name: str, given: Sequence[str]) -> list[str]:
+    """A list; a plain text, which is a sequence of letters, was meant as one word."""
+    if isinstance(given, str):
+        raise ConfigError("invalid_request", f'{name} must be a list: {name}=["{given}"].')
+    return list(given)
 
 
 @short_traceback
@@ -254,6 +265,7 @@ def plan(task: Task | Mapping[str, Any], **parameters: Unpack[RunParameters]) ->
     given: dict[str, Any] = dict(parameters)
     given.pop("idempotency_key", None)
     label = given.pop("label", None)
+    given.pop("tags", None)
     answer: dict[str, Any] = call("POST", "/v1/plan", {"label": label, "spec": _spec_of(task, given)})
     return answer
 
@@ -330,8 +342,10 @@ def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
 
 
 @short_traceback
-def jobs(*, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, limit: int = 50) -> list[Job]:
-    """Recent jobs, newest first, at most ``limit``; the other arguments filter the list. Starts no control plane.
+def jobs(
+    *, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, tags: Sequence[str] = (), limit: int = 50
+) -> list[Job]:
+    """Recent jobs, newest first, at most ``limit``; the other arguments filter the list; of ``tags``, a run must have all. Starts no control plane.
 
     The list shows itself as a table in a notebook and on a console.
 
@@ -341,9 +355,12 @@ def jobs(*, status: str | None = None, provider: ProviderName | None = None, lab
         raise ConfigError("invalid_request", "limit must be a whole number of at least 1.")
     given = {"status": status, "provider": provider, "label": label}
     query: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    wanted = _words("tags", tags)
     if not PLANES.is_there():
-        words = [f"--{name}={value}" for name, value in query.items()]
+        words = [f"--{name}={value}" for name, value in query.items()] + [f"--tag={tag}" for tag in wanted]
         return JobList(Job.from_record(record) for record in asked("jobs", f"--limit={limit}", *words)["jobs"])
+    if wanted:
+        query["tag"] = ",".join(wanted)
     found = JobList()
     while len(found) < limit:
         query["limit"] = min(limit - len(found), PAGE_MAX)
@@ -357,19 +374,22 @@ def jobs(*, status: str | None = None, provider: ProviderName | None = None, lab
 
 @short_traceback
 def update(job_id: str, **change: Unpack[JobChange]) -> Job:
-    """Change the limits or the label of a run: ``budget_usd``, ``max_runtime_minutes``, ``price_cap``, ``label``.
+    """Change the limits, the label or the tags of a run: ``budget_usd``, ``max_runtime_minutes``, ``price_cap``, ``label``, ``tags``.
 
-    Arguments that are left out stay; None removes a limit or the label. The machine's own guard gets a new budget, too. Raises
+    Arguments that are left out stay; None removes a limit or the label, and ``tags`` replaces all tags. The machine's own guard gets a new budget, too. Raises
     ``JobNotFound``, and ``SvcError`` (``change_refused``) for a limit that cannot be held. Starts no control plane.
     """
+    if "tags" in change:
+        change["tags"] = _words("tags", change["tags"])
     if PLANES.is_there():
         return Job.from_record(call("PATCH", f"/jobs/{_quoted(job_id)}", dict(change)))
     job(job_id)
-    flags = {"budget_usd": "budget", "max_runtime_minutes": "max-runtime", "price_cap": "price-cap", "label": "label"}
+    flags = {"budget_usd": "budget", "max_runtime_minutes": "max-runtime", "price_cap": "price-cap", "label": "label", "tags": "tags"}
     for name in change:
         if name not in flags:
             raise ConfigError("invalid_request", f"{name} cannot be changed after the start of a run.")
-    words = [f"--{flags[n]}={('' if n == 'label' else 'none') if v is None else v}" for n, v in change.items()]
+    given = {name: ",".join(value) if isinstance(value, list) else value for name, value in change.items()}
+    words = [f"--{flags[n]}={('' if n == 'label' else 'none') if v is None else v}" for n, v in given.items()]
     return Job.from_record(asked("set", *words, "--", job_id))
 
 

@@ -96,6 +96,7 @@ class Job:
     exit_code: int | None = None
     cost_usd: float = 0.0
     label: str | None = None
+    tags: tuple[str, ...] = ()
     provider: str = THIS_COMPUTER
     gpus: str = "cpu"
     nodes: int = 1
@@ -123,7 +124,7 @@ class Job:
     archived_at: str | None = None
 
     def update(self, **change: Any) -> Job:
-        """Change the limits or the label of the run; returns its new record: see ``svc.update``."""
+        """Change the limits, the label or the tags of the run; returns its new record: see ``svc.update``."""
         from svc import _client
 
         return _client.update(self.id, **change)
@@ -155,7 +156,8 @@ class Job:
     def from_record(cls, record: Mapping[str, Any]) -> Job:
         """From the JSON of a job record; members that this version does not know are ignored."""
         values = known_fields(cls, record)
-        values["args"] = tuple(values.get("args") or ())
+        for name in ("args", "tags"):
+            values[name] = tuple(values.get(name) or ())
         values["machines"] = tuple(Machine(**known_fields(Machine, machine)) for machine in values.get("machines") or ())
         error = values.get("error")
         values["error"] = JobError(**known_fields(JobError, error)) if error else None
@@ -179,6 +181,7 @@ class Job:
         rows: list[tuple[str, object]] = [
             ("job", self.id),
             ("label", self.label),
+            ("tags", ", ".join(self.tags)),
             ("status", self.status),
             ("exit code", self.exit_code),
             ("cost", dollars(self.cost_usd)),

@@ -40,6 +40,7 @@ class RunParameters(TypedDict, total=False):
     provider: _client.ProviderName
     gpus: str
     label: str | None
+    tags: Sequence[str] | None
     min_vram_gb: int | None
     disk_gb: int | None
     region: str | None
@@ -137,10 +138,10 @@ async def job(job_id: str) -> Job:
 
 
 async def jobs(
-    *, status: str | None = None, provider: _client.ProviderName | None = None, label: str | None = None, limit: int = 50
+    *, status: str | None = None, provider: _client.ProviderName | None = None, label: str | None = None, tags: Sequence[str] = (), limit: int = 50
 ) -> list[Job]:
     """See ``svc.jobs``."""
-    return await _in_thread(_client.jobs, status=status, provider=provider, label=label, limit=limit)
+    return await _in_thread(_client.jobs, status=status, provider=provider, label=label, tags=tags, limit=limit)
 
 
 async def update(job_id: str, **change: Unpack[_client.JobChange]) -> Job:

@@ -1,9 +1,10 @@
-// Changes the limits and the label of a run. The change is an event of its machine and a new stored spec, in one transaction; the guards of
+// Changes the limits, the label and the tags of a run. The change is an event of its machine (but for tags) and a new stored spec, in one transaction; the guards of
 // its rented machines get the new deadlines after that, or with their next contact.
 //
 // C1. A change that is already in force changes nothing, so a repeated request is harmless.
 // C2. A limit that cannot be held is refused, and then nothing of the request is applied.
 
+import { isDeepStrictEqual } from "node:util";
 import { ratesOf } from "../domain/budget.ts";
 import { spendingOf } from "../domain/billing.ts";
 import { microOf, usdOf } from "../domain/money.ts";
@@ -15,6 +16,7 @@ import type { Provider } from "../providers/provider.ts";
 import type { JobChange } from "../schemas/change.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { specOf, storedSpec } from "../schemas/stored-spec.ts";
+import { storedTags, tagsOf } from "../store/stored-tags.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
 import type { MachineRow } from "../store/tables.ts";
 import { checkRates } from "./check-budget.ts";
@@ -31,7 +33,7 @@ export interface ChangeParts {
   respec: (jobId: string) => void;
 }
 
-const FIELDS = ["budget_usd", "max_runtime_minutes", "price_cap", "label"] as const;
+const FIELDS = ["budget_usd", "max_runtime_minutes", "price_cap", "label", "tags"] as const;
 type Field = (typeof FIELDS)[number];
 
 /** Resolves when the change is durable; true if anything was changed. Throws `job_not_found`, `change_refused`, `budget_rate_unknown`. */
@@ -53,10 +55,13 @@ function apply(
     max_runtime_minutes: spec.max_runtime_minutes ?? null,
     price_cap: spec.price_cap ?? null,
     label: row.label,
+    tags: tagsOf(row.tags),
   };
-  const changed = FIELDS.filter((field) => change[field] !== undefined && change[field] !== before[field]);
+  const changed = FIELDS.filter(
+    (field) => change[field] !== undefined && !isDeepStrictEqual(change[field], before[field]),
+  );
   if (changed.length === 0) return false;
-  const limits = changed.filter((field) => field !== "label");
+  const limits = changed.filter((field) => field !== "label" && field !== "tags");
   const context = engine.now(id)?.context;
   const [first] = limits;
   if (first !== undefined) {
@@ -74,8 +79,11 @@ function apply(
   const over = first === undefined || context === undefined ? null : exceeds(tx, id, spec, next);
   if (over !== null) throw refused(id, first ?? "", over);
   const label = change.label === undefined ? row.label : change.label;
-  if (context !== undefined) engine.apply(tx, id, eventOf(change, changed));
-  tx.store.changeJob({ id, spec: storedSpec(next), label });
+  const tags = change.tags === undefined ? row.tags : storedTags(change.tags);
+  // No decision of a run depends on its tags.
+  if (context !== undefined && changed.some((field) => field !== "tags"))
+    engine.apply(tx, id, eventOf(change, changed));
+  tx.store.changeJob({ id, spec: storedSpec(next), label, tags });
   const told = Object.fromEntries(changed.map((field) => [field, { from: before[field], to: change[field] ?? null }]));
   tx.feed(id, "job.changed", told);
   tx.after(() => respec(id));

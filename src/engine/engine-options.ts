@@ -37,7 +37,8 @@ export interface NewJob {
   row: Pick<
     JobRow,
     "label" | "provider" | "gpus" | "nodes" | "spec" | "code_snapshot" | "left_out" | "idem_key" | "idem_hash"
-  >;
+  > &
+    Partial<Pick<JobRow, "tags">>;
   /** Further rows that are committed or rolled back together with the job's own. */
   also?: () => void;
 }

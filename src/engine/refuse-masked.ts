@@ -6,7 +6,7 @@ import type { SubmitBody } from "../schemas/spec.ts";
  * Refuses a body that was copied from a record and contains the mask of a secret: such a run would fail after the
  * machine was paid for.
  */
-export function refuseMasked({ label: _, spec }: SubmitBody): void {
+export function refuseMasked({ spec }: SubmitBody): void {
   const errors = Object.entries(spec).flatMap(([name, value]) =>
     JSON.stringify(value)?.includes(REDACTED)
       ? [{ field: `spec.${name}`, message: `holds ${REDACTED} where a secret stood; write the secret there again` }]

@@ -42,6 +42,7 @@ import { checkBudget, checkEnough, checkRates } from "./check-budget.ts";
 import { checkCandidate, checkCandidates, checkFurtherMachines } from "./check-candidates.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 import { specOf, storedSpec, withoutDefaults } from "../schemas/stored-spec.ts";
+import { storedTags } from "../store/stored-tags.ts";
 
 const RESERVE_CHECK_MS = 30_000;
 /** Time at the shutdown for copies of ended runs: the next start continues the rest. */
@@ -186,7 +187,8 @@ export class Service implements ControlPlane {
     const spec = this.#resumed(this.#rated(placed(body, options.defaultProjectDir, this.#o.defaults())));
     // Without any defaults: a repeated request has the same body, even after those of the home or of svc have changed.
     const asked = withoutDefaults(placed(body, options.defaultProjectDir, {}));
-    const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, spec: asked }));
+    const tagged = body.tags?.length ? { tags: body.tags } : {};
+    const hash = this.#o.fingerprint(JSON.stringify({ label: body.label ?? null, ...tagged, spec: asked }));
     this.#o.remember(spec);
     const secrets = this.#o.secrets();
     const key = options.idempotencyKey === undefined ? null : this.#keyOf(options.idempotencyKey, secrets);
@@ -240,6 +242,7 @@ export class Service implements ControlPlane {
           },
           row: {
             label: body.label ? secrets.redactText(body.label) : null,
+            tags: storedTags((body.tags ?? []).map((tag) => secrets.redactText(tag))),
             provider: spec.provider,
             gpus: secrets.redactText(spec.gpus),
             nodes: spec.nodes,
@@ -362,10 +365,12 @@ export class Service implements ControlPlane {
   }
 
   async change(jobId: string, change: JobChange): Promise<JobRecord> {
-    const label = change.label ? { label: this.#o.secrets().redactText(change.label) } : {};
+    const secrets = this.#o.secrets();
+    const label = change.label ? { label: secrets.redactText(change.label) } : {};
+    const tags = change.tags ? { tags: change.tags.map((tag) => secrets.redactText(tag)) } : {};
     const { engine, providers, limits, respec } = this.#o;
     const exceeds: LimitKeeper["refuses"] = (...args) => limits.refuses(...args);
-    const isNew = await changeRun({ engine, providers, exceeds, respec }, jobId, { ...change, ...label });
+    const isNew = await changeRun({ engine, providers, exceeds, respec }, jobId, { ...change, ...label, ...tags });
     // The commit counts; a machine that cannot be reached now gets the deadlines with its next contact.
     if (isNew) await this.#o.renewGuards(jobId);
     return this.#record(jobId);

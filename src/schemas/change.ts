@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { line } from "./line.ts";
+import { Tags } from "./tags.ts";
 import { BudgetUsd, PriceCap, RunSpec } from "./spec.ts";
 
 export const JobChange = z
@@ -10,6 +11,7 @@ export const JobChange = z
     max_runtime_minutes: RunSpec.shape.max_runtime_minutes.unwrap().nullable().optional(),
     price_cap: PriceCap.nullable().optional(),
     label: line(200).nullable().optional(),
+    tags: Tags.optional().meta({ description: "All tags of the run; an empty list removes them." }),
   })
   .refine((change) => Object.values(change).some((value) => value !== undefined), "must change something")
   .meta({ id: "JobChange", description: "Fields that are left out stay; null removes a limit or the label." });

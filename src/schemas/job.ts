@@ -4,6 +4,7 @@ import { z } from "zod";
 import type { Capabilities } from "../providers/descriptor.ts";
 import { ARCHIVED_CHOICES, JOB_STATUSES, MACHINE_STATES, NOTE_KINDS, OUTCOMES, STEP_NAMES } from "./names.ts";
 import { ProviderName } from "./spec.ts";
+import { Tag, TAGS_MAX } from "./tags.ts";
 
 export const JobStatus = z.enum(JOB_STATUSES).meta({ id: "JobStatus" });
 export type JobStatus = z.infer<typeof JobStatus>;
@@ -94,6 +95,7 @@ export const JobRecord = z
       description: "When the script will be asked to stop, at the present rate; null if nothing is spent now.",
     }),
     label: z.string().nullable(),
+    tags: z.array(z.string()),
     provider: ProviderName,
     gpus: z.string(),
     nodes: z.int(),
@@ -143,10 +145,13 @@ const listOf = <T extends z.ZodType<unknown, string>>(schema: T, max: number, wh
 
 /** Selects runs for a list or a count. */
 export const JobsFilter = z.strictObject({
-  /** Text that occurs in the id, label, entrypoint, GPUs, provider or error; upper and lower case are equal. */
+  /** Text that occurs in the id, label, tags, entrypoint, GPUs, provider or error; upper and lower case are equal. */
   q: z.string().min(1).max(200).optional(),
   provider: ProviderName.optional(),
   label: z.string().max(200).optional(),
+  tag: listOf(Tag, TAGS_MAX, "a tag")
+    .optional()
+    .meta({ description: "Runs that have this tag; of several, separated by commas, all of them." }),
   created_from: Instant.optional().meta({ description: "Submitted at this instant or later." }),
   created_until: Instant.optional().meta({ description: "Submitted before this instant." }),
   archived: z.enum(ARCHIVED_CHOICES).optional().meta({

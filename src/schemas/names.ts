@@ -126,6 +126,7 @@ export const JOB_FIELDS = [
   "budget_kept_usd",
   "budget_stops_at",
   "label",
+  "tags",
   "provider",
   "gpus",
   "nodes",

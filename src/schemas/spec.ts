@@ -8,6 +8,7 @@ import { CHOICES, RETRYABLE, SPOT_CHOICES } from "./names.ts";
 import { RuleLines } from "./rule-lines.ts";
 import { PROVIDER_NAMES, THIS_COMPUTER } from "../providers/descriptors.ts";
 import { Sinks } from "./sink.ts";
+import { Tags } from "./tags.ts";
 
 export const ProviderName = z
   .enum(PROVIDER_NAMES)
@@ -308,6 +309,10 @@ export type RunSpecInput = z.input<typeof RunSpec>;
 export const SubmitBody = z
   .strictObject({
     label: line(200).nullish().meta({ title: "Label", description: "A name for people." }),
+    tags: Tags.optional().meta({
+      title: "Tags",
+      description: "Words by which the run is found again. They can be changed at any time.",
+    }),
     spec: RunSpec,
   })
   .meta({ id: "SubmitBody" });

@@ -12,6 +12,7 @@ import { asStoreError } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
 import type { AttemptRow, EffectRow, JobRow, JournalRow, PlacementRow, Tables, TimerRow } from "./tables.ts";
 import { storedLeftOut } from "./stored-json.ts";
+import { storedTags } from "./stored-tags.ts";
 
 /** The columns that a transition writes. */
 const CHANGED = [
@@ -65,6 +66,7 @@ export class EngineStore {
               "hash",
               "parked",
               "label",
+              "tags",
               "provider",
               "gpus",
               "nodes",
@@ -100,7 +102,13 @@ export class EngineStore {
           .where("id", "=", p("id"))
           .where("seq", "=", p("expected")),
       ),
-      changeJob: prepare(db, q.updateTable("job").set(columns("spec", "label")).where("id", "=", p("id"))),
+      changeJob: prepare(
+        db,
+        q
+          .updateTable("job")
+          .set(columns("spec", "label", "tags"))
+          .where("id", "=", p("id")),
+      ),
       park: prepare(db, q.updateTable("job").set(columns("parked")).where("id", "=", p("id"))),
       insertJournal: prepare(
         db,
@@ -337,7 +345,7 @@ export class EngineStore {
   // Jobs and journal
 
   insertJob(row: Insertable<Tables["job"]>): void {
-    this.#s.insertJob.run(row);
+    this.#s.insertJob.run({ tags: storedTags([]), ...row });
   }
   job(id: string): JobRow | undefined {
     return this.#s.job.get({ id });
@@ -359,8 +367,8 @@ export class EngineStore {
       return [code_snapshot, list].filter((id) => id !== null);
     });
   }
-  /** New limits or a new label of a job; its state stays. */
-  changeJob(change: Pick<JobRow, "id" | "spec" | "label">): void {
+  /** New limits, a new label or new tags of a job; its state stays. */
+  changeJob(change: Pick<JobRow, "id" | "spec" | "label" | "tags">): void {
     this.#s.changeJob.run(change);
   }
   /** @throws `stale_writer` when another writer has changed the job. */

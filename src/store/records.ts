@@ -19,6 +19,7 @@ import { budgetNow, ratesOf } from "../domain/budget.ts";
 import { microOf, usdOf, usdOrNull } from "../domain/money.ts";
 import { stopGraceSeconds } from "../domain/stop-grace.ts";
 import { noteOfMachine } from "./stored-note.ts";
+import { tagsOf } from "./stored-tags.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import { storedError, storedLeftOut, storedSource } from "./stored-json.ts";
 
@@ -210,6 +211,7 @@ export function jobRecordOf(
     cost_usd: usdOf(machines.reduce((sum, m) => sum + costMicro(m, now), 0)),
     ...moneyOf(row, spec, machines, now),
     label: row.label,
+    tags: tagsOf(row.tags),
     // The machines of the open placement, else of the last one.
     provider: row.provider as JobRecord["provider"],
     gpus: row.gpus,

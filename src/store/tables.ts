@@ -33,6 +33,8 @@ export interface Tables {
     disk_bytes: Generated<number | null>;
     /** Null for a run of the default list. */
     archived_at: Generated<number | null>;
+    /** JSON of a list. */
+    tags: Generated<string>;
   };
   journal: {
     job_id: string;

@@ -97,6 +97,7 @@ export class PlaneDouble implements ControlPlane {
       budget_kept_usd: null,
       budget_stops_at: null,
       label: null,
+      tags: [],
       provider: "local",
       gpus: "cpu",
       nodes: 1,

@@ -140,6 +140,7 @@ describe("the OpenAPI document", () => {
       "query:q",
       "query:provider",
       "query:label",
+      "query:tag",
       "query:created_from",
       "query:created_until",
       "query:archived",

@@ -30,6 +30,19 @@ it("`svc timeline` shows the sums of the budget after the steps", () => {
   expect(shown("Budget: $0.00 of $2.00 spent, $2.00 left.", "timeline", id).status).toBe(0);
 });
 
+it("`svc set` adds and removes tags, and `svc jobs --tag` lists the runs that have all of them", () => {
+  expect(place.svc("set", id, "--tag", "paper", "--tag", "lr=0.1").out).toContain("tags paper, lr=0.1");
+  const listed = (...tags: string[]): unknown => JSON.parse(place.svc("jobs", "--json", "id,tags", ...tags).out);
+  expect(listed("--tag", "paper", "--tag", "lr=0.1")).toEqual([{ id, tags: ["paper", "lr=0.1"] }]);
+  expect(listed("--tag", "pap")).toEqual([]);
+  expect(place.svc("set", id, "--untag", "paper", "--tag", "draft").code).toBe(0);
+  expect(listed("--tag", "draft")).toEqual([{ id, tags: ["lr=0.1", "draft"] }]);
+  expect(place.svc("jobs").out).toContain("lr=0.1,draft");
+  expect(place.svc("set", id, "--tags=").out).not.toContain("tags");
+  const two = place.svc("set", id, "--tag", "two words");
+  expect([two.code, two.err]).toEqual([2, expect.stringContaining("must be one word of letters, digits")]);
+});
+
 it("`svc plan` plans with a budget and with a given rate", () => {
   const { code, out } = place.svc("plan", "train.py", "--budget-usd", "2.5", "--rate-usd-per-hour", "0.4", "--json");
   expect(code).toBe(0);

@@ -51,6 +51,7 @@ export function fakeRun(id: string, createdAgo: number, rest: Partial<JobRecord>
     budget_kept_usd: null,
     budget_stops_at: null,
     label: null,
+    tags: [],
     provider: "local",
     gpus: "cpu",
     nodes: 1,

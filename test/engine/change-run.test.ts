@@ -54,6 +54,31 @@ describe("A change of a live run", () => {
     expect([h.folds(), respecced]).toEqual([true, ["job1"]]);
   });
 
+  it("that changes only tags is no event of the machine, and the list finds the run by them", async () => {
+    await running();
+    const { seq, snapshot } = h.row();
+    const found = (...tag: string[]) => h.reads.jobs({ limit: 50, tag }).jobs.map(({ id }) => id);
+    expect(await change({ tags: ["paper", "x/y=1"] })).toBe(true);
+    expect([h.row().seq, h.row().snapshot, record()?.tags]).toEqual([seq, snapshot, ["paper", "x/y=1"]]);
+    expect(h.published.filter(({ type }) => type === "job.changed")[0]?.data).toEqual({
+      tags: { from: [], to: ["paper", "x/y=1"] },
+    });
+    expect([found("paper"), found("x/y=1", "paper"), found("pape"), found("paper", "other")]).toEqual([
+      ["job1"],
+      ["job1"],
+      [],
+      [],
+    ]);
+    expect(h.reads.jobs({ limit: 50, q: "APER" }).jobs).toHaveLength(1);
+    expect(h.reads.countByStatus({ tag: ["paper"] })).toEqual({ running: 1 });
+    expect([await change({ tags: ["paper", "x/y=1"] }), await change({ tags: [] }), record()?.tags]).toEqual([
+      false,
+      true,
+      [],
+    ]);
+    expect([found("paper"), h.folds()]).toEqual([[], true]);
+  });
+
   it("changes nothing when it is repeated", async () => {
     await running();
     await change({ budget_usd: 20 });

@@ -23,6 +23,7 @@ export const jobs: Command = {
     { flags: "--provider <provider>", what: "Only runs at this provider", values: PROVIDER_NAMES },
     { flags: "--label <label>", what: "Only runs with this label" },
     { flags: "--archived", what: "Only archived runs, which other lists leave out" },
+    { flags: "--tag <tag>", what: "Only runs with this tag; may be repeated: runs with all of them", many: true },
     { flags: "--limit <n>", what: "At most this many (default 50)" },
     { flags: "--all", what: "List all runs" },
     { flags: "--watch", what: "Keep showing changes until Ctrl-C" },
@@ -37,6 +38,7 @@ export const jobs: Command = {
     const filters = {
       provider: oneOf(input, "provider", PROVIDER_NAMES),
       label: value(input, "label"),
+      tag: input.values.get("tag"),
       status: oneOf(input, "status", JOB_STATUSES),
     };
     const archived = input.flags.has("archived");

@@ -1,4 +1,4 @@
-// `svc set`: changes the limits or the label of a run, through the control plane or, if none runs, in this process.
+// `svc set`: changes the limits, the label or the tags of a run, through the control plane or, if none runs, in this process.
 
 import { dollars } from "../../errors/dollars.ts";
 import type { JobChange } from "../../schemas/change.ts";
@@ -14,21 +14,32 @@ const NONE = "none";
 export const set: Command = {
   name: "set",
   args: "<job>",
-  summary: "Change the budget, the time limit, the price cap or the label of a run",
+  summary: "Change the budget, the time limit, the price cap, the label or the tags of a run",
   options: [
     { flags: "--budget <usd>", what: "Dollars for all that the run costs; `none` removes the budget" },
     { flags: "--max-runtime <minutes>", what: "Minutes that the script may run; `none` removes the limit" },
     { flags: "--price-cap <usd>", what: "Dollars per hour; `none` removes the cap" },
     { flags: "--label <text>", what: "A name for people; an empty text removes it" },
+    { flags: "--tags <tags>", what: "All tags, separated by commas; an empty text removes them" },
+    { flags: "--tag <tag>", what: "Adds this tag; may be repeated", many: true },
+    { flags: "--untag <tag>", what: "Removes this tag; may be repeated", many: true },
   ],
   exits: [
     ["3", "no such job (nothing was changed)"],
     ["5", "control plane not reachable"],
   ],
-  examples: ["svc set 4k2m --budget 20", "svc set last --max-runtime none --label baseline"],
+  examples: [
+    "svc set 4k2m --budget 20",
+    "svc set last --max-runtime none --label baseline",
+    "svc set last --tag paper --untag draft",
+  ],
   async run(input, io) {
-    const change = changeOf(input);
-    const id = await withJob(io, input.args[0] ?? "", (_, found) => found);
+    const given = changeOf(input);
+    const [id, before] = await withJob(io, input.args[0] ?? "", (reads, found) => [
+      found,
+      reads.job(found)?.tags ?? [],
+    ]);
+    const change = { ...given, ...tagsAfter(input, before) };
     const client = await runningClient(io);
     const record = client ? await client.update(id, change) : await withOwnControlPlane(io, "look", own(id, change));
     if (input.json) await printJson(io, record);
@@ -44,6 +55,14 @@ const own =
     return cp.change(id, checked(Schema, change, ""));
   };
 
+/** All tags that the run has after this command; nothing if it names none. */
+function tagsAfter({ values }: Input, before: readonly string[]): Pick<JobChange, "tags"> {
+  const [all, added = [], removed = []] = [values.get("tags")?.[0], values.get("tag"), values.get("untag")];
+  if (all === undefined && added.length + removed.length === 0) return {};
+  const from = all === undefined ? before : all.split(",").filter((tag) => tag !== "");
+  return { tags: [...new Set([...from, ...added])].filter((tag) => !removed.includes(tag)) };
+}
+
 function changeOf(input: Input): JobChange {
   const label = value(input, "label");
   const fields = {
@@ -53,7 +72,7 @@ function changeOf(input: Input): JobChange {
     label: label === "" ? null : label,
   };
   const change = Object.fromEntries(Object.entries(fields).filter(([, given]) => given !== undefined)) as JobChange;
-  if (Object.keys(change).length === 0)
+  if (Object.keys(change).length === 0 && !["tags", "tag", "untag"].some((name) => input.values.has(name)))
     throw usage(
       "`svc set` needs something to change.",
       "Write `svc set JOB --budget 20`; `svc set --help` lists the rest.",
@@ -72,7 +91,7 @@ function amount(input: Input, name: string): number | null | undefined {
   return number;
 }
 
-function limitsOf({ budget_usd, spent_usd, spec, label }: JobRecord): string {
+function limitsOf({ budget_usd, spent_usd, spec, label, tags }: JobRecord): string {
   const minutes = spec["max_runtime_minutes"];
   const cap = spec["price_cap"];
   return [
@@ -82,5 +101,6 @@ function limitsOf({ budget_usd, spent_usd, spec, label }: JobRecord): string {
     typeof minutes === "number" && minutes > 0 ? `at most ${minutes} minutes` : "no time limit",
     typeof cap === "number" ? `at most ${dollars(cap)}/h` : "no price cap",
     ...(label === null ? [] : [label]),
+    ...(tags.length === 0 ? [] : [`tags ${tags.join(", ")}`]),
   ].join("; ");
 }

@@ -10,6 +10,7 @@ export interface ChosenJobs {
   ids: readonly string[];
   provider: ProviderName | undefined;
   label: string | undefined;
+  tag: readonly string[] | undefined;
   status: JobStatus | undefined;
   /** Archived runs instead of the others. */
   archived: boolean;
@@ -33,7 +34,7 @@ export function readChosen(reads: OpenReads | null, chosen: ChosenJobs): JobList
   }
   const jobs: JobRecord[] = [];
   if (!reads) return { jobs, next: null };
-  const { status, provider, label, archived, most } = chosen;
+  const { status, provider, label, tag, archived, most } = chosen;
   let cursor: string | null = null;
   do {
     const page = reads.jobs({
@@ -42,6 +43,7 @@ export function readChosen(reads: OpenReads | null, chosen: ChosenJobs): JobList
       ...(provider ? { provider } : {}),
       ...(label === undefined ? {} : { label }),
       ...(archived ? { archived: "only" as const } : {}),
+      ...(tag === undefined ? {} : { tag: [...tag] }),
       ...(cursor ? { cursor } : {}),
     });
     jobs.push(...page.jobs);

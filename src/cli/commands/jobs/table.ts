@@ -13,6 +13,9 @@ export type Regions = ReadonlyMap<string, string>;
 export function jobsTable(io: Io, list: readonly JobRecord[], regions: Regions): string {
   const where = { title: "REGION", leaves: 7 };
   const rate = { title: "$/H", right: true, leaves: 8 };
+  const tags = { title: "TAGS", shrinks: true, leaves: 9 };
+  // A terminal has no room for a column without a tag.
+  const tagged = list.some((job) => job.tags.length > 0);
   return table(
     io,
     [
@@ -28,8 +31,9 @@ export function jobsTable(io: Io, list: readonly JobRecord[], regions: Regions):
       { title: "TOOK", right: true },
       { title: "LABEL", shrinks: true },
       { title: "ENTRYPOINT", shrinks: true, leaves: 1 },
+      ...(io.tty && tagged ? [tags] : []),
       { title: "SIZE", right: true, leaves: 6 },
-      ...(io.tty ? [] : [where, rate]),
+      ...(io.tty ? [] : [where, rate, tags]),
     ],
     list.map((job) => {
       const region = regions.get(job.id) ?? none(io);
@@ -47,13 +51,16 @@ export function jobsTable(io: Io, list: readonly JobRecord[], regions: Regions):
         tookCell(io, tookMs(job)),
         job.label ?? none(io),
         job.entrypoint,
+        ...(io.tty && tagged ? [tagsCell(io, job)] : []),
         sizeCell(io, job),
-        ...(io.tty ? [] : [region, price]),
+        ...(io.tty ? [] : [region, price, tagsCell(io, job)]),
       ];
     }),
     list.map(reasonOf),
   );
 }
+
+const tagsCell = (io: Io, { tags }: JobRecord): string => (tags.length === 0 ? none(io) : tags.join(","));
 
 /** Its disk usage here, once it has ended and was measured. */
 function sizeCell(io: Io, { disk_bytes: size }: JobRecord): string {
