@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -11,6 +11,8 @@ afterEach(() => rmSync(home, { recursive: true, force: true }));
 it("The disk's reserve is taken, released, and taken again", () => {
   const reserve = new DiskReserve(home);
   expect([reserve.stands, reserve.restore(), reserve.stands]).toEqual([false, true, true]);
+  // A file of holes would have the size, and reserve nothing.
+  expect(statSync(join(home, "reserve")).blocks * 512).toBeGreaterThanOrEqual(4 * 1024 * 1024);
   reserve.spend();
   expect([reserve.stands, existsSync(join(home, "reserve"))]).toEqual([false, false]);
   expect(reserve.restore()).toBe(true);
