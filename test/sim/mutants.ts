@@ -20,7 +20,7 @@ export interface Mutant {
 
 /** A defect that tests must detect, not the simulation. */
 export interface TestedMutant extends Omit<Mutant, "main"> {
-  /** The test files that must fail, relative to the tree. */
+  /** The tests that must fail: files, relative to the tree, each alone or with ` > ` and the beginning of titles. */
   tests: string[];
 }
 

@@ -6,7 +6,10 @@ import { join } from "node:path";
 import { inLanes, ROOT } from "./fleet.ts";
 import { DATA_MUTANTS } from "./data-mutants.ts";
 import { GUARDING_MUTANTS } from "./guarding-mutants.ts";
+import { MACHINE_MUTANTS } from "./machine-mutants.ts";
 import { MONEY_MUTANTS } from "./money-mutants.ts";
+import { RENTING_MUTANTS } from "./renting-mutants.ts";
+import { TELLING_MUTANTS } from "./telling-mutants.ts";
 import { patched, type Patch, type Score, type TestedMutant } from "./mutants.ts";
 
 const patch = (file: string, find: string, replace: string): Patch => ({ file, find, replace });
@@ -172,16 +175,26 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   ...MONEY_MUTANTS,
   ...DATA_MUTANTS,
   ...GUARDING_MUTANTS,
+  ...MACHINE_MUTANTS,
+  ...RENTING_MUTANTS,
+  ...TELLING_MUTANTS,
 ];
 
 /** The files that the tests and their configuration read. */
 const TREE = ["src", "test", "scripts", "sdk", "python", "runner", "vitest.config.ts", "package.json", "tsconfig.json"];
 
+const fileOf = (test: string): string => test.split(" > ")[0] ?? "";
+const escaped = (title: string): string => title.replaceAll(/[$()*+.?[\\\]^{|}]/g, "\\$&");
+const titleOf = (test: string): string | null => test.split(" > ")[1] ?? null;
+
 function run(root: string, tests: readonly string[]): Promise<{ failed: boolean; what: string }> {
   return new Promise((resolve, reject) => {
     const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
-    const projects = ["--project", "quick", "--project", "machines"];
-    const child = spawn(process.execPath, [vitest, "run", "--root", root, ...projects, ...tests], {
+    const projects = ["--project", "quick", "--project", "machines", "--project", "whole"];
+    const titles = tests.map(titleOf).filter((title) => title !== null);
+    const chosen = titles.length < tests.length ? [] : ["-t", titles.map(escaped).join("|")];
+    const files = new Set(tests.map(fileOf));
+    const child = spawn(process.execPath, [vitest, "run", "--root", root, ...projects, ...files, ...chosen], {
       cwd: root,
       stdio: ["ignore", "pipe", "ignore"],
       env: { ...process.env, NO_COLOR: "1", CI: "true" },
@@ -191,7 +204,9 @@ function run(root: string, tests: readonly string[]): Promise<{ failed: boolean;
     child.on("error", reject);
     child.on("close", () => {
       const what = /^ *(?:FAIL|×) +(.*)$/m.exec(out)?.[1] ?? "";
-      if (!/\d+ passed, \d+ failed/.test(out)) reject(new Error(`the tests did not run: ${out.slice(-2_000)}`));
+      // A title that no test has chooses none.
+      if (!/\d+ passed, \d+ failed/.test(out) || /\b0 passed, 0 failed/.test(out))
+        reject(new Error(`the tests ${tests.join(", ")} did not run: ${out.slice(-2_000)}`));
       else resolve({ failed: !/ 0 failed/.test(out), what });
     });
   });
@@ -212,8 +227,12 @@ export async function scoreByTests(
   try {
     const control = join(folder, "control");
     copyTree(control);
-    const without = await run(control, [...new Set(mutants.flatMap(({ tests }) => tests))]);
-    if (without.failed) throw new Error(`without any defect, tests fail: ${without.what}`);
+    const all = [...new Set(mutants.flatMap(({ tests }) => tests))];
+    const [titled, whole] = [all.filter((test) => titleOf(test)), all.filter((test) => !titleOf(test))];
+    for (const tests of [titled, whole].filter(({ length }) => length > 0)) {
+      const without = await run(control, tests);
+      if (without.failed) throw new Error(`without any defect, tests fail: ${without.what}`);
+    }
     return await inLanes(mutants, lanes, async (mutant) => {
       const root = join(folder, String(mutants.indexOf(mutant)));
       copyTree(root);

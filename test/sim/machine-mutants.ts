@@ -1,0 +1,236 @@
+// Deliberate defects in the programs that run on a rented machine: the guard that ends it, the runner of its script, and the agent that
+// answers svc there. Each is named by the rule of docs/internals/guard.md or of the program's docstring, and has the tests that must notice it.
+
+import { single, type TestedMutant } from "./mutants.ts";
+
+const GUARD = "test/ssh/guard.test.ts > ";
+const guard = single("guard", "src/domain/guard-script.ts", []);
+const guardKeep = single("guard", "runner/svc_agent/guard.py", []);
+const keeper = single("guard", "runner/svc_runner/keeper.py", []);
+const run = single("runner", "runner/svc_runner/run.py", []);
+const spool = single("runner", "runner/svc_runner/spool.py", []);
+const leftBehind = single("runner", "runner/svc_runner/left_behind.py", []);
+const script = single("runner", "runner/svc_runner/script.py", []);
+const calls = single("agent", "runner/svc_agent/runner_calls.py", []);
+const bytes = single("agent", "runner/svc_agent/checkpoint_bytes.py", []);
+const folders = single("agent", "runner/svc_agent/checkpoints.py", []);
+const trees = single("agent", "runner/svc_agent/trees.py", []);
+const environment = single("agent", "runner/svc_agent/environment.py", []);
+
+export const MACHINE_MUTANTS: readonly TestedMutant[] = [
+  guard(
+    "G1: the machine is ended once, and not again",
+    'say "nobody came, ending this machine"\n  try_to_end',
+    'say "nobody came, ending this machine"\n  try_to_end\n  exit 0',
+    [`${GUARD}ends the machine when its time has passed, again and again, and not before (dash)`],
+  ),
+  guard(
+    "G1: a time that cannot be read keeps the machine for ever",
+    'strange=$((strange + 1)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;',
+    'strange=$((strange + 1)); [ "$strange" -gt 0${STRANGE_LOOKS}000 ] || continue ;;',
+    [`${GUARD}treats "garbage" as a missing answer`],
+  ),
+  guard(
+    "G1: an attempt that never returns is the last one",
+    'while [ "$waited" -lt ${TRY_SECONDS} ] && kill -0',
+    'while [ "$waited" -lt ${TRY_SECONDS}000 ] && kill -0',
+    [`${GUARD}tries again after an attempt that never returns`],
+  ),
+  guard(
+    "G1: a time that cannot be read for a moment ends the machine",
+    '[ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;\n    *) strange=0;',
+    '[ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;\n    *)',
+    [`${GUARD}tolerates a keep that was unreadable for a moment`],
+  ),
+  guard(
+    "G2: a restart of the machine keeps a time of long ago",
+    'if echo "$until" >"$dir/keep.new"; then mv',
+    'if [ -e "$dir/keep" ]; then :; elif echo "$until" >"$dir/keep.new"; then mv',
+    [`${GUARD}restarts with its container: one guard, one time, whatever was there`],
+  ),
+  guard(
+    "G1: two guards of one machine run",
+    '[ -z "$mine" ] || [ "$mine" = $$ ] || exit 0',
+    '[ -z "$mine" ] || [ "$mine" = $$ ] || true',
+    [`${GUARD}restarts with its container: one guard, one time, whatever was there`],
+  ),
+  guard(
+    "G2: other users of the machine cannot extend its time",
+    'chmod 666 "$dir/keep"${limitAtStart(guard.limit)}',
+    'chmod 644 "$dir/keep"${limitAtStart(guard.limit)}',
+    [`${GUARD}lets every user of the machine extend its time, and only root change its text`],
+  ),
+  guardKeep(
+    "G2: a contact moves the time back",
+    "if not (old.isdigit() and len(old) <= 9 and int(old) >= until):",
+    "if old != text.strip():",
+    [`${GUARD}the control plane never moves it back`],
+  ),
+  keeper(
+    "G2: the runner moves the time back",
+    "if not (old.isdigit() and len(old) <= 9 and int(old) >= until):",
+    "if old != text.strip():",
+    [`${GUARD}the runner of a run that may be idle`],
+  ),
+  guardKeep(
+    "G2: a guard that was killed is not started again",
+    "return script in words[1:3] and start_time(int(pid)) is not None",
+    'return folder != ""',
+    [`${GUARD}the control plane, by every contact`],
+  ),
+  keeper(
+    "G3: the runner keeps a machine whose run is idle",
+    "if self.idle > 0 and now - self.worked_at > self.idle and",
+    "if self.idle > 0 and now - self.worked_at > 1000 * self.idle and",
+    [`${GUARD}the runner, while its run works`],
+  ),
+  keeper(
+    "G3: a run that may be idle loses its machine",
+    "if self.idle > 0 and now - self.worked_at",
+    "if now - self.worked_at",
+    [`${GUARD}the runner of a run that may be idle`],
+  ),
+  guard(
+    "G5: the key is on a command line",
+    `printf 'header = "Authorization: Bearer %s"\\\\n' "$SVC_KEY" |
+      curl -fsS -m 30 -K - -X`,
+    'curl -fsS -m 30 -H "Authorization: Bearer $SVC_KEY" -X',
+    [`${GUARD}calls with a key that is on no command line, by curl`],
+  ),
+  guard("G6: a run is not asked to end", 'if [ -z "$asked" ] && [ -n "$found" ]; then', 'if [ -n "$asked" ]; then', [
+    `${GUARD}asks an active run to end, waits for it, and only then ends the machine`,
+  ]),
+  guard(
+    "G6: the end of the run is not waited for",
+    'while [ "$waited" -lt ${stop} ] && [ -n "$(runners)" ] && ! spent; do sleep 1;',
+    'while [ "$waited" -lt 0 ]; do sleep 1;',
+    [`${GUARD}asks an active run to end, waits for it, and only then ends the machine`],
+  ),
+  guard(
+    "G7: a spent budget waits for the time of the machine",
+    "if spent; then",
+    'if spent && [ "$now" -ge "$keep" ]; then',
+    [`${GUARD}ends the machine when the budget is spent`],
+  ),
+  guard("G7: a restart gives the budget more time", '[ "$e" -ge "$end" ] || end=$e ;;', ": ;;", [
+    `${GUARD}counts the time before its first start`,
+  ]),
+  guard(
+    "G7: the time before the machine's start is free",
+    '[ "$age" -ge 0 ] && [ "$age" -le "$most" ] || age=0',
+    "age=0",
+    [`${GUARD}counts the time before its first start`],
+  ),
+  guard(
+    "G7: the run is not asked to end before the budget does",
+    'if [ -n "$stop" ] && [ "$now" -ge "$stop" ]; then',
+    'if [ -n "$stop" ] && [ "$now" -ge "$stop" ] && spent; then',
+    [`${GUARD}asks the run to end at`],
+  ),
+  guard("G7: the deadline of the stop ends the machine", "spent() { end=$(limit 2);", "spent() { end=$(limit 1);", [
+    `${GUARD}asks the run to end at`,
+  ]),
+  guard("G7: a machine that cannot be deleted is not stopped sooner", "patience=1\n    try_to_end", "try_to_end", [
+    `${GUARD}tells each attempt`,
+  ]),
+  guardKeep(
+    "G7: a guard that reads no deadline counts for a run with a budget",
+    "return guard_lives(folder) and (not",
+    "return guard_lives(folder) or (not",
+    [`${GUARD}the control plane replaces a guard of version 0.1`],
+  ),
+  spool("R2: a part of a write is dropped", "self.pending = self.pending[n:]", 'self.pending = b""', [
+    "test/runner/spool.test.ts > passes 200 MB through a spool of 4 MiB",
+  ]),
+  spool(
+    "R2: the script does not wait at the cap",
+    "return self.cap + (ENDING_ROOM if ending else 0)",
+    "return self.cap + ENDING_ROOM",
+    ["test/runner/spool.test.ts > blocks the script at the cap until the log is acknowledged"],
+  ),
+  spool(
+    "R2: output that nobody has downloaded is deleted",
+    "if following <= self.acked:",
+    "if following <= self.end:",
+    ["test/runner/spool.test.ts > passes 200 MB through a spool of 4 MiB"],
+  ),
+  run(
+    "R2: output that waits for a full disk is lost at the end",
+    "while self.spool.pending:\n                time.sleep",
+    "while self.spool.pending and self.reader is None:\n                time.sleep",
+    ["test/runner/spool.test.ts > keeps the last output of a script that ends while its log waits for space"],
+  ),
+  run(
+    "R3: the end is written while a daemon of the run lives",
+    "if LINUX:\n            prctl(36, 1)",
+    "if not LINUX:\n            prctl(36, 1)",
+    ["test/runner/stop.test.ts > leaves no daemon"],
+  ),
+  run(
+    "R3: a script that ignores TERM is not killed",
+    "if not self.alone and now >= self.kill_at and",
+    "if self.alone and now >= self.kill_at and",
+    ["test/runner/stop.test.ts > kills a process that ignores TERM after the grace, and not before"],
+  ),
+  run("R3: a script is killed before its grace", "self.kill_at = now + max(0.0, grace)", "self.kill_at = now", [
+    "test/runner/stop.test.ts > kills a process that ignores TERM after the grace, and not before",
+  ]),
+  leftBehind(
+    "R4: the processes of a killed runner are not found by their mark",
+    "hit = any(m in names for m in marks)",
+    "hit = any(m in names for m in marks[1:])",
+    ["test/runner/stop.test.ts > ends its script with it, is reported as lost"],
+  ),
+  leftBehind(
+    "R4: processes that wiped their environment stay",
+    "hit = (p.pid, p.start) in known",
+    "hit = (p.pid, -p.start) in known",
+    ["test/runner/stop.test.ts > is swept also of processes that wiped their environment"],
+  ),
+  script("R3: a script outlives its killed runner", "prctl(1, signal.SIGKILL)", "prctl(1, 0)", [
+    "test/runner/stop.test.ts > ends its script with it, is reported as lost",
+  ]),
+
+  calls(
+    "A1: a second run starts on a machine whose run is active",
+    'if before is not None and before.get("phase") == "running" and not same:',
+    'if before is not None and before.get("phase") == "starting" and not same:',
+    ["test/ssh/remote-host.test.ts > reports the same nonce instead of starting it twice"],
+  ),
+  calls(
+    "A1: secrets are deleted under a launcher that is late",
+    "raise  # the runner unlinks",
+    "unlink(secrets)\n            raise  # the runner unlinks",
+    ["test/ssh/agent.test.ts > keeps a run's secrets if its start got no answer"],
+  ),
+  calls(
+    "A1: a runner is kept under the digest of another text",
+    'if hashlib.sha256(body).hexdigest() != ask["digest"]:',
+    'if len(hashlib.sha256(body).hexdigest()) != len(ask["digest"]):',
+    ["test/ssh/agent.test.ts > keeps a runner only under its own digest"],
+  ),
+  folders(
+    "A3: a folder that is a symlink is followed",
+    "FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW |",
+    "FOLDER = os.O_RDONLY | os.O_DIRECTORY |",
+    ["test/ssh/remote-host.test.ts > are refused as a whole if a symlink replaced their folder"],
+  ),
+  bytes(
+    "A4: another version of a listed file is sent",
+    "if not stat.S_ISREG(s.st_mode) or numbers_of(s) !=",
+    "if not stat.S_ISREG(s.st_mode) and numbers_of(s) !=",
+    ["test/ssh/remote-host.test.ts > are downloaded as they were listed, or not at all"],
+  ),
+  trees(
+    "A1: folders outside those of svc are removed",
+    "if os.path.normpath(path) != path or not path.startswith(root):",
+    "if os.path.normpath(path) != path:",
+    ["test/ssh/agent.test.ts > makes and removes folders of machines only"],
+  ),
+  environment(
+    "A1: a run gets the keys that rent machines",
+    'return name.startswith(DROPPED) or (name.endswith("_API_KEY") and name[:-8] in PROVIDERS)',
+    "return name.startswith(DROPPED)",
+    ["test/ssh/agent.test.ts > gives a run the container's variables, but none that can rent machines"],
+  ),
+];
