@@ -1,6 +1,7 @@
 // The filter of a run list: in the address, in the API's query, and applied to a single run.
 
 import type { JobRecord, JobStatus } from "../../src/schemas/job.ts";
+import { TAG_WORD, TAGS_MAX, tagsIn } from "../../src/domain/tags.ts";
 import { PROVIDER_NAMES } from "../../src/providers/descriptors.ts";
 import type { ProviderName } from "../../src/schemas/spec.ts";
 import { ACTIVE_STATUSES, hasEnded, JOB_STATUSES } from "../../src/schemas/names.ts";
@@ -11,6 +12,8 @@ export interface RunFilter {
   provider: ProviderName | null;
   /** Text that the run must contain; empty for any. */
   text: string;
+  /** The run must have all of these tags. */
+  tags: readonly string[];
   /** Submitted since: a day such as `2026-11-26`, or the last days such as `7d`; null for any. */
   from: string | null;
   /** Submitted on this day or before. */
@@ -23,6 +26,7 @@ export const EVERYTHING: RunFilter = {
   status: null,
   provider: null,
   text: "",
+  tags: [],
   from: null,
   until: null,
   archived: false,
@@ -55,6 +59,9 @@ export function filterOf(query: URLSearchParams): RunFilter {
     status: status === "active" ? "active" : (JOB_STATUSES.find((each) => each === status) ?? null),
     provider: PROVIDER_NAMES.find((each) => each === provider) ?? null,
     text: (query.get("q") ?? "").trim().slice(0, 200),
+    tags: tagsIn(query.get("tag") ?? "")
+      .filter((tag) => TAG_WORD.test(tag) && tag.length <= 64)
+      .slice(0, TAGS_MAX),
     from: [query.get("from")].find((each) => each !== null && (isDay(each) || /^\d{1,4}d$/.test(each))) ?? null,
     archived: query.get("archived") === "only",
     until: [query.get("until")].find((each) => each !== null && isDay(each)) ?? null,
@@ -72,6 +79,7 @@ function filterQuery(filter: RunFilter): URLSearchParams {
   if (filter.status !== null) query.set("status", filter.status);
   if (filter.provider !== null) query.set("provider", filter.provider);
   if (filter.text !== "") query.set("q", filter.text);
+  if (filter.tags.length > 0) query.set("tag", filter.tags.join(","));
   if (filter.from !== null) query.set("from", filter.from);
   if (filter.until !== null) query.set("until", filter.until);
   if (filter.archived) query.set("archived", "only");
@@ -81,7 +89,7 @@ function filterQuery(filter: RunFilter): URLSearchParams {
 /** The present address with another filter: columns and order stay. */
 export function filteredPath(filter: RunFilter): string {
   const query = new URLSearchParams(location.search);
-  for (const name of ["status", "provider", "q", "from", "until", "archived"]) query.delete(name);
+  for (const name of ["status", "provider", "q", "tag", "from", "until", "archived"]) query.delete(name);
   const text = new URLSearchParams([...filterQuery(filter), ...query]).toString();
   return text ? `/?${text}` : "/";
 }
@@ -98,6 +106,7 @@ const isoOf = (ms: number | null): string | null => (ms === null ? null : new Da
 export const countQuestionOf = (filter: RunFilter) => ({
   provider: filter.provider,
   q: filter.text === "" ? null : filter.text,
+  tag: filter.tags.length === 0 ? null : filter.tags.join(","),
   created_from: isoOf(fromMs(filter)),
   created_until: isoOf(untilMs(filter)),
   archived: filter.archived ? "only" : null,
@@ -111,10 +120,12 @@ export function belongs(filter: RunFilter, job: JobRecord): boolean {
   if (filter.provider !== null && filter.provider !== job.provider) return false;
   const at = Date.parse(job.created_at);
   if (at < (fromMs(filter) ?? -Infinity) || at >= (untilMs(filter) ?? Infinity)) return false;
+  if (!filter.tags.every((tag) => job.tags.includes(tag))) return false;
   if (filter.text === "") return true;
   const words = [
     job.id,
     job.label ?? "",
+    job.tags.join(" "),
     job.provider,
     job.gpus,
     job.entrypoint,

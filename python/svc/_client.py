@@ -345,7 +345,9 @@ def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
 def jobs(
     *, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, tags: Sequence[str] = (), limit: int = 50
 ) -> list[Job]:
-    """Recent jobs, newest first, at most ``limit``; the other arguments filter the list; of ``tags``, a run must have all. Starts no control plane.
+    """Recent jobs, newest first, at most ``limit``; the other arguments filter the list; of ``tags``, a run must have all.
+
+    Starts no control plane.
 
     The list shows itself as a table in a notebook and on a console.
 
@@ -376,8 +378,8 @@ def jobs(
 def update(job_id: str, **change: Unpack[JobChange]) -> Job:
     """Change the limits, the label or the tags of a run: ``budget_usd``, ``max_runtime_minutes``, ``price_cap``, ``label``, ``tags``.
 
-    Arguments that are left out stay; None removes a limit or the label, and ``tags`` replaces all tags. The machine's own guard gets a new budget, too. Raises
-    ``JobNotFound``, and ``SvcError`` (``change_refused``) for a limit that cannot be held. Starts no control plane.
+    Arguments that are left out stay; None removes a limit or the label, and ``tags`` replaces all tags. The machine's own guard
+    gets a new budget, too. Raises ``JobNotFound``, and ``SvcError`` (``change_refused``) for a limit that cannot be held. Starts no control plane.
     """
     if "tags" in change:
         change["tags"] = _words("tags", change["tags"])

@@ -138,7 +138,12 @@ async def job(job_id: str) -> Job:
 
 
 async def jobs(
-    *, status: str | None = None, provider: _client.ProviderName | None = None, label: str | None = None, tags: Sequence[str] = (), limit: int = 50
+    *,
+    status: str | None = None,
+    provider: _client.ProviderName | None = None,
+    label: str | None = None,
+    tags: Sequence[str] = (),
+    limit: int = 50,
 ) -> list[Job]:
     """See ``svc.jobs``."""
     return await _in_thread(_client.jobs, status=status, provider=provider, label=label, tags=tags, limit=limit)

@@ -263,6 +263,7 @@ export class FakeServer {
   #selected({ searchParams }: URL): JobRecord[] {
     const text = searchParams.get("q")?.toLowerCase() ?? "";
     const provider = searchParams.get("provider");
+    const tags = searchParams.get("tag")?.split(",") ?? [];
     const archived = searchParams.get("archived") ?? (searchParams.has("ids") ? "all" : "hidden");
     const [from, until] = [searchParams.get("created_from") ?? "", searchParams.get("created_until") ?? "~"];
     return this.world.runs
@@ -270,6 +271,7 @@ export class FakeServer {
       .filter(
         (job) =>
           (provider === null || job.provider === provider) &&
+          tags.every((tag) => job.tags.includes(tag)) &&
           (archived === "all" || (job.archived_at !== null) === (archived === "only")) &&
           job.created_at >= from &&
           job.created_at < until &&
@@ -285,7 +287,7 @@ export class FakeServer {
   }
 
   #submit(body: unknown, key: string | null, response: ServerResponse): void {
-    const { label, spec } = body as { label?: string; spec: Record<string, unknown> };
+    const { label, tags = [], spec } = body as { label?: string; tags?: string[]; spec: Record<string, unknown> };
     const known = key === null ? undefined : this.#keys.get(key);
     if (known) return json(response, 200, known.record);
     const errors = [];
@@ -299,6 +301,7 @@ export class FakeServer {
       );
     }
     const run = this.makeRun(label ?? null, spec);
+    run.record = { ...run.record, tags };
     if (key !== null) this.#keys.set(key, run);
     this.world.runs.push(run);
     json(response, 201, run.record);
@@ -317,7 +320,7 @@ export class FakeServer {
 
   /** Refuses a budget below what was spent, as the control plane does. */
   #change(run: FakeRun, body: unknown, response: ServerResponse): void {
-    const { label, ...limits } = body as Record<string, unknown>;
+    const { label, tags, ...limits } = body as Record<string, unknown>;
     const { spent_usd: spent, spec } = run.record;
     const { budget_usd: budget } = limits;
     if (typeof budget === "number" && budget <= (spent ?? 0)) {
@@ -328,6 +331,7 @@ export class FakeServer {
     run.record = {
       ...run.record,
       ...(label === undefined ? {} : { label: label as string | null }),
+      ...(tags === undefined ? {} : { tags: tags as string[] }),
       ...(budget === undefined ? {} : { budget_usd: budget as number | null }),
       spec: { ...spec, ...limits },
     };

@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT / "python"), str(Path(__file__).parent)]
 
 import svc
 from fake_control_plane import FakeControlPlane
-from svc import _client, _control_plane, _extras, _http, _launcher, _money, _records
+from svc import _client, _control_plane, _extras, _http, _launcher, _money, _records, _retention
 from svc._errors import from_problem
 
 
@@ -784,7 +784,7 @@ class Values(unittest.TestCase):
         self.assertTrue(set(svc.__all__) <= set(dir(svc)))
         with self.assertRaises(AttributeError):
             svc.nothing
-        self.assertEqual(set(svc.aio.__all__), {*_client.__all__, *_money.__all__})
+        self.assertEqual(set(svc.aio.__all__), {*_client.__all__, *_money.__all__, *(set(_retention.__all__) - {"Retention"})})
         for name in set(_client.__all__) - {"run"}:
             of = [list(inspect.signature(getattr(module, name)).parameters) for module in (_client, svc.aio)]
             self.assertEqual(*of, name)

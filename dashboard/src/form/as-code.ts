@@ -10,7 +10,8 @@ export function asCode(language: Language, body: SubmitBodyLike, origin: string)
   if (language === "curl") return curl(body, origin);
   const { entrypoint, args, ...rest } = body.spec;
   const task = { entrypoint, ...(args === undefined ? {} : { args }) };
-  const named = { ...(body.label === undefined ? {} : { label: body.label }), ...rest };
+  const { label, tags } = body;
+  const named = { ...(label === undefined ? {} : { label }), ...(tags === undefined ? {} : { tags }), ...rest };
   return language === "Python" ? python(task, named) : typescript({ task, ...named });
 }
 

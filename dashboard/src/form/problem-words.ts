@@ -1,6 +1,6 @@
 // The server's errors about the form's values, by field and in whole sentences.
 
-import { FIELDS, LABEL } from "./run-values.ts";
+import { FIELDS, LABEL, TAGS } from "./run-values.ts";
 import { fieldOfError } from "./schema-fields.ts";
 import type { PlanState } from "./use-plan.ts";
 
@@ -11,7 +11,7 @@ interface Complaint {
 
 const titleOf = (path: string): string => {
   const name = fieldOfError(path);
-  return [LABEL, ...FIELDS].find((each) => each.name === name)?.title ?? path.replace(/^spec\./, "");
+  return [LABEL, TAGS, ...FIELDS].find((each) => each.name === name)?.title ?? path.replace(/^spec\./, "");
 };
 
 /** `must be a number` becomes `Price cap must be a number.`; a whole sentence stays unchanged. */

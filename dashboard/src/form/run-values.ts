@@ -2,6 +2,7 @@
 
 import schema from "virtual:submit-schema";
 import { splitWords } from "../../../src/domain/shell-words.ts";
+import { tagsIn } from "../../../src/domain/tags.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { descriptorOf, runsHere } from "../../../src/providers/descriptors.ts";
 import { fieldsOf, fromText, isNumber, toText, type Field } from "./schema-fields.ts";
@@ -10,6 +11,7 @@ export type Values = Record<string, string>;
 
 export interface SubmitBodyLike {
   label?: string;
+  tags?: string[];
   spec: Record<string, unknown>;
 }
 
@@ -23,13 +25,21 @@ export const LABEL: Field = {
   choices: [],
   initial: "",
 };
+export const TAGS: Field = {
+  ...LABEL,
+  name: "tags",
+  title: "Tags",
+  description: "Words by which the run is found again, with commas or spaces between them.",
+};
 export const FIELDS = fieldsOf(schema);
 
 /** Replaces a secret in a record. */
 const MASK = "***";
 
 export const initialValues = (query: URLSearchParams): Values =>
-  withGpus(Object.fromEntries([LABEL, ...FIELDS].map((each) => [each.name, query.get(each.name) ?? each.initial])));
+  withGpus(
+    Object.fromEntries([LABEL, TAGS, ...FIELDS].map((each) => [each.name, query.get(each.name) ?? each.initial])),
+  );
 
 const CPU = FIELDS.find((each) => each.name === "gpus")?.initial ?? "";
 export const isGpuOnly = (provider: string | undefined): boolean =>
@@ -73,6 +83,7 @@ export function valuesOf(job: JobRecord): Values {
   const spec: Record<string, unknown> = { ...job.spec, env };
   return {
     label: job.label ?? "",
+    tags: job.tags.join(", "),
     ...Object.fromEntries(
       FIELDS.map((each) => [
         each.name,
@@ -93,5 +104,6 @@ export function bodyOf(values: Values): SubmitBodyLike {
   }
   spec["entrypoint"] ??= "";
   const label = values["label"]?.trim();
-  return { ...(label ? { label } : {}), spec };
+  const tags = tagsIn(values["tags"] ?? "");
+  return { ...(label ? { label } : {}), ...(tags.length > 0 ? { tags } : {}), spec };
 }

@@ -21,6 +21,7 @@ import {
   initialValues,
   isGpuOnly,
   LABEL,
+  TAGS,
   maskedOf,
   PAID_LIMITS,
   unreadable,
@@ -214,6 +215,7 @@ function RunForm({ initial }: { initial: Values }) {
             ))}
           </datalist>
           {input(LABEL)}
+          {input(TAGS, { placeholder: "paper, ablation" })}
           {input(field("args"), { placeholder: "--epochs 10 --name 'first try'" })}
           {own("project_dir", FolderField)}
         </div>
@@ -311,7 +313,7 @@ function More({ title, open, set = 0, children }: MoreProps) {
  */
 function Refused({ problem, errors }: { problem: Problem; errors: Record<string, string> }) {
   const told = errorsByField(problem, NOTHING_MENDED);
-  const named = [LABEL, ...FIELDS].filter((each) => told[each.name]);
+  const named = [LABEL, TAGS, ...FIELDS].filter((each) => told[each.name]);
   if (problem.code !== "invalid_request" || named.length < Object.keys(told).length || named.length === 0)
     return <ProblemBanner problem={problem} />;
   const left = named.filter((each) => errors[each.name]);

@@ -20,6 +20,7 @@ import { useMetricBook } from "../runs/metric-book.ts";
 import { SavedViews } from "../runs/saved-views.tsx";
 import { countOf, RunFilters } from "../runs/run-filters.tsx";
 import { RunTable } from "../runs/run-table.tsx";
+import { TagsDialog } from "../runs/tags-dialog.tsx";
 import { SelectionBar } from "../runs/selection-bar.tsx";
 import { isActive, isKillable, isSelectable } from "../status.ts";
 import { store, useData } from "../store.ts";
@@ -36,6 +37,7 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   const [killing, setKilling] = useState<string | null>(null);
   const [killingMany, setKillingMany] = useState(false);
   const [deleting, setDeleting] = useState(false);
+  const [tagging, setTagging] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
   // A selection belongs to one list only.
   const [selection, setSelection] = useState<{ list: string; ids: ReadonlySet<string> }>({ list: asked, ids: NOBODY });
@@ -128,12 +130,14 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
           jobs={chosen}
           onKill={() => setKillingMany(true)}
           onDelete={() => setDeleting(true)}
+          onTags={() => setTagging(true)}
           onArchive={(isArchived) => void archive(isArchived)}
           onClear={() => select(NOBODY)}
         />
       )}
       {target && <KillDialog job={target} onClose={() => setKilling(null)} />}
       {killingMany && <KillManyDialog jobs={chosen.filter(isKillable)} onClose={() => setKillingMany(false)} />}
+      {tagging && <TagsDialog jobs={chosen} onClose={() => setTagging(false)} />}
       {deleting && <DeleteDialog jobs={chosen.filter((job) => !isActive(job))} onClose={() => setDeleting(false)} />}
     </div>
   );

@@ -1,12 +1,13 @@
-// The dialog that changes the label and the limits of a run. The control plane judges the values; each refusal is shown at its field.
+// The dialog that changes the label, the tags and the limits of a run. The control plane judges the values; each refusal is shown at its field.
 
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
+import { tagsIn } from "../../../src/domain/tags.ts";
 import { asProblem } from "../api.ts";
 import { FieldInput } from "../form/field-input.tsx";
 import { sentenceOf } from "../form/problem-words.ts";
-import { FIELDS, LABEL } from "../form/run-values.ts";
-import { fieldOfError, isNumber } from "../form/schema-fields.ts";
+import { FIELDS, LABEL, TAGS } from "../form/run-values.ts";
+import { fieldOfError, isNumber, type Field } from "../form/schema-fields.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { Modal } from "../parts/modal.tsx";
 import { isActive, titleOf } from "../status.ts";
@@ -24,7 +25,7 @@ const textsOf = (job: JobRecord): Texts => {
     // 0 minutes mean a run without a limit.
     return [name, typeof value === "number" && value > 0 ? String(value) : ""] as const;
   });
-  return { label: job.label ?? "", ...Object.fromEntries(limits) };
+  return { label: job.label ?? "", tags: job.tags.join(", "), ...Object.fromEntries(limits) };
 };
 
 export function ChangeDialog({ job, onClose }: { job: JobRecord; onClose: () => void }) {
@@ -36,7 +37,7 @@ export function ChangeDialog({ job, onClose }: { job: JobRecord; onClose: () => 
   const [problem, setProblem] = useState<Problem | null>(null);
   const [errors, setErrors] = useState<Texts>({});
   const ended = !isActive(job);
-  const fields = ended ? [LABEL] : [LABEL, ...limitFields];
+  const fields = ended ? [LABEL, TAGS] : [LABEL, TAGS, ...limitFields];
   useEffect(() => form.current?.querySelector("input")?.focus(), []);
   useEffect(() => {
     if (Object.keys(errors).length > 0) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
@@ -52,7 +53,7 @@ export function ChangeDialog({ job, onClose }: { job: JobRecord; onClose: () => 
     setBusy(true);
     try {
       const change = Object.fromEntries(
-        changed.map(({ name, kind }) => [name, valueOf(texts[name]?.trim() ?? "", kind === "number")]),
+        changed.map((field) => [field.name, valueOf(field, texts[field.name]?.trim() ?? "")]),
       );
       store.trigger.jobLoaded({ job: await runApi.change(job.id, change) });
       onClose();
@@ -69,7 +70,7 @@ export function ChangeDialog({ job, onClose }: { job: JobRecord; onClose: () => 
   };
   return (
     <Modal titleId="change-title" first={cancel} onClose={onClose}>
-      <h2 id="change-title">{ended ? "Change the label" : "Change label and limits"}</h2>
+      <h2 id="change-title">{ended ? "Change label and tags" : "Change label, tags and limits"}</h2>
       <p>
         <strong>
           <bdi>{titleOf(job)}</bdi>
@@ -83,7 +84,7 @@ export function ChangeDialog({ job, onClose }: { job: JobRecord; onClose: () => 
             field={field}
             value={texts[field.name] ?? ""}
             error={errors[field.name]}
-            placeholder={field === LABEL ? "none" : "no limit"}
+            placeholder={field === LABEL || field === TAGS ? "none" : "no limit"}
             onChange={(text) => setTexts((all) => ({ ...all, [field.name]: text }))}
           />
         ))}
@@ -106,8 +107,8 @@ export function ChangeDialog({ job, onClose }: { job: JobRecord; onClose: () => 
   );
 }
 
-const valueOf = (text: string, isNumeric: boolean): string | number | null =>
-  text === "" ? null : isNumeric ? Number(text) : text;
+const valueOf = (field: Field, text: string): string | string[] | number | null =>
+  field === TAGS ? tagsIn(text) : text === "" ? null : field.kind === "number" ? Number(text) : text;
 
 /** A refused change names its reason alone; a wrong value begins with `must`. */
 function errorsOf({ code, errors = [] }: Problem): Texts {

@@ -61,6 +61,7 @@ const CHANGED: Readonly<Record<string, [name: string, value: (value: unknown) =>
   max_runtime_minutes: ["time limit", (value) => `${text(value)} minutes`],
   price_cap: ["price cap", (value) => `${usdOf(value)}/h`],
   label: ["label", (value) => `“${text(value)}”`],
+  tags: ["tags", (value) => (Array.isArray(value) ? value.map(text).join(", ") : text(value))],
 };
 
 /** `budget from $2.00 to $5.00; price cap removed` */
@@ -68,7 +69,8 @@ function changeWords(data: FeedEvent["data"]): string {
   const parts = Object.entries(data).map(([field, change]) => {
     const [name, show] = CHANGED[field] ?? [words(field), text];
     const { from, to } = (change ?? {}) as { from?: unknown; to?: unknown };
-    const isNone = (value: unknown): boolean => value === null || value === undefined || value === 0;
+    const isNone = (value: unknown): boolean =>
+      value === null || value === undefined || value === 0 || (Array.isArray(value) && value.length === 0);
     if (isNone(to)) return `${name} removed`;
     return isNone(from) ? `${name} set to ${show(to)}` : `${name} from ${show(from)} to ${show(to)}`;
   });

@@ -17,6 +17,7 @@ import { At, DURATION_COUNTS, Span } from "../parts/time.tsx";
 import { Link, navigate, runPath } from "../router.tsx";
 import { isActive, titleOf } from "../status.ts";
 import { store, useData } from "../store.ts";
+import { TagLinks } from "../runs/tag-links.tsx";
 import { BudgetBar } from "./budget-bar.tsx";
 import { ChangeDialog } from "./change-dialog.tsx";
 import { checkpointWords } from "./resume-source.ts";
@@ -83,6 +84,12 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
         </p>
       )}
       {problem && <ProblemBanner problem={problem} />}
+      {job.tags.length > 0 && (
+        <p className="run-tags">
+          <span className="hidden">Tags: </span>
+          <TagLinks tags={job.tags} />
+        </p>
+      )}
       {job.resumed_from !== null && <ResumeSource source={job.resumed_from} />}
       <dl className="facts">
         <Fact name="Command" wide known>

@@ -41,6 +41,17 @@ export function RunFilters({ view, filter, summary, search }: RunFiltersProps) {
             {status === null ? "All" : words(status)} <Count n={summary && countOf(summary, status)} />
           </Link>
         ))}
+        {filter.tags.map((tag) => (
+          <Link
+            key={tag}
+            href={filteredPath({ ...filter, tags: filter.tags.filter((each) => each !== tag) })}
+            className="filter"
+            aria-current="page"
+          >
+            <bdi>{tag}</bdi> <span aria-hidden="true">×</span>
+            <span className="hidden">: a tag that all these runs have; show also those without it</span>
+          </Link>
+        ))}
         {filter.archived && (
           <Link href={filteredPath({ ...filter, archived: false })} className="filter" aria-current="page">
             Archived <span aria-hidden="true">×</span>

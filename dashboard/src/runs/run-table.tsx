@@ -19,6 +19,7 @@ import { loadMore } from "../sync.ts";
 import { SortHead } from "./column-menu.tsx";
 import { cellText, columnKey, columnTitle, type Column, type View } from "./columns.ts";
 import type { RunMetrics } from "./metric-book.ts";
+import { TagLinks } from "./tag-links.tsx";
 
 /** Heights of a row, by the style sheet `runs.css`. */
 const ROW_WIDE = 38;
@@ -277,6 +278,7 @@ const RunRow = memo(function RunRow(props: RunRowProps) {
             </Link>
             <span className="run-sub">
               <code>{job.id}</code>
+              <TagLinks tags={job.tags} />
               {job.resumed_from !== null && <ResumedFrom source={job.resumed_from} />}
               {job.disk_bytes !== null && <span className="quiet num run-disk">{bytes(job.disk_bytes)}</span>}
               {reason && (
@@ -329,7 +331,7 @@ const RunRow = memo(function RunRow(props: RunRowProps) {
             <Link
               href={`/new?from=${encodeURIComponent(job.id)}`}
               className="button small rerun"
-              aria-label={`Run ${name} again with changes`}
+              aria-label={`Rerun ${name} with changes`}
             >
               Rerun
             </Link>

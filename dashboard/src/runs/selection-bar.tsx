@@ -11,6 +11,7 @@ import { COMPARED_MAX, comparePath } from "./compare-path.ts";
 export function SelectionBar(props: {
   jobs: readonly JobRecord[];
   onKill: () => void;
+  onTags: () => void;
   onDelete: () => void;
   /** Archives the ended ones, or lists them again. */
   onArchive: (isArchived: boolean) => void;
@@ -37,6 +38,9 @@ export function SelectionBar(props: {
           Compare
         </Link>
       )}
+      <button type="button" className="button" onClick={props.onTags}>
+        Tags…
+      </button>
       {active.length < props.jobs.length && (
         <button type="button" className="button" onClick={() => props.onArchive(!isArchived)}>
           {isArchived ? "Unarchive" : "Archive"}

@@ -1,0 +1,7 @@
+/** Tags of one run at most. */
+export const TAGS_MAX = 16;
+/** Letters and digits of any script, then also `._:/=+@-`: a tag needs no quotes in a shell, an address or a list with commas. */
+export const TAG_WORD = /^[\p{L}\p{N}][\p{L}\p{M}\p{N}._:/=+@-]*$/u;
+
+/** Tags as people write them, with commas or spaces between them; each is there once. */
+export const tagsIn = (text: string): string[] => [...new Set(text.split(/[\s,]+/).filter((tag) => tag !== ""))];
