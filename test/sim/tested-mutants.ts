@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { inLanes, ROOT } from "./fleet.ts";
 import { DATA_MUTANTS } from "./data-mutants.ts";
 import { GUARDING_MUTANTS } from "./guarding-mutants.ts";
+import { KEEPING_MUTANTS } from "./keeping-mutants.ts";
 import { MACHINE_MUTANTS } from "./machine-mutants.ts";
 import { MONEY_MUTANTS } from "./money-mutants.ts";
 import { RENTING_MUTANTS } from "./renting-mutants.ts";
@@ -178,6 +179,7 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   ...MACHINE_MUTANTS,
   ...RENTING_MUTANTS,
   ...TELLING_MUTANTS,
+  ...KEEPING_MUTANTS,
 ];
 
 /** The files that the tests and their configuration read. */
