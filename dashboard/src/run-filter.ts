@@ -1,7 +1,7 @@
 // The filter of a run list: in the address, in the API's query, and applied to a single run.
 
 import type { JobRecord, JobStatus } from "../../src/schemas/job.ts";
-import { TAG_WORD, TAGS_MAX, tagsIn } from "../../src/domain/tags.ts";
+import { TAG_WORD, TAGS_MAX, tagsIn } from "../../src/schemas/tag-words.ts";
 import { PROVIDER_NAMES } from "../../src/providers/descriptors.ts";
 import type { ProviderName } from "../../src/schemas/spec.ts";
 import { ACTIVE_STATUSES, hasEnded, JOB_STATUSES } from "../../src/schemas/names.ts";

@@ -379,7 +379,9 @@ def update(job_id: str, **change: Unpack[JobChange]) -> Job:
     """Change the limits, the label or the tags of a run: ``budget_usd``, ``max_runtime_minutes``, ``price_cap``, ``label``, ``tags``.
 
     Arguments that are left out stay; None removes a limit or the label, and ``tags`` replaces all tags. The machine's own guard
-    gets a new budget, too. Raises ``JobNotFound``, and ``SvcError`` (``change_refused``) for a limit that cannot be held. Starts no control plane.
+    gets a new budget, too. Starts no control plane.
+
+    Raises ``JobNotFound``, and ``SvcError`` (``change_refused``) for a limit that cannot be held.
     """
     if "tags" in change:
         change["tags"] = _words("tags", change["tags"])

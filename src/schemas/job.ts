@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Capabilities } from "../providers/descriptor.ts";
 import { ARCHIVED_CHOICES, JOB_STATUSES, MACHINE_STATES, NOTE_KINDS, OUTCOMES, STEP_NAMES } from "./names.ts";
 import { ProviderName } from "./spec.ts";
-import { TAGS_MAX } from "../domain/tags.ts";
+import { TAGS_MAX } from "./tag-words.ts";
 import { Tag } from "./tags.ts";
 
 export const JobStatus = z.enum(JOB_STATUSES).meta({ id: "JobStatus" });

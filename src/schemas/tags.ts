@@ -1,7 +1,7 @@
 // The tags of a run: short words by which people find runs again.
 
 import { z } from "zod";
-import { TAG_WORD, TAGS_MAX } from "../domain/tags.ts";
+import { TAG_WORD, TAGS_MAX } from "./tag-words.ts";
 
 export const Tag = z
   .string()

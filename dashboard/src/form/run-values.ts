@@ -2,7 +2,7 @@
 
 import schema from "virtual:submit-schema";
 import { splitWords } from "../../../src/domain/shell-words.ts";
-import { tagsIn } from "../../../src/domain/tags.ts";
+import { tagsIn } from "../../../src/schemas/tag-words.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { descriptorOf, runsHere } from "../../../src/providers/descriptors.ts";
 import { fieldsOf, fromText, isNumber, toText, type Field } from "./schema-fields.ts";

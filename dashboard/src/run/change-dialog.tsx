@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
-import { tagsIn } from "../../../src/domain/tags.ts";
+import { tagsIn } from "../../../src/schemas/tag-words.ts";
 import { asProblem } from "../api.ts";
 import { FieldInput } from "../form/field-input.tsx";
 import { sentenceOf } from "../form/problem-words.ts";

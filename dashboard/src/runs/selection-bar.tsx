@@ -1,3 +1,5 @@
+// The bar below the list of runs while runs are selected.
+
 import { runsHere } from "../../../src/providers/descriptors.ts";
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";

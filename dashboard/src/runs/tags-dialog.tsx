@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
-import { tagsIn } from "../../../src/domain/tags.ts";
+import { tagsIn } from "../../../src/schemas/tag-words.ts";
 import { plural } from "../format.ts";
 import { TextField, useSmallForm } from "../form/small-form.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
