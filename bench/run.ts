@@ -1,7 +1,9 @@
 // `npm run bench`: measures, and prints one table. Each group runs in a separate process, with a time limit.
 //
 //   npm run bench                    everything
-//   npm run bench -- --only commits  one group; `--list` names them
+//   npm run bench -- --only commits  one group, or several with commas; `--list` names them
+//   npm run bench -- --keep FILE     replaces the figures of the measured groups in FILE; `npm run docs` then writes the
+//                                    tables of docs/quality/benchmarks.md from docs/quality/benchmarks.jsonl
 
 import { spawn } from "node:child_process";
 import { cpus, loadavg } from "node:os";
@@ -12,6 +14,9 @@ import { dashboard } from "./dashboard.ts";
 import { data } from "./data.ts";
 import { firstLine } from "./first-line.ts";
 import { flooding } from "./flood.ts";
+import { commitHere } from "../scripts/lib/commit-here.ts";
+import { flagsOf } from "../scripts/lib/flags.ts";
+import { keepMeasured } from "../scripts/lib/bench-page.ts";
 import type { Bench, Row } from "./lib/measure.ts";
 import { table } from "./lib/table.ts";
 import { hub } from "./hub.ts";
@@ -49,39 +54,46 @@ const LIMIT_MS = 10 * 60_000;
 /** Marks the line with the rows in the output of a group's process. */
 const MARK = "rows: ";
 
-const words = process.argv.slice(2);
-const [option, name] = words;
+const flags = flagsOf(import.meta.filename, {
+  only: { type: "string" },
+  keep: { type: "string" },
+  list: { type: "boolean", default: false },
+  one: { type: "string" },
+});
 
-if (option === "--one") {
-  const rows = await find(name).measure();
+if (flags.one !== undefined) {
+  const rows = await find(flags.one).measure();
   process.stdout.write(`${MARK}${JSON.stringify(rows)}\n`, () => process.exit(0));
-} else if (option === "--list") {
+} else if (flags.list) {
   for (const bench of BENCHES) console.log(`${bench.name}: ${bench.about}`);
-} else if (words.length === 0 || (option === "--only" && words.length === 2)) {
-  process.exit(await all(option === "--only" ? [find(name)] : BENCHES));
 } else {
-  console.error("usage: npm run bench [-- --only NAME | --list]");
-  process.exit(2);
+  process.exit(await all(flags.only === undefined ? BENCHES : flags.only.split(",").map(find)));
 }
 
-function find(wanted: string | undefined): Bench {
+function find(wanted: string): Bench {
   const bench = BENCHES.find((b) => b.name === wanted);
   if (bench) return bench;
-  console.error(`There is no measurement called ${wanted ?? ""}; there are ${BENCHES.map((b) => b.name).join(", ")}.`);
+  console.error(`There is no measurement called ${wanted}; there are ${BENCHES.map((b) => b.name).join(", ")}.`);
   process.exit(2);
 }
 
 async function all(benches: Bench[]): Promise<number> {
   const cpu = cpus();
-  console.log(
-    `node ${process.version}, ${cpu.length} x ${cpu[0]?.model ?? "unknown"}, load ${loadavg()[0]?.toFixed(2)} at the start`,
-  );
+  const computer = `${cpu.length} x ${cpu[0]?.model ?? "unknown"}`;
+  console.log(`node ${process.version}, ${computer}, load ${loadavg()[0]?.toFixed(2)} at the start`);
   const rows: Row[] = [];
   const failed: string[] = [];
   for (const bench of benches) {
     console.error(`${bench.name}: ${bench.about}…`);
+    const [load = 0] = loadavg();
+    const began = performance.now();
     try {
-      rows.push(...(await inOwnProcess(bench)));
+      const mine = await inOwnProcess(bench);
+      rows.push(...mine);
+      const minutes = Math.round((performance.now() - began) / 6_000) / 10;
+      const ended = { day: new Date().toISOString().slice(0, 10), commit: commitHere(), minutes };
+      const here = { cpu: computer, node: process.version.slice(1), load };
+      if (flags.keep !== undefined) keepMeasured(flags.keep, { group: bench.name, ...ended, ...here, rows: mine });
     } catch (e) {
       failed.push(bench.name);
       console.error(`${bench.name} failed: ${e instanceof Error ? e.message : String(e)}`);

@@ -7,17 +7,19 @@
 //   npm run campaign -- --runs N                 so many budgets, whatever the scale
 //   npm run campaign -- --from N                system calls after the first N
 //   npm run campaign -- --call JSON             one trial of a system call again, as a failure printed it
+//   npm run campaign -- --round NAME            marks the results as a part of that round: the page has the newest round by itself
 //   npm run campaign -- --keep FILE             adds the results to FILE, and writes docs/quality/campaign.md from all results in it;
 //                                               what the page now shows is in docs/quality/campaign.jsonl
 //
 // It continues after a failure, prints the command that repeats it, and exits with 1 if there was any.
 
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { appendFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { flagsOf } from "./lib/flags.ts";
+import { commitHere } from "./lib/commit-here.ts";
 import { campaignPage, campaignTable, keptIn, PARTS, type Kept } from "./lib/campaign-page.ts";
 import { killLoop } from "../test/process/kill-loop.ts";
 import { drawBudgetCell, runBudgetCell } from "../test/rented/budget-cell.ts";
@@ -37,6 +39,7 @@ const flags = flagsOf(import.meta.filename, {
   runs: { type: "string" },
   call: { type: "string" },
   keep: { type: "string" },
+  round: { type: "string" },
 });
 if (flags.call !== undefined) {
   const why = await tryCall(JSON.parse(flags.call) as Trial);
@@ -179,14 +182,6 @@ async function budgets(): Promise<Found> {
   return { counts: { runs: count, machines }, seeds: [seed, seed + count - 1], wrong };
 }
 
-/** The commit of the checkout, if there is a repository. */
-function commitHere(): string {
-  const { stdout } = spawnSync("git", ["-C", import.meta.dirname, "rev-parse", "--short=7", "HEAD"], {
-    encoding: "utf8",
-  });
-  return stdout?.trim() ?? "";
-}
-
 const commit = commitHere();
 const found: Kept[] = [];
 for (const part of PARTS.filter((name) => chosen.includes(name))) {
@@ -194,7 +189,14 @@ for (const part of PARTS.filter((name) => chosen.includes(name))) {
   const began = performance.now();
   const one = await { simulation, kills, calls, matrix, preemptions, budgets }[part]();
   const minutes = Math.round((performance.now() - began) / 6_000) / 10;
-  const kept = { day: new Date().toISOString().slice(0, 10), part, ...one, minutes, commit };
+  const kept = {
+    day: new Date().toISOString().slice(0, 10),
+    part,
+    ...one,
+    minutes,
+    commit,
+    ...(flags.round !== undefined && { round: flags.round }),
+  };
   found.push(kept);
   if (flags.keep !== undefined) appendFileSync(flags.keep, `${JSON.stringify(kept)}\n`);
 }

@@ -1,8 +1,8 @@
 // Writes the pages that are made from code: docs/reference/errors.md from the catalogue, docs/reference/states.md from
 // the job machine, and the references of the API and of both SDKs from the table of routes, the schemas and the text of
-// the SDKs; the errors in docs/reference/python.md; docs/quality/campaign.md from docs/quality/campaign.jsonl; all
-// lists of providers, from their descriptors (scripts/lib/provider-pages.ts); and the version and the targets of
-// notifications of the Python package.
+// the SDKs; the errors in docs/reference/python.md; the tables of docs/quality/campaign.md and benchmarks.md from the
+// files of results beside them; all lists of providers, from their descriptors (scripts/lib/provider-pages.ts); and the
+// version and the targets of notifications of the Python package.
 //   npm run docs
 
 import { readFileSync, writeFileSync } from "node:fs";
@@ -13,6 +13,7 @@ import { readManifest } from "./package-parts.ts";
 import { apiReferencePage } from "./lib/api-reference.ts";
 import { IN_PYTHON, withBlocks } from "./lib/generated-blocks.ts";
 import { providerPages } from "./lib/provider-pages.ts";
+import { benchTables, measuredIn } from "./lib/bench-page.ts";
 import { campaignPage, keptIn } from "./lib/campaign-page.ts";
 import { errorTree, sdkReferencePage } from "./lib/sdk-reference.ts";
 import { JOB_MACHINE_VERSION, jobMachine } from "../src/machines/job-machine.ts";
@@ -37,6 +38,9 @@ export function generatedPages(): Page[] {
       path: "docs/quality/campaign.md",
       text: campaignPage(keptIn(join(import.meta.dirname, "../docs/quality/campaign.jsonl"))),
     },
+    withBlocks("docs/quality/benchmarks.md", {
+      figures: benchTables(measuredIn(join(import.meta.dirname, "../docs/quality/benchmarks.jsonl"))),
+    }),
     { path: "python/svc/__init__.py", text: withVersion("python/svc/__init__.py") },
     withBlocks("python/svc/_config.py", { targets: notifyTargets() }, IN_PYTHON),
     ...providerPages(),

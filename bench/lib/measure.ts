@@ -40,6 +40,13 @@ export function spreadOf(values: readonly number[]): [number, number] {
   return [Math.min(...values), Math.max(...values)];
 }
 
+/** A figure with three digits that count. */
+export function figureOf(value: number): string {
+  const size = Math.abs(value);
+  const places = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+  return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+}
+
 interface Rounds {
   what: string;
   unit: string;

@@ -1,19 +1,13 @@
 // The rows as one table of plain text.
 
-import type { Row } from "./measure.ts";
-
-const digits = (value: number): string => {
-  const size = Math.abs(value);
-  const places = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
-  return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
-};
+import { figureOf, type Row } from "./measure.ts";
 
 const COLUMNS: { title: string; cell: (row: Row) => string; right?: true }[] = [
   { title: "measured", cell: (r) => r.what },
-  { title: "figure", cell: (r) => `${digits(r.figure)} ${r.unit}`, right: true },
-  { title: "spread", cell: (r) => `${digits(r.spread[0])} … ${digits(r.spread[1])}`, right: true },
+  { title: "figure", cell: (r) => `${figureOf(r.figure)} ${r.unit}`, right: true },
+  { title: "spread", cell: (r) => `${figureOf(r.spread[0])} … ${figureOf(r.spread[1])}`, right: true },
   { title: "n", cell: (r) => String(r.rounds), right: true },
-  { title: "baseline", cell: (r) => (r.baseline === null ? "-" : `${digits(r.baseline)} ${r.unit}`), right: true },
+  { title: "baseline", cell: (r) => (r.baseline === null ? "-" : `${figureOf(r.baseline)} ${r.unit}`), right: true },
   { title: "against it", cell: (r) => r.compared || "-", right: true },
   { title: "target", cell: (r) => r.target },
   { title: "met", cell: (r) => (r.met ? "yes" : "NO") },

@@ -17,6 +17,8 @@ export interface Kept {
   minutes: number;
   /** The abbreviated commit of the program under test; empty if unknown. */
   commit?: string;
+  /** The campaign that it belongs to, by the version that was tested; absent for earlier ones. */
+  round?: string;
   /** The fault that was found, and its fix; written by hand. */
   note?: string;
 }
@@ -61,16 +63,49 @@ export function campaignTable(kept: readonly Kept[]): string {
   return [`| ${heads.join(" | ")} |`, `|${" --- |".repeat(heads.length)}`, ...lines].join("\n");
 }
 
-/** The page: the sum of each part, then each campaign. */
+interface Sum {
+  counts: Kept["counts"];
+  wrong: number;
+  commits: string[];
+}
+
+/** The sum of each part that was gone through. */
+function sumsOf(kept: readonly Kept[]): Map<Kept["part"], Sum> {
+  const sums = new Map<Kept["part"], Sum>();
+  for (const { part, counts, wrong, commit = "" } of kept) {
+    const sum = sums.get(part) ?? { counts: {}, wrong: 0, commits: [] };
+    sums.set(part, sum);
+    for (const [what, count] of Object.entries(counts)) sum.counts[what] = (sum.counts[what] ?? 0) + count;
+    sum.wrong += wrong;
+    if (!sum.commits.includes(commit)) sum.commits.push(commit);
+  }
+  return sums;
+}
+
+/** The newest round by itself, or nothing before there was one. */
+function newestRound(all: readonly Kept[]): string {
+  const round = all.findLast((kept) => kept.round !== undefined)?.round;
+  if (round === undefined) return "";
+  const sums = sumsOf(all.filter((kept) => kept.round === round));
+  const rows = PARTS.flatMap((part) => {
+    const sum = sums.get(part);
+    return sum === undefined ? [] : [`| ${part} | ${counted(sum.counts)} | ${sum.wrong} | ${sum.commits.join(", ")} |`];
+  });
+  return `
+## The round of ${round}
+
+| part | gone through | wrong | commits |
+| --- | --- | --- | --- |
+${rows.join("\n")}
+`;
+}
+
+/** The page: the sum of each part, the newest round, then each campaign. */
 export function campaignPage(all: readonly Kept[]): string {
-  const sums = PARTS.flatMap((part) => {
-    const mine = all.filter((kept) => kept.part === part);
-    if (mine.length === 0) return [];
-    const counts: Record<string, number> = {};
-    for (const { counts: one } of mine)
-      for (const [what, count] of Object.entries(one)) counts[what] = (counts[what] ?? 0) + count;
-    const wrong = mine.reduce((sum, kept) => sum + kept.wrong, 0);
-    return [`| ${part} | ${ABOUT[part]} | ${counted(counts)} | ${wrong} |`];
+  const sums = sumsOf(all);
+  const rows = PARTS.flatMap((part) => {
+    const sum = sums.get(part);
+    return sum === undefined ? [] : [`| ${part} | ${ABOUT[part]} | ${counted(sum.counts)} | ${sum.wrong} |`];
   });
   const notes = all.flatMap(({ day, part, note }) => (note === undefined ? [] : [`- ${day}, ${part}: ${note}`]));
   const told = notes.length === 0 ? "" : `\nWhat was wrong, and what became of it:\n\n${notes.join("\n")}\n`;
@@ -83,8 +118,8 @@ what was not so. \`npm run campaign\` does all of it, \`--scale 0.01\` a hundred
 
 | part | about | gone through | wrong |
 | --- | --- | --- | --- |
-${sums.join("\n")}
-
+${rows.join("\n")}
+${newestRound(all)}
 ## Each one
 
 ${campaignTable(all)}
