@@ -71,6 +71,7 @@ describe("old runs", { tags: "needs/chromium" }, () => {
       expect(previews.at(-1)?.path).toBe("/v1/retention/preview?older_than=30d&keep_best=loss%3A3");
       expect(asked).toEqual([]);
       await expectAccessible(page);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
       await takePicture(page, `retention-due-${page.viewportSize()?.width}`);
       await page.getByRole("button", { name: "Save rule" }).click();
       await page.getByText("The date is in doubt").waitFor(WAIT);
