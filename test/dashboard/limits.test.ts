@@ -47,6 +47,8 @@ describe("limits", { tags: "needs/chromium" }, () => {
       const day = page.getByRole("row", { name: /Dollars per day/ });
       await day.getByText("$1.40").waitFor(WAIT);
       await page.getByText("today's limit leaves $1.40 of $10.00").waitFor(WAIT);
+      const table = page.getByRole("region", { name: "Table of limits" });
+      expect(await table.evaluate((box) => box.scrollWidth - box.clientWidth)).toBeLessThanOrEqual(0);
       await page.getByLabel("Dollars per day").fill("many");
       await page.getByRole("button", { name: "Save limits" }).click();
       await page.getByText("This must be a number.").waitFor(WAIT);

@@ -87,7 +87,7 @@ function LimitsForm({ now, reload }: { now: HomeLimits; reload: () => void }) {
   return (
     <form className="form" noValidate onSubmit={submit}>
       <div className="scroll-x" tabIndex={0} role="region" aria-label="Table of limits">
-        <table className="small-table">
+        <table className="small-table limit-table">
           <thead>
             <tr>
               <th scope="col">Limit</th>
