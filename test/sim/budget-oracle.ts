@@ -70,7 +70,7 @@ export function wrongBudget({ job, plan, journal, machines, world, cloud }: Judg
     }, 0);
   // Without guards in this world, svc still believes that there are some.
   for (const { name, doubt_at } of world.budgets?.guards === true ? machines : []) {
-    const limitAt = cloud.limitOf(name);
+    const limitAt = doubt_at === null ? undefined : cloud.limitOf(name, doubt_at);
     if (doubt_at !== null && limitAt !== undefined && (limitAt === null || doubt_at < limitAt - SPARE_MS))
       wrong.push(`${name} counts until ${doubt_at}, and its machine would have run until ${limitAt ?? "its release"}`);
   }

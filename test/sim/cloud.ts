@@ -158,9 +158,14 @@ export class Cloud {
     };
   }
 
-  /** The limit that left with an order; null for none, undefined if it never left. */
-  limitOf(name: string): number | null | undefined {
-    return this.#limits.get(name);
+  /**
+   * The limit that left with an order; null for none, undefined if it never left, or if the provider took the machine back before this
+   * instant: then it did not run until its limit, and `bill` leaves it out as well.
+   */
+  limitOf(name: string, before: number): number | null | undefined {
+    const own = this.machines.filter((machine) => machine.name === name);
+    const isTakenBack = own.every(({ takenBack, goneAt }) => takenBack && goneAt !== null && goneAt <= before);
+    return own.length > 0 && isTakenBack ? undefined : this.#limits.get(name);
   }
 
   #takeBack(machine: CloudMachine, preempted: boolean): void {
