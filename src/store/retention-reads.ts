@@ -9,12 +9,10 @@ import type { JobStatus } from "../schemas/job.ts";
 import type { OldRuns, HomeRetention, RetentionRule } from "../schemas/retention.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import { iso, isoOrNull } from "./records.ts";
-import type { All, Tables } from "./tables.ts";
+import type { All, RetentionRow } from "./tables.ts";
 
 const SHOWN_MAX = 200;
 const REMOVED_MAX = 50;
-
-type Row = Tables["retention"];
 
 export interface StoredRule {
   rule: RetentionRule;
@@ -57,7 +55,7 @@ export const knowsColumn = (all: All, name: string): boolean =>
   all("SELECT 1 FROM pragma_table_info('job') WHERE name = ?", name).length > 0;
 
 export function readRule(all: All): StoredRule | null {
-  const [row] = knowsRule(all) ? all<Row>("SELECT * FROM retention") : [];
+  const [row] = knowsRule(all) ? all<RetentionRow>("SELECT * FROM retention") : [];
   if (row === undefined) return null;
   // svc wrote both texts.
   return { ...row, rule: JSON.parse(row.rule) as RetentionRule, gaps: JSON.parse(row.gaps) as Gap[] };
@@ -65,9 +63,9 @@ export function readRule(all: All): StoredRule | null {
 
 /** @param sinksOf the progress of the copies of a run */
 export function readOldRuns(all: All, sinksOf: (id: string) => SinkStatus[], ask: OldAsk): ChosenOld<OldRunRow> {
-  const columns = ["disk_bytes", "archived_at"].map((name) => (knowsColumn(all, name) ? name : `NULL AS ${name}`));
+  const known = (name: string): string => (knowsColumn(all, name) ? name : `NULL AS ${name}`);
   const rows = all<RunRow>(
-    `SELECT id, label, provider, status, created_at, ended_at, ${columns.join(", ")}, spec ->> 'resume_from' AS source,
+    `SELECT id, label, provider, status, created_at, ended_at, ${known("disk_bytes")}, ${known("archived_at")}, spec ->> 'resume_from' AS source,
        (SELECT min(seq) FROM feed WHERE feed.job_id = job.id) AS made FROM job`,
   );
   const runs = rows.map((row): OldRunRow => ({
@@ -108,13 +106,13 @@ function usedBy(all: All, rows: readonly RunRow[]): (id: string) => boolean {
 
 /** The best value that the run ever logged; null if it logged none that is finite. */
 function bestValue(all: All, id: string, { metric, order }: Best): number | null {
-  const [found] = all<{ value: number | null }>(
-    `SELECT ${order}(p.value) AS value FROM series s JOIN point p ON p.series_id = s.id
+  const [found] = all<{ least: number | null; most: number | null }>(
+    `SELECT min(p.value) AS least, max(p.value) AS most FROM series s JOIN point p ON p.series_id = s.id
      WHERE s.job_id = ? AND s.name = ? AND abs(p.value) <= 1.7976931348623157e308`,
     id,
     metric,
   );
-  return found?.value ?? null;
+  return (order === "min" ? found?.least : found?.most) ?? null;
 }
 
 export function shownOld({ goes, kept }: ChosenOld<OldRunRow>, most = SHOWN_MAX): OldRuns {

@@ -289,6 +289,7 @@ export type MachineRow = Selectable<Tables["machine"]>;
 export type PlacementRow = Selectable<Tables["placement"]>;
 export type CursorRow = Selectable<Tables["log_cursor"]>;
 export type HostVerdictRow = Selectable<Tables["host_verdict"]>;
+export type RetentionRow = Selectable<Tables["retention"]>;
 export type NoticeRow = Selectable<Tables["notice"]>;
 export type TargetRow = Selectable<Tables["notify_target"]>;
 export type MessageRow = Selectable<Tables["notify_message"]>;
