@@ -63,9 +63,9 @@ test("An unknown field ends with exit code 2, and the error lists the fields", (
   expect(error.hint).toContain("Did you mean status? The fields are id, status,");
 });
 
-test("A pipe gets region and price before the reason, after the columns that it always had", () => {
+test("A pipe gets region, price and tags before the reason, after the columns that it always had", () => {
   const row = at.svc("jobs").out.trimEnd().split("\t");
-  expect(row).toHaveLength(14);
+  expect(row).toHaveLength(15);
   expect(row.slice(0, 5)).toEqual([id, "failed", "3", "local", "cpu"]);
-  expect(row.slice(11)).toEqual(["", "0", expect.stringContaining("exit code 3")]);
+  expect(row.slice(11)).toEqual(["", "0", "", expect.stringContaining("exit code 3")]);
 });
