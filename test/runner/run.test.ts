@@ -1,11 +1,12 @@
 // One run from start to end: its input and its results.
 
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { LocalHost } from "../../src/providers/local/local-host.ts";
+import type { RunnerSpec } from "../../src/schemas/runner.ts";
 import { changedRunner, ended, finish, never, newNonce, newRun, processesWith, python, runnerPath, startRun, until } from "./harness.ts";
 
 const py = (code: string, ...args: string[]): string[] => [python, "-u", "-c", code, ...args];
@@ -242,6 +243,54 @@ def main(argv):
     await run.host.stop(0, never);
     expect(await run.host.start(run.spec, {}, never)).toMatchObject({ phase: "failed", stopped: true, pid: null });
     expect((await run.host.readLog(0, 100, never)).bytes.length).toBe(0);
+  });
+
+  // Hosts answer from status.json if they can. Two calls may both find nothing there, so the program itself must start a nonce once.
+  describe("of the program itself", () => {
+    const start = ({ runDir }: { runDir: string }) => {
+      const { status, stdout } = spawnSync(python, ["-I", "-S", runnerPath, "start", runDir], { encoding: "utf8" });
+      return { code: status, answer: stdout === "" ? null : (JSON.parse(stdout) as unknown) };
+    };
+    const propose = (runDir: string, spec: RunnerSpec): void => {
+      mkdirSync(runDir, { recursive: true });
+      writeFileSync(join(runDir, "spec.json"), JSON.stringify(spec));
+    };
+
+    it("does not start a run that has ended, and unlinks its secrets", async () => {
+      const run = await startRun("echo once");
+      const { status } = await finish(run);
+      writeFileSync(join(run.runDir, "env.json"), "{}");
+      expect(start(run)).toEqual({ code: 0, answer: status });
+      expect((await finish(run)).log.toString()).toBe("once\n");
+      expect(existsSync(join(run.runDir, "env.json"))).toBe(false);
+    });
+
+    it("does not start a run whose runner was killed", async () => {
+      const run = await startRun("echo once; sleep 60");
+      await until(run, "once");
+      process.kill((await run.host.status(never))?.runner_pid ?? 0, "SIGKILL");
+      await ended(run);
+      expect(start(run)).toMatchObject({ code: 0, answer: { phase: "failed", nonce: run.spec.nonce } });
+      expect((await run.host.readLog(0, 100, never)).bytes.toString()).toBe("once\n");
+      expect(processesWith(run.spec.nonce)).toEqual([]);
+    });
+
+    it("does not start a run that was ordered to stop, although nothing else says so yet", () => {
+      const run = newRun("echo never");
+      propose(run.runDir, run.spec);
+      writeFileSync(join(run.runDir, "stop"), JSON.stringify({ nonce: run.spec.nonce, grace: 0 }));
+      expect(start(run)).toMatchObject({ code: 0, answer: { phase: "failed", stopped: true, pid: null } });
+      expect(existsSync(join(run.runDir, "spool"))).toBe(false);
+    });
+
+    it("starts no other run while one is active", async () => {
+      const run = await startRun("echo a; sleep 60");
+      await until(run, "a\n");
+      propose(run.runDir, { ...run.spec, nonce: newNonce(), argv: ["echo", "b"] });
+      expect(start(run)).toEqual({ code: 3, answer: null });
+      expect(await run.host.status(never)).toMatchObject({ phase: "running", nonce: run.spec.nonce });
+      expect((await run.host.readLog(0, 100, never)).bytes.toString()).toBe("a\n");
+    });
   });
 });
 

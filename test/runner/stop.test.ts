@@ -1,7 +1,8 @@
 // Ending a run with processes of every kind of behaviour: none may be left afterwards.
 
-import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { changedRunner, ended, finish, never, newRun, processesWith, python, runnerPath, startRun, until, type TestRun } from "./harness.ts";
@@ -255,6 +256,43 @@ describe("a runner that was killed", () => {
     expect(await innocent.host.status(never)).toMatchObject({ phase: "running" });
     expect(readCommand(other.pid ?? 0)).toContain("sleep 100");
     await innocent.host.stop(0, never);
+  });
+
+  it("leaves a process alone that reused a number after it was looked at, or after the runner recorded it", async () => {
+    const run = newRun("echo never");
+    mkdirSync(run.runDir, { recursive: true });
+    const innocent = spawn("cat", { stdio: ["pipe", "pipe", "ignore"] });
+    await once(innocent, "spawn");
+    const code = `
+import fcntl, importlib.util, json, os, signal, sys
+spec = importlib.util.spec_from_file_location("m", ${JSON.stringify(runnerPath)})
+m = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(m)
+os.chdir(sys.argv[1])
+p = m.process(${innocent.pid})
+p.start += 1
+m.send(p, signal.SIGKILL)
+for name, value in (("spec.json", {"nonce": "n"}), ("status.json", {"nonce": "n", "phase": "running", "boot_id": m.boot_id(), "runner_pid": p.pid, "runner_start": p.start})):
+    with open(name, "w") as file:
+        json.dump(value, file)
+held = m.Lock()
+assert held.take()
+looks = 0
+def sleep(seconds):
+    global looks
+    looks += 1
+    if looks == 3:
+        os.close(held.fd)
+m.time.sleep = sleep
+m.command_stop(0.0)
+`;
+    const { status, stderr } = spawnSync(python, ["-c", code, run.runDir], { encoding: "utf8" });
+    expect([status, stderr]).toEqual([0, ""]);
+    // A signal would come before these bytes.
+    innocent.stdin.write("alive");
+    const [answer] = (await Promise.race([once(innocent.stdout, "data"), once(innocent, "exit")])) as unknown[];
+    expect(String(answer)).toBe("alive");
+    innocent.stdin.end();
   });
 
   it("is distinguished from a restart of the machine", async () => {

@@ -4,10 +4,14 @@
 import { single, type TestedMutant } from "./mutants.ts";
 
 const GUARD = "test/ssh/guard.test.ts > ";
+const PROGRAM = "test/runner/run.test.ts > ";
+const REUSED = "test/runner/stop.test.ts > leaves a process alone that reused a number";
 const guard = single("guard", "src/domain/guard-script.ts", []);
 const guardKeep = single("guard", "runner/svc_agent/guard.py", []);
 const keeper = single("guard", "runner/svc_runner/keeper.py", []);
 const run = single("runner", "runner/svc_runner/run.py", []);
+const commands = single("runner", "runner/svc_runner/commands.py", []);
+const processes = single("runner", "runner/svc_runner/processes.py", []);
 const spool = single("runner", "runner/svc_runner/spool.py", []);
 const leftBehind = single("runner", "runner/svc_runner/left_behind.py", []);
 const script = single("runner", "runner/svc_runner/script.py", []);
@@ -139,6 +143,30 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     "return guard_lives(folder) or (not",
     [`${GUARD}the control plane replaces a guard of version 0.1`],
   ),
+  commands(
+    "R1: a repeated start of a run that has ended starts it again",
+    'if status and status.get("nonce") == nonce:\n        unlink',
+    'if status and status.get("nonce") == nonce and status.get("phase") == "running":\n        unlink',
+    [`${PROGRAM}does not start a run that has ended`],
+  ),
+  commands(
+    "R1: a run whose runner was killed is started again",
+    'if status and status.get("nonce") == nonce:\n        unlink',
+    'if status and status.get("nonce") == nonce and status.get("phase") != "running":\n        unlink',
+    [`${PROGRAM}does not start a run whose runner was killed`],
+  ),
+  commands(
+    "R1: a run that was stopped before its start is started",
+    'if order and order.get("nonce") == nonce:',
+    'if order and order.get("nonce") == nonce and "grace" not in order:',
+    [`${PROGRAM}does not start a run that was ordered to stop`],
+  ),
+  commands(
+    "R1: another run starts in the folder of an active one",
+    "while not lock.take():\n        status = read",
+    'while not lock.take() and nonce == (read_json("status.json") or {}).get("nonce"):\n        status = read',
+    [`${PROGRAM}starts no other run while one is active`],
+  ),
   spool("R2: a part of a write is dropped", "self.pending = self.pending[n:]", 'self.pending = b""', [
     "test/runner/spool.test.ts > passes 200 MB through a spool of 4 MiB",
   ]),
@@ -187,6 +215,18 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     "hit = (p.pid, -p.start) in known",
     ["test/runner/stop.test.ts > is swept also of processes that wiped their environment"],
   ),
+  processes(
+    "R4: a process that reused a number after it was looked at is signalled",
+    "if LINUX and start_time(p.pid) != p.start:\n            return",
+    "",
+    [REUSED],
+  ),
+  commands(
+    "R4: a process that reused the runner's number is signalled",
+    'if runner and (not LINUX or runner.start == status.get("runner_start")):',
+    "if runner:",
+    [REUSED],
+  ),
   script("R3: a script outlives its killed runner", "prctl(1, signal.SIGKILL)", "prctl(1, 0)", [
     "test/runner/stop.test.ts > ends its script with it, is reported as lost",
   ]),
@@ -214,6 +254,18 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     "FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW |",
     "FOLDER = os.O_RDONLY | os.O_DIRECTORY |",
     ["test/ssh/remote-host.test.ts > are refused as a whole if a symlink replaced their folder"],
+  ),
+  bytes(
+    "A3: a checkpoint that is a symlink is read",
+    "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
+    "os.O_RDONLY | os.O_NONBLOCK",
+    ["test/ssh/checkpoint-bytes.test.ts"],
+  ),
+  bytes(
+    "A4: a file that changed while it was read counts",
+    "answer = read(fd)\n            check_unchanged(fd, ask)",
+    "answer = read(fd)",
+    ["test/ssh/checkpoint-bytes.test.ts"],
   ),
   bytes(
     "A4: another version of a listed file is sent",
