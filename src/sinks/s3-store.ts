@@ -3,9 +3,9 @@
 //
 // B1. Every request's body is signed by its SHA-256 and carries its MD5, so that a store refuses a body that differs.
 //     No `aws-chunked` bodies: stores that do not know them keep the framing as content (seen with s3rver 3.7.1).
-// B2. The store's answers are compared: each part's ETag, then the whole object's. If they are not MD5s by design (the
-//     store's own encryption), B1 must suffice. If they differ without a reason, the object is read back and its
-//     SHA-256 decides.
+// B2. The store's answers are compared: the ETag of the whole object, and of each part of an upload that is resumed. If
+//     they are not MD5s by design (the store's own encryption), B1 must suffice. If they differ without a reason, the
+//     object is read back and its SHA-256 decides.
 // B3. An unfinished upload is resumed: svc asks the store for its parts, and correct ones stay.
 // B4. An upload whose name was lost in a crash is found by its key, and older uploads of that key are aborted.
 

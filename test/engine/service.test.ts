@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { ModelsOfHub, NotificationsOf, RetentionOf } from "../../src/engine/control-plane.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { localCalendar } from "../../src/domain/calendar.ts";
@@ -267,13 +267,13 @@ describe("kill", () => {
 
   it("works even while the disk is full", async () => {
     await submit();
+    const spent = vi.spyOn(DiskReserve.prototype, "spendIfFull");
     let full = 2;
     h.onProbe = (point) => {
       if (point === "commit.before" && full-- > 0) throw Object.assign(new Error("full"), { code: "SQLITE_FULL" });
     };
-    const killed = service.kill("job1");
-    await h.clock.advance(5_000);
-    expect((await killed).record.status).toBe("terminating");
+    const [{ record }] = await Promise.all([service.kill("job1"), h.clock.advance(5_000)]);
+    expect([record.status, spent.mock.calls.length]).toEqual(["terminating", 1]);
   });
 });
 

@@ -1,7 +1,10 @@
 // Messages follow rows: a notice exists exactly if its event does, and every message reaches its target at least once.
 
 import { createHmac } from "node:crypto";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { Redactor } from "../../src/domain/redaction.ts";
+import { noticeMessage } from "../../src/notify/message.ts";
+import { Outbox } from "../../src/notify/outbox.ts";
 import { BURST, GIVE_UP_MS, BEHIND_MS } from "../../src/notify/notifier.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { full, KILL, turn } from "../engine/harness.ts";
@@ -25,7 +28,7 @@ describe("a notice", () => {
       run: { id: "job1", status: "cancelled", cost_usd: 0 },
       next: ["svc logs job1"],
     });
-    expect(receiver.json(0)["text"]).toMatch(/^Cause: .+\nStatus: cancelled\n/);
+    expect(receiver.json(0)["text"]).toMatch(/^Cause: .+\nStatus: cancelled\n(.+\n)*Cost: \$0\.00\n/);
     await world.settled();
     expect(world.states()).toEqual([{ target: "hook", state: "sent", attempts: 1, kind: "finished" }]);
     expect(world.service.overview().unread).toBe(1);
@@ -39,6 +42,32 @@ describe("a notice", () => {
     await expect(world.tell("reports: gone")).rejects.toMatchObject({ code: "disk_full" });
     world.h.onProbe = () => undefined;
     expect(world.service.notices({ limit: 10 }).notices).toEqual([]);
+  });
+
+  it("wakes the notifier once its transaction is durable, and not before", async () => {
+    const world = await NotifyWorld.open();
+    const woken = vi.fn();
+    const outbox = new Outbox(world.rows, woken);
+    await world.h.engine.commit((tx) => {
+      outbox.add(tx, { job_id: null, kind: "stuck", words: "is stuck" });
+      expect(woken).not.toHaveBeenCalled();
+    });
+    expect(woken).toHaveBeenCalledOnce();
+    world.h.onProbe = (point) => {
+      if (point === "commit.before") throw full();
+    };
+    const failed = world.h.engine.commit((tx) => outbox.add(tx, { job_id: null, kind: "stuck", words: "is stuck" }));
+    await expect(failed).rejects.toMatchObject({ code: "disk_full" });
+    expect(woken).toHaveBeenCalledOnce();
+  });
+
+  it("becomes a message of bounded size, however long its texts are", async () => {
+    const world = await NotifyWorld.open();
+    await world.tell("x".repeat(50_000));
+    const [row] = world.rows.notices([1]);
+    const parts = { reads: world.h.reads, rows: world.rows, redactor: () => new Redactor([]), now: world.h.clock.now };
+    const { title, facts } = noticeMessage("m1", row!, parts);
+    expect([title.length, facts.map(({ value }) => value.length)]).toEqual([200, [1_000]]);
   });
 
   it("is recorded once for one key", async () => {

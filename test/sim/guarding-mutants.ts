@@ -18,6 +18,11 @@ const http = single("provider http", "src/providers/http.ts", ["test/providers/h
 const gate = single("gate", "src/api/gate.ts", ["test/api/gate.test.ts"]);
 const peer = single("peer", "src/api/peer.ts", ["test/api/gate.test.ts"]);
 const downloads = single("downloads", "src/api/routes/downloads.ts", ["test/api/downloads.test.ts"]);
+const connection = single("ssh", "src/ssh/connection.ts", [
+  "test/ssh/connection.test.ts > is aborted at its deadline and at its signal",
+]);
+const manifest = single("tree", "src/ssh/tree-manifest.ts", ["test/ssh/tree-manifest.test.ts"]);
+const tree = single("tree", "src/ssh/tree.ts", ["test/ssh/tree-manifest.test.ts"]);
 const dial = single("ssh", "src/ssh/dial.ts", ["test/ssh/connection.test.ts"]);
 const pins = single("ssh", "src/ssh/host-keys.ts", ["test/ssh/host-keys.test.ts"]);
 const endpoint = single("provider", "src/domain/endpoint.ts", ["test/domain/small-rules.test.ts"]);
@@ -294,5 +299,25 @@ export const GUARDING_MUTANTS: readonly TestedMutant[] = [
     "Object.entries(withoutSecrets(process.env))",
     "Object.entries(process.env)",
     ["test/files/project-listing.test.ts"],
+  ),
+  connection(
+    "S2: a call has no deadline",
+    "const signal = AbortSignal.any([options.signal, deadline.signal]);",
+    "const signal = options.signal;",
+  ),
+  tree(
+    "T1: a path that leads out of the project is sent",
+    "tree.files.find(({ path }) => !isInside(path)) &&",
+    'tree.files.find(({ path }) => path === "") &&',
+  ),
+  manifest(
+    "T1: a path of the manifest that leads out of the tree is known",
+    "name === undefined || !isInside(name)",
+    'name === undefined || name === ""',
+  ),
+  manifest(
+    "M1: half a manifest replaces a whole one",
+    '[ "$(wc -c <"$t")" -eq ${bytes.length} ]',
+    "[ ${bytes.length} -ge 0 ]",
   ),
 ];

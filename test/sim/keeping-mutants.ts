@@ -5,6 +5,9 @@ import { single, type TestedMutant } from "./mutants.ts";
 
 const lock = single("home lock", "src/store/home-lock.ts", ["test/store/database.test.ts"]);
 const reserve = single("disk reserve", "src/store/disk-reserve.ts", ["test/store/disk-reserve.test.ts"]);
+const service = single("disk reserve", "src/engine/service.ts", [
+  "test/engine/service.test.ts > works even while the disk",
+]);
 const rows = single("removals", "src/store/removal-store.ts", ["test/engine/removals.test.ts"]);
 const versions = single("versions", "src/machines/versions.ts", ["test/machines/versions.test.ts"]);
 
@@ -12,6 +15,12 @@ export const KEEPING_MUTANTS: readonly TestedMutant[] = [
   lock("two control planes hold one home", 'db.exec("BEGIN EXCLUSIVE");\n      const', "const"),
   lock("the holder is not named", "lock.announce(holder);", "void holder;"),
   lock("a home that was let go stays locked", 'this.#db.exec("ROLLBACK");\n    this.#db.close();', ""),
+  lock(
+    "a home without room is reported as locked",
+    'if (code.startsWith("SQLITE_BUSY"))',
+    'if (code.startsWith("SQLITE_"))',
+  ),
+  service("it is kept while a run is killed on a full disk", "this.#o.reserve.spendIfFull();", "void this.#o.reserve;"),
   reserve("it takes no space", "for (let at = 0; at < RESERVE_BYTES;) at += writeSync(fd, block);", "void block;"),
   reserve(
     "it is taken while there is room",

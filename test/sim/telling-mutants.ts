@@ -14,9 +14,15 @@ const message = single("message", "src/notify/message.ts", NOTIFIER);
 const watch = single("watch", "src/notify/watch.ts", ["test/notify/watch.test.ts"]);
 const copier = single("sink copier", "src/sinks/copier.ts", []);
 const sinks = single("sinks", "src/sinks/sinks.ts", []);
+const s3 = single("S3 store", "src/sinks/s3-store.ts", []);
 const gcs = single("GCS store", "src/sinks/gcs-store.ts", []);
 
 export const TELLING_MUTANTS: readonly TestedMutant[] = [
+  outbox(
+    "O1: a message is sent before its notice is durable",
+    "if (added) tx.after(this.#wake);",
+    "if (added) this.#wake();",
+  ),
   outbox(
     "O3: a notice with a key is recorded again",
     "key: key ?? null,",
@@ -58,6 +64,12 @@ export const TELLING_MUTANTS: readonly TestedMutant[] = [
     "open.length > 1 && open.length > room.left",
   ),
   email(
+    "M1: a letter leaves without TLS",
+    "requireTLS: port !== 465 && isPublicAddress(pinned.address),",
+    "requireTLS: false,",
+    ["test/notify/email-tls.test.ts"],
+  ),
+  email(
     "M1: a server of another name is believed",
     "...(isIP(host) ? {} : { servername: host }), minVersion",
     "rejectUnauthorized: false, minVersion",
@@ -87,6 +99,12 @@ export const TELLING_MUTANTS: readonly TestedMutant[] = [
   message("W2: a message holds a secret", "redactor().redactValue(message);", "message;\n  void redactor;", [
     "test/notify/alert.test.ts",
   ]),
+  message(
+    "W1: a message names no cost",
+    'facts.push({\n    name: "Cost",',
+    'if (record.nodes < 0) facts.push({\n    name: "Cost",',
+  ),
+  message("W3: a message has no bound", "return shown.length > max ?", "return shown.length > 1e9 * max ?"),
   message("W4: a text of a run looks like a line of svc", '${value.replaceAll("\\n", "\\n  ")}', "${value}", RECEIVERS),
   watch(
     "K1: a machine is reported at once",
@@ -153,6 +171,12 @@ export const TELLING_MUTANTS: readonly TestedMutant[] = [
     [`${SINKS}retries for ever while the run is active`],
   ),
   sinks(
+    "L2: a request does not resume copies that were given up",
+    'else if (row.state !== "done") this.#run(row);',
+    'else if (row.state === "open") this.#run(row);',
+    [`${SINKS}retries for ever while the run is active`],
+  ),
+  sinks(
     "L3: a new control plane does not continue",
     "for (const key of this.#o.rows.open()) {",
     "for (const key of this.#o.rows.open().slice(1e9)) {",
@@ -163,5 +187,23 @@ export const TELLING_MUTANTS: readonly TestedMutant[] = [
     "if (at === null) {\n      session",
     'if (at === null || at === 0 || typeof at === "number") {\n      session',
     [`${SINKS}resumes an interrupted upload`],
+  ),
+  s3(
+    "B2: what the store has is believed",
+    "if (read.size === file.size && read.sha256 === file.sha256) return;",
+    "if (read.size >= 0) return;",
+    [`${SINKS}has every file in the end although the store keeps something else`],
+  ),
+  s3(
+    "B3: wrong parts of an upload stay",
+    'if (md5Of(ETag) === file.partMd5s[PartNumber - 1]?.toString("hex")) etags.set',
+    "etags.set",
+    [`${SINKS}keeps no wrong part of an upload`],
+  ),
+  s3(
+    "B4: an upload whose name was lost is begun again",
+    "const left = turn.resume ?? (await this.#unfinished(file.key, signal));",
+    "const left = turn.resume ?? null;",
+    [`${SINKS}goes on with an upload whose name was lost`],
   ),
 ];

@@ -4,7 +4,8 @@
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import Database from "better-sqlite3";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { homeLayout } from "../../src/platform/home-layout.ts";
 import { openStore, prepareHome, SCHEMA_VERSION } from "../../src/store/database.ts";
 import { HomeLock } from "../../src/store/home-lock.ts";
@@ -77,4 +78,16 @@ it("A home has one holder, which another one is told, until it lets go", () => {
   const second = HomeLock.take(home, holder(22));
   expect(() => HomeLock.take(home, holder(33))).toThrow(/process 22/);
   second.release();
+});
+
+it("A home without room for its lock is a full disk, and no other holder is named", () => {
+  const exec = vi.spyOn(Database.prototype, "exec").mockImplementation(() => {
+    throw new Database.SqliteError("database or disk is full", "SQLITE_FULL");
+  });
+  try {
+    const holder = { pid: 11, command: "svc serve", started_at: "2030-01-01T00:00:00Z", url: null };
+    expect(() => HomeLock.take(home, holder)).toThrow(expect.objectContaining({ code: "disk_full" }));
+  } finally {
+    exec.mockRestore();
+  }
 });
