@@ -151,12 +151,14 @@ describe("the budget of a run on its page", { tags: "needs/chromium" }, () => {
       await page.keyboard.press("Escape");
     }));
 
-  it("offers only the label of a run that has ended", () =>
+  it("offers only the label and the tags of a run that has ended", () =>
     withRun(limited({ status: "timed_out", ended_at: new Date().toISOString() }), async ({ page }) => {
       await page.getByRole("button", { name: "Edit" }).click();
       const dialog = page.getByRole("dialog");
       await dialog.getByText("The run has ended").waitFor();
-      expect(await dialog.getByRole("textbox").count()).toBe(1);
+      expect(await dialog.getByRole("textbox").count()).toBe(2);
+      await dialog.getByRole("textbox", { name: "Label" }).waitFor();
+      await dialog.getByRole("textbox", { name: "Tags" }).waitFor();
       await page.keyboard.press("Escape");
     }));
 
