@@ -258,12 +258,12 @@ export function readCosts(all: All, query: CostsQuery, now: number, calendar: Ca
           );
     for (const { key, ...cell } of rows) sums.add(key, cell, 1);
     const stored = all<{ cells: string }>(
-      "SELECT m.cells AS cells FROM cost_open o JOIN cost_machine m ON m.name = o.name",
+      "SELECT m.cells AS cells FROM cost_open o CROSS JOIN cost_machine m ON m.name = o.name",
     );
     for (const { cells } of stored) addRow(storedCost(cells), -1);
   }
   const open = isCurrent
-    ? all<MachineRow>("SELECT m.* FROM cost_open o JOIN machine m ON m.name = o.name")
+    ? all<MachineRow>("SELECT m.* FROM cost_open o CROSS JOIN machine m ON m.name = o.name")
     : all<MachineRow>("SELECT * FROM machine");
   for (const row of costsOfMachines(all, open, now, calendar)) addRow(row, 1);
   const groups = [...sums.groups]

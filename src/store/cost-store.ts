@@ -9,7 +9,7 @@ import type { All, MachineRow } from "./tables.ts";
 
 /** Rows that can change no more: proven gone, and their job has ended or was removed. */
 const SETTLED =
-  "SELECT m.* FROM cost_open o JOIN machine m ON m.name = o.name LEFT JOIN job j ON j.id = m.job_id WHERE m.state = 'released' AND coalesce(j.state, 'terminal') = 'terminal' LIMIT ?";
+  "SELECT m.* FROM cost_open o CROSS JOIN machine m ON m.name = o.name LEFT JOIN job j ON j.id = m.job_id WHERE m.state = 'released' AND coalesce(j.state, 'terminal') = 'terminal' LIMIT ?";
 
 export class CostStore {
   readonly #s;

@@ -110,12 +110,12 @@ function spentSince(all: All, from: string, now: number, calendar: Calendar): nu
   const of = (cells: readonly { day: string; micro: number; estimateMicro: number }[]): number =>
     cells.filter(isIn).reduce((total, cell) => total + cell.micro + cell.estimateMicro, 0);
   const stored = isCurrent
-    ? all<{ cells: string }>("SELECT m.cells AS cells FROM cost_open o JOIN cost_machine m ON m.name = o.name")
+    ? all<{ cells: string }>("SELECT m.cells AS cells FROM cost_open o CROSS JOIN cost_machine m ON m.name = o.name")
     : [];
   const changed = stored.reduce((total, { cells }) => total + of(storedCost(cells).cells), 0);
   const open = isCurrent
     ? all<MachineRow & { rate: number | null }>(
-        "SELECT m.*, j.spec ->> 'rate_usd_per_hour' AS rate FROM cost_open o JOIN machine m ON m.name = o.name LEFT JOIN job j ON j.id = m.job_id",
+        "SELECT m.*, j.spec ->> 'rate_usd_per_hour' AS rate FROM cost_open o CROSS JOIN machine m ON m.name = o.name LEFT JOIN job j ON j.id = m.job_id",
       )
     : all<MachineRow & { rate: number | null }>(
         "SELECT m.*, j.spec ->> 'rate_usd_per_hour' AS rate FROM machine m LEFT JOIN job j ON j.id = m.job_id",

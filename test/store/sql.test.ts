@@ -193,6 +193,17 @@ describe("hand-written SQL", () => {
     }
   });
 
+  test("The few machines that are not in the sums lead every join, not the many of the ledger", () => {
+    const joins = all.filter(({ sql }) => /FROM cost_open o\b/.test(sql));
+    expect(joins.length).toBeGreaterThan(4);
+    for (const { where, sql } of joins) {
+      const plan = db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...(sql.includes("?") ? [1] : [])) as {
+        detail: string;
+      }[];
+      expect([where, plan[0]?.detail]).toEqual([where, "SCAN o"]);
+    }
+  });
+
   test("Each condition that filters jobs fits the schema", () => {
     const text = source("list-reads.ts");
     const conditions = [...text.matchAll(/\bwhere\(\s*/g)].flatMap((call) => {
