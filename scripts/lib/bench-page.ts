@@ -51,7 +51,7 @@ const listed = (values: readonly string[]): string => [...new Set(values)].join(
 /** What was measured, on which computer, and one table for each group. */
 export function benchTables(all: readonly Measured[]): string {
   if (all.length === 0) return "Nothing was measured yet.";
-  const rows = all.flatMap((one) => one.rows);
+  const rows = all.flatMap((one) => one.rows).filter(({ target }) => /^[^(]/.test(target) && target !== "none");
   const met = rows.filter((row) => row.met).length;
   const heads = ["measured", "target", "figure", "baseline", "against it"];
   const about = `${met} of ${rows.length} targets are met, on ${listed(all.map(({ cpu }) => cpu))}, ${listed(all.map(({ node }) => `Node ${node}`))}. A figure is the median, with the lowest and the highest round in brackets.`;
