@@ -45,6 +45,18 @@ async function chooseToDelete(tab: Page): Promise<void> {
   await tab.getByText("This frees").waitFor({ timeout: WAIT_MS });
 }
 
+async function selectForTags(tab: Page): Promise<void> {
+  for (const box of await tab.getByRole("checkbox", { name: /^Select sweep/ }).all()) await box.check();
+  await tab.getByRole("button", { name: "Tags…" }).click();
+  await tab.getByLabel("Add").fill("ablation");
+}
+
+async function showOldRuns(tab: Page): Promise<void> {
+  await tab.getByLabel("Ended longer ago than").fill("3d");
+  await tab.getByText("would go now").waitFor({ timeout: WAIT_MS });
+  await tab.locator(".retention-fields").scrollIntoViewIfNeeded();
+}
+
 function pagesOf({ runs }: ShownWorld): Shown[] {
   const run = (name: string, tab = "") => `/runs/${runs[name] ?? ""}${tab && `?tab=${tab}`}`;
   return [
@@ -54,6 +66,7 @@ function pagesOf({ runs }: ShownWorld): Shown[] {
       path: "/?q=sweep,&col=last:train/loss&col=min:val/loss&col=arg:lr&sort=min:val/loss",
       ready: ".runs .sparkline, .cell-chosen",
     },
+    { name: "tags", path: "/?tag=sweep-3", ready: ".filters .filter bdi", act: selectForTags },
     { name: "run", path: run("rented"), ready: ".log-row" },
     { name: "resumed", path: run("resumed"), ready: ".resume-source" },
     {
@@ -80,6 +93,7 @@ function pagesOf({ runs }: ShownWorld): Shown[] {
     { name: "targets", path: "/connect?open=notify-new", ready: "#notify-new-kind" },
     { name: "notifications", path: "/notifications", ready: ".notice-list" },
     { name: "costs", path: "/costs?by=provider&days=all", ready: ".cost-table" },
+    { name: "old-runs", path: "/costs?by=provider&days=all", ready: ".retention-fields", act: showOldRuns },
     { name: "receipt", path: `/costs?run=${runs["rented"] ?? ""}`, ready: ".receipt-facts" },
     { name: "gpus", path: "/gpus", ready: ".gpu-card" },
     { name: "models", path: "/models", ready: "#pull-model" },

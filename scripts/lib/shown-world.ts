@@ -275,11 +275,11 @@ export async function openShownWorld({ past, rented }: { past: number; rented: b
     project,
   );
   const url = String(serve.said["url"]);
-  const submit = async (label: string, spec: Record<string, unknown>): Promise<string> => {
+  const submit = async (label: string, spec: Record<string, unknown>, tags: string[] = []): Promise<string> => {
     const answer = await fetch(`${url}/jobs`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ label, spec }),
+      body: JSON.stringify({ label, tags, spec }),
     });
     const body = (await answer.json()) as { id: string; detail?: string };
     if (answer.status !== 201) throw new Error(`${label}: ${answer.status} ${body.detail}`);
@@ -295,13 +295,17 @@ export async function openShownWorld({ past, rented }: { past: number; rented: b
   runs["busy"] = await submit("sweep, seed 7", { entrypoint: "train.py", args: ["0.01"] });
   if (sim) {
     const on = { entrypoint: "train.py", install: "none", price_cap: 30 };
-    runs["rented"] = await submit("llama-lora r=32", { ...on, provider: "podhost", gpus: "RTX4090:2" });
+    runs["rented"] = await submit("llama-lora r=32", { ...on, provider: "podhost", gpus: "RTX4090:2" }, ["paper"]);
     runs["refused"] = await submit("vit-b16, cheap", { ...on, provider: "market", gpus: "RTX4090:1", price_cap: 0.01 });
     runs["market"] = await submit("vit-b16, 90 epochs", { ...on, provider: "market", gpus: "RTX4090:1" });
   }
   const rates = ["0.05", "0.1", "0.2"];
   for (const [i, lr] of rates.entries())
-    runs[`sweep${i + 1}`] = await submit(`sweep, lr ${lr}`, { entrypoint: "sweep.py", args: ["--lr", lr] });
+    runs[`sweep${i + 1}`] = await submit(
+      `sweep, lr ${lr}`,
+      { entrypoint: "sweep.py", args: ["--lr", lr] },
+      lr === "0.1" ? ["sweep-3", "best"] : ["sweep-3"],
+    );
   for (const name of ["sweep1", "sweep2", "sweep3"]) await hasEnded(url, runs[name] ?? "");
   runs["resumed"] = await submit("sweep, lr 0.1", {
     entrypoint: "sweep.py",

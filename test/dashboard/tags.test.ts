@@ -38,6 +38,9 @@ describe("tags", { tags: "needs/chromium" }, () => {
       await page.getByText("2 runs", { exact: true }).waitFor(WAIT);
       await page.getByRole("link", { name: "lr=0.1", exact: true }).click();
       await page.getByText("1 run", { exact: true }).waitFor(WAIT);
+      // A tag is shown as it was written; statuses begin with a capital letter.
+      const first = page.getByRole("link", { name: /^paper.*: a tag/ });
+      expect(await first.evaluate((each) => getComputedStyle(each, "::first-letter").textTransform)).toBe("none");
       expect(new URL(page.url()).search).toBe("?status=succeeded&tag=paper%2Clr%3D0.1");
       await expectAccessible(page);
       await takePicture(page, `tags-filter-${page.viewportSize()?.width}`);

@@ -45,7 +45,7 @@ export function RunFilters({ view, filter, summary, search }: RunFiltersProps) {
           <Link
             key={tag}
             href={filteredPath({ ...filter, tags: filter.tags.filter((each) => each !== tag) })}
-            className="filter"
+            className="filter filter-tag"
             aria-current="page"
           >
             <bdi>{tag}</bdi> <span aria-hidden="true">×</span>
