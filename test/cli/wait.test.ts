@@ -70,7 +70,14 @@ test("Ctrl-C ends the wait with 130 and leaves the run alone", { tags: "needs/li
   const waiting = at.start("wait", id);
   // It waits once it has opened the store.
   const files = `/proc/${waiting.child.pid}/fd`;
-  const opened = (): string[] => readdirSync(files).map((fd) => readlinkSync(join(files, fd)));
+  const opened = (): string[] =>
+    readdirSync(files).flatMap((fd) => {
+      try {
+        return readlinkSync(join(files, fd));
+      } catch {
+        return []; // closed since it was listed
+      }
+    });
   await until(() => opened().some((path) => path.endsWith("/svc.db")), "svc wait has opened the store");
   waiting.child.kill("SIGINT");
   expect(await waiting.exited).toBe(130);
