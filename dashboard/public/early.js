@@ -27,7 +27,8 @@
   const [, place, run] = /^\/(\w*)(?:\/([\w-]+))?\/?$/.exec(pathname) ?? [];
   const asked = [];
   if (place === "" || (place === "runs" && run === undefined)) {
-    if (!["status", "provider", "q", "from", "until"].some((name) => query.has(name))) asked.push("/jobs?limit=100");
+    // Columns and order are drawn from the whole list; every other word of the address may narrow it.
+    if ([...query.keys()].every((name) => name === "col" || name === "sort")) asked.push("/jobs?limit=100");
   } else if (place === "runs") {
     asked.push(`/jobs/${run}`);
     const whole = !["errors", "tag", "only"].some((name) => query.has(name));

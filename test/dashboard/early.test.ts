@@ -64,7 +64,7 @@ describe("the first load of a page", { tags: "needs/chromium" }, () => {
   it("asks for the list of runs, but not for one that a filter in the address changes", () =>
     before(async ({ page, base, times }) => {
       await hold(page, PROGRAM);
-      await asked(page, `${base}/?status=failed`);
+      for (const filter of ["status=failed", "tag=paper", "archived=only"]) await asked(page, `${base}/?${filter}`);
       await asked(page, `${base}/?sort=created`);
       await expect.poll(() => times("/jobs?limit=100"), WAIT).toBe(1);
     }));
