@@ -1,7 +1,7 @@
 // The condition of a list of runs: `jobs` and `countByStatus` select by it.
 
 import type { JobsFilter, JobsQuery } from "../schemas/job.ts";
-import { knowsColumn } from "./retention-reads.ts";
+import { knowsColumn } from "./known-columns.ts";
 import type { All } from "./tables.ts";
 
 /** The columns in which a text search looks. */

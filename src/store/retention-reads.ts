@@ -8,6 +8,7 @@ import { hasEnded } from "../schemas/names.ts";
 import type { JobStatus } from "../schemas/job.ts";
 import type { OldRuns, HomeRetention, RetentionRule } from "../schemas/retention.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
+import { knowsColumn } from "./known-columns.ts";
 import { iso, isoOrNull } from "./records.ts";
 import type { All, RetentionRow } from "./tables.ts";
 
@@ -49,18 +50,6 @@ export interface OldRunRow extends RunRow, AgedRun {}
 
 /** False in a home that an older version wrote. */
 const knowsRule = (all: All): boolean => all("SELECT 1 FROM sqlite_schema WHERE name = 'retention'").length > 0;
-
-/** The columns that were seen through each connection: a column stays once it is there. */
-const columnsSeen = new WeakMap<All, Set<string>>();
-
-/** Whether runs have this column: a home of an older version lacks some. */
-export function knowsColumn(all: All, name: string): boolean {
-  const seen = columnsSeen.get(all) ?? new Set();
-  if (seen.has(name)) return true;
-  const isThere = all("SELECT 1 FROM pragma_table_info('job') WHERE name = ?", name).length > 0;
-  if (isThere) columnsSeen.set(all, seen.add(name));
-  return isThere;
-}
 
 export function readRule(all: All): StoredRule | null {
   const [row] = knowsRule(all) ? all<RetentionRow>("SELECT * FROM retention") : [];
