@@ -15,6 +15,7 @@ import type { RemovalRule } from "../engine/removals.ts";
 import type { Transaction } from "../engine/transaction.ts";
 import { asSvcError, messageOf, SvcError } from "../errors/index.ts";
 import type { FoundNotice } from "../notify/outbox.ts";
+import type { JobRecord } from "../schemas/job.ts";
 import type { Removed } from "../schemas/removal.ts";
 import type { HomeRetention, RetentionRule } from "../schemas/retention.ts";
 import type { Reads } from "../store/reads.ts";
@@ -88,7 +89,7 @@ export class RetentionKeeper implements RetentionOf {
     return this.state();
   }
 
-  async archive(id: string, isArchived: boolean): Promise<void> {
+  async archive(id: string, isArchived: boolean): Promise<JobRecord> {
     await this.#o.engine.commit((tx) => {
       const row = tx.store.job(id);
       if (row === undefined) throw new SvcError("job_not_found", { id });
@@ -97,6 +98,10 @@ export class RetentionKeeper implements RetentionOf {
       this.#rows.archive(id, isArchived ? tx.at : null);
       tx.feed(id, "job.archived", { archived: isArchived });
     });
+    const record = this.#o.reads.job(id);
+    // Somebody may have removed the run since.
+    if (record === null) throw new SvcError("job_not_found", { id });
+    return record;
   }
 
   /** Removes what the rule says now. Never rejects. */

@@ -78,8 +78,8 @@ export interface RetentionOf {
   preview(rule: RetentionRule): OldRuns;
   /** Sets or removes the rule; durable before it resolves. It is applied an hour later, and by the next start. */
   set(rule: RetentionRule | null): Promise<HomeRetention>;
-  /** Idempotent. Throws `job_not_found`, `job_not_archivable`. */
-  archive(jobId: string, isArchived: boolean): Promise<void>;
+  /** Resolves with the record. Idempotent. Throws `job_not_found`, `job_not_archivable`. */
+  archive(jobId: string, isArchived: boolean): Promise<JobRecord>;
 }
 
 export interface ControlPlane {

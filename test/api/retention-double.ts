@@ -38,10 +38,11 @@ export class RetentionDouble implements RetentionOf {
     return Promise.resolve(this.state());
   }
 
-  archive(id: string, isArchived: boolean): Promise<void> {
+  archive(id: string, isArchived: boolean): Promise<JobRecord> {
     const record = this.#records.get(id);
     if (!record || !hasEnded(record.status)) return Promise.reject(new SvcError("job_not_archivable", { id }));
-    this.#records.set(id, { ...record, archived_at: isArchived ? this.#at : null });
-    return Promise.resolve();
+    const changed = { ...record, archived_at: isArchived ? this.#at : null };
+    this.#records.set(id, changed);
+    return Promise.resolve(changed);
   }
 }

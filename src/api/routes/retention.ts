@@ -9,8 +9,7 @@ const Empty = z.strictObject({});
 
 async function archived(call: Call, isArchived: boolean) {
   const { id } = jobOf(call);
-  await call.cp.retention.archive(id, isArchived);
-  return ok(call.cp.reads.job(id));
+  return ok(await call.cp.retention.archive(id, isArchived));
 }
 
 export const RETENTION_ROUTES = [

@@ -1,7 +1,6 @@
 // `svc archive`: leaves ended runs out of lists and keeps them from removals by age; --undo lists them again.
 
 import { safeField } from "../../domain/terminal-text.ts";
-import { SvcError } from "../../errors/index.ts";
 import type { JobRecord } from "../../schemas/job.ts";
 import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
@@ -33,14 +32,7 @@ export const archive: Command = {
     };
     const jobs = client
       ? await all((id) => client.archive(id, isArchived))
-      : await withOwnControlPlane(io, "look", (cp) =>
-          all(async (id) => {
-            await cp.retention.archive(id, isArchived);
-            const record = cp.reads.job(id);
-            if (record === null) throw new SvcError("job_not_found", { id });
-            return record;
-          }),
-        );
+      : await withOwnControlPlane(io, "look", (cp) => all((id) => cp.retention.archive(id, isArchived)));
     if (input.json) await printJson(io, { jobs });
     else
       for (const { id, label } of jobs)
