@@ -1,7 +1,7 @@
 // The filter of a run list: in the address, in the API's query, and applied to a single run.
 
 import type { JobRecord, JobStatus } from "../../src/schemas/job.ts";
-import { TAG_WORD, TAGS_MAX, tagsIn } from "../../src/schemas/tag-words.ts";
+import { TAG_LENGTH_MAX, TAG_WORD, TAGS_MAX, tagsIn } from "../../src/schemas/tag-words.ts";
 import { PROVIDER_NAMES } from "../../src/providers/descriptors.ts";
 import type { ProviderName } from "../../src/schemas/spec.ts";
 import { ACTIVE_STATUSES, hasEnded, JOB_STATUSES } from "../../src/schemas/names.ts";
@@ -60,7 +60,7 @@ export function filterOf(query: URLSearchParams): RunFilter {
     provider: PROVIDER_NAMES.find((each) => each === provider) ?? null,
     text: (query.get("q") ?? "").trim().slice(0, 200),
     tags: tagsIn(query.get("tag") ?? "")
-      .filter((tag) => TAG_WORD.test(tag) && tag.length <= 64)
+      .filter((tag) => TAG_WORD.test(tag) && tag.length <= TAG_LENGTH_MAX)
       .slice(0, TAGS_MAX),
     from: [query.get("from")].find((each) => each !== null && (isDay(each) || /^\d{1,4}d$/.test(each))) ?? null,
     archived: query.get("archived") === "only",

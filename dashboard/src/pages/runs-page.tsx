@@ -14,6 +14,7 @@ import { Link } from "../router.tsx";
 import { filterOf, isEverything, listPath } from "../run-filter.ts";
 import { FirstRun } from "../runs/first-run.tsx";
 import { paramsOf } from "../../../src/domain/run-params.ts";
+import { changeAll } from "../runs/change-all.ts";
 import { ColumnMenu } from "../runs/column-menu.tsx";
 import { isMetric, sorted, viewOf } from "../runs/columns.ts";
 import { useMetricBook } from "../runs/metric-book.ts";
@@ -23,7 +24,7 @@ import { RunTable } from "../runs/run-table.tsx";
 import { TagsDialog } from "../runs/tags-dialog.tsx";
 import { SelectionBar } from "../runs/selection-bar.tsx";
 import { isActive, isKillable, isSelectable } from "../status.ts";
-import { store, useData } from "../store.ts";
+import { useData } from "../store.ts";
 import { readCountsAgain, showList } from "../sync.ts";
 
 export function RunsPage({ query }: { query: URLSearchParams }) {
@@ -72,11 +73,14 @@ export function RunsPage({ query }: { query: URLSearchParams }) {
   };
   const archive = async (isArchived: boolean) => {
     setProblem(null);
-    const ended = chosen.filter((job) => !isActive(job));
-    const done = await Promise.allSettled(ended.map((job) => api.archive(job.id, isArchived)));
-    store.trigger.jobsLoaded({ found: done.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])) });
-    const failed = done.find((each) => each.status === "rejected");
-    if (failed) return setProblem(asProblem(failed.reason));
+    try {
+      await changeAll(
+        chosen.filter((job) => !isActive(job)),
+        (job) => api.archive(job.id, isArchived),
+      );
+    } catch (error) {
+      return setProblem(asProblem(error));
+    }
     select(NOBODY);
     readCountsAgain();
   };

@@ -10,6 +10,7 @@ import { FIELDS, LABEL, TAGS } from "../form/run-values.ts";
 import { fieldOfError, isNumber, type Field } from "../form/schema-fields.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { Modal } from "../parts/modal.tsx";
+import { SaveActions } from "../parts/save-actions.tsx";
 import { isActive, titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { runApi } from "./run-api.ts";
@@ -94,14 +95,7 @@ export function ChangeDialog({ job, onClose }: { job: JobRecord; onClose: () => 
             : "An empty field removes the limit. The machine’s own guard gets the new limits with the next contact."}
         </p>
         {problem && <ProblemBanner problem={problem} />}
-        <div className="actions">
-          <button ref={cancel} type="button" className="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" className="button primary" aria-disabled={busy}>
-            {busy ? "Saving…" : "Save"}
-          </button>
-        </div>
+        <SaveActions cancel={cancel} busy={busy} onCancel={onClose} />
       </form>
     </Modal>
   );

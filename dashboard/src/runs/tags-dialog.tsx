@@ -2,13 +2,14 @@
 
 import { useRef, useState } from "react";
 import type { JobRecord } from "../../../src/schemas/job.ts";
-import { tagsIn } from "../../../src/schemas/tag-words.ts";
+import { tagsAfter, tagsIn } from "../../../src/schemas/tag-words.ts";
 import { plural } from "../format.ts";
 import { TextField, useSmallForm } from "../form/small-form.tsx";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { Modal } from "../parts/modal.tsx";
+import { SaveActions } from "../parts/save-actions.tsx";
 import { runApi } from "../run/run-api.ts";
-import { store } from "../store.ts";
+import { changeAll } from "./change-all.ts";
 
 export function TagsDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; onClose: () => void }) {
   const cancel = useRef<HTMLButtonElement>(null);
@@ -19,14 +20,9 @@ export function TagsDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; onCl
     setRemoved((tags) => new Set(tags.has(tag) ? [...tags].filter((each) => each !== tag) : [...tags, tag]));
   const { ref, busy, problem, onSubmit } = useSmallForm(async (text) => {
     const added = tagsIn(text("added"));
-    const changes = asked.flatMap((job) => {
-      const tags = [...new Set([...job.tags, ...added])].filter((tag) => !removed.has(tag));
-      return tags.join(",") === job.tags.join(",") ? [] : [runApi.change(job.id, { tags })];
-    });
-    const done = await Promise.allSettled(changes);
-    store.trigger.jobsLoaded({ found: done.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])) });
-    const failed = done.find((each) => each.status === "rejected");
-    if (failed) throw failed.reason;
+    const after = (job: JobRecord): string[] => tagsAfter(job.tags, added, [...removed]);
+    const changed = asked.filter((job) => after(job).join(",") !== job.tags.join(","));
+    await changeAll(changed, (job) => runApi.change(job.id, { tags: after(job) }));
     onClose();
   });
   return (
@@ -52,14 +48,7 @@ export function TagsDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; onCl
           </fieldset>
         )}
         {problem && <ProblemBanner problem={problem} />}
-        <div className="actions">
-          <button ref={cancel} type="button" className="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" className="button primary" aria-disabled={busy}>
-            {busy ? "Saving…" : "Save"}
-          </button>
-        </div>
+        <SaveActions cancel={cancel} busy={busy} onCancel={onClose} />
       </form>
     </Modal>
   );

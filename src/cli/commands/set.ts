@@ -3,6 +3,7 @@
 import { dollars } from "../../errors/dollars.ts";
 import type { JobChange } from "../../schemas/change.ts";
 import type { JobRecord } from "../../schemas/job.ts";
+import { tagsAfter } from "../../schemas/tag-words.ts";
 import { usage, value } from "../argv.ts";
 import type { Command, Input } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
@@ -39,7 +40,7 @@ export const set: Command = {
       found,
       reads.job(found)?.tags ?? [],
     ]);
-    const change = { ...given, ...tagsAfter(input, before) };
+    const change = { ...given, ...tagsOf(input, before) };
     const client = await runningClient(io);
     const record = client ? await client.update(id, change) : await withOwnControlPlane(io, "look", own(id, change));
     if (input.json) await printJson(io, record);
@@ -56,11 +57,11 @@ const own =
   };
 
 /** All tags that the run has after this command; nothing if it names none. */
-function tagsAfter({ values }: Input, before: readonly string[]): Pick<JobChange, "tags"> {
+function tagsOf({ values }: Input, before: readonly string[]): Pick<JobChange, "tags"> {
   const [all, added = [], removed = []] = [values.get("tags")?.[0], values.get("tag"), values.get("untag")];
   if (all === undefined && added.length + removed.length === 0) return {};
   const from = all === undefined ? before : all.split(",").filter((tag) => tag !== "");
-  return { tags: [...new Set([...from, ...added])].filter((tag) => !removed.includes(tag)) };
+  return { tags: tagsAfter(from, added, removed) };
 }
 
 function changeOf(input: Input): JobChange {
