@@ -16,6 +16,8 @@ export interface Mutant {
   /** Mutants that a short run must detect, too. */
   main: boolean;
   patches: Patch[];
+  /** The invariants of heads that it breaks, as `src/ssh/tree.ts T1`, where its name and its files do not say so. */
+  rules?: string[];
 }
 
 /** A defect that tests must detect, not the simulation. */
