@@ -7,6 +7,7 @@
 //   npm run campaign -- --runs N                 so many budgets, whatever the scale
 //   npm run campaign -- --from N                system calls after the first N
 //   npm run campaign -- --call JSON             one trial of a system call again, as a failure printed it
+//   npm run campaign -- --sources               prints the digest of the program that each part tests: equal digests are equal programs
 //   npm run campaign -- --round NAME            marks the results as a part of that round: the page has the newest round by itself
 //   npm run campaign -- --keep FILE             adds the results to FILE, and writes docs/quality/campaign.md from all results in it;
 //                                               what the page now shows is in docs/quality/campaign.jsonl
@@ -21,6 +22,7 @@ import { createInterface } from "node:readline";
 import { flagsOf } from "./lib/flags.ts";
 import { commitHere } from "./lib/commit-here.ts";
 import { campaignPage, campaignTable, keptIn, PARTS, type Kept } from "./lib/campaign-page.ts";
+import { sourcesOf } from "./lib/sources-of.ts";
 import { killLoop } from "../test/process/kill-loop.ts";
 import { drawBudgetCell, runBudgetCell } from "../test/rented/budget-cell.ts";
 import { budgetLine, budgetPage, budgetsIn, budgetTable } from "../test/rented/budget-page.ts";
@@ -40,7 +42,12 @@ const flags = flagsOf(import.meta.filename, {
   call: { type: "string" },
   keep: { type: "string" },
   round: { type: "string" },
+  sources: { type: "boolean", default: false },
 });
+if (flags.sources) {
+  for (const part of PARTS) process.stdout.write(`${part.padEnd(12)}${await sourcesOf(part)}\n`);
+  process.exit(0);
+}
 if (flags.call !== undefined) {
   const why = await tryCall(JSON.parse(flags.call) as Trial);
   process.stdout.write(`${why ?? "as it should be"}\n`);
@@ -195,6 +202,7 @@ for (const part of PARTS.filter((name) => chosen.includes(name))) {
     ...one,
     minutes,
     commit,
+    sources: await sourcesOf(part),
     ...(flags.round !== undefined && { round: flags.round }),
   };
   found.push(kept);

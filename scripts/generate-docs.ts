@@ -1,7 +1,7 @@
 // Writes the pages that are made from code: docs/reference/errors.md from the catalogue, docs/reference/states.md from
 // the job machine, and the references of the API and of both SDKs from the table of routes, the schemas and the text of
-// the SDKs; the errors in docs/reference/python.md; the tables of docs/quality/campaign.md and benchmarks.md from the
-// files of results beside them; all lists of providers, from their descriptors (scripts/lib/provider-pages.ts); and the
+// the SDKs; the errors in docs/reference/python.md; the tables of docs/quality/campaign.md, benchmarks.md and
+// mutants.md from the files of results beside them; all lists of providers, from their descriptors (scripts/lib/provider-pages.ts); and the
 // version and the targets of notifications of the Python package.
 //   npm run docs
 
@@ -15,6 +15,7 @@ import { IN_PYTHON, withBlocks } from "./lib/generated-blocks.ts";
 import { providerPages } from "./lib/provider-pages.ts";
 import { benchTables, measuredIn } from "./lib/bench-page.ts";
 import { campaignPage, keptIn } from "./lib/campaign-page.ts";
+import { mutantsPage, playsIn } from "./lib/mutants-page.ts";
 import { errorTree, sdkReferencePage } from "./lib/sdk-reference.ts";
 import { JOB_MACHINE_VERSION, jobMachine } from "../src/machines/job-machine.ts";
 import { TARGET_FIELDS } from "../src/schemas/notify-names.ts";
@@ -37,6 +38,10 @@ export function generatedPages(): Page[] {
     {
       path: "docs/quality/campaign.md",
       text: campaignPage(keptIn(join(import.meta.dirname, "../docs/quality/campaign.jsonl"))),
+    },
+    {
+      path: "docs/quality/mutants.md",
+      text: mutantsPage(NOTICE, playsIn(join(import.meta.dirname, "../docs/quality/mutants.jsonl"))),
     },
     withBlocks("docs/quality/benchmarks.md", {
       figures: benchTables(measuredIn(join(import.meta.dirname, "../docs/quality/benchmarks.jsonl"))),

@@ -7,9 +7,13 @@
 //   npm run sim -- --mutants [--seeds N] [--from N]          which defects the simulation detects
 //   npm run sim -- --mutants --named WORDS                   only those with these words in their name
 //   npm run sim -- --mutants --tested                        defects that tests must detect, not the simulation
+//   npm run sim -- --mutants [--tested] --keep FILE          adds the result to FILE; docs/quality/mutants.md shows docs/quality/mutants.jsonl
 
+import { appendFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { commitHere } from "./lib/commit-here.ts";
 import { flagsOf } from "./lib/flags.ts";
+import type { Play } from "./lib/mutants-page.ts";
 import { costRows } from "../test/sim/cost-oracle.ts";
 import { runExhaustive, runSeeds } from "../test/sim/fleet.ts";
 import { MUTANTS, score, type Score } from "../test/sim/mutants.ts";
@@ -29,6 +33,7 @@ const flags = flagsOf(import.meta.filename, {
   mutants: { type: "boolean", default: false },
   tested: { type: "boolean", default: false },
   named: { type: "string", default: "" },
+  keep: { type: "string" },
 });
 const lanes = Number(flags.lanes);
 const from = Number(flags.from);
@@ -118,7 +123,21 @@ async function mutants(count: number): Promise<boolean> {
   say(
     `\ncaught ${caught.length} of ${scores.length}, first at seed ${Math.min(...caught.map((s) => s.seed ?? Infinity))}`,
   );
+  if (flags.keep !== undefined) appendFileSync(flags.keep, `${JSON.stringify(playOf(scores))}\n`);
   return caught.length === scores.length;
+}
+
+function playOf(scores: readonly Score[]): Play {
+  const found = scores.flatMap(({ name, seed, what }) => (seed === null ? [] : [[name, { seed, what }] as const]));
+  return {
+    day: new Date().toISOString().slice(0, 10),
+    commit: commitHere(),
+    by: flags.tested ? "tests" : "simulation",
+    named: flags.named,
+    count: scores.length,
+    missed: scores.filter(({ seed }) => seed === null).map(({ name }) => name),
+    ...(!flags.tested && { seeds: Object.fromEntries(found) }),
+  };
 }
 
 const isWorkload = (name: string): name is Workload => (WORKLOADS as readonly string[]).includes(name);

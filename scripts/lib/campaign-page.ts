@@ -17,6 +17,8 @@ export interface Kept {
   minutes: number;
   /** The abbreviated commit of the program under test; empty if unknown. */
   commit?: string;
+  /** The digest of the program under test (`sourcesOf`); absent for earlier ones. */
+  sources?: string;
   /** The campaign that it belongs to, by the version that was tested; absent for earlier ones. */
   round?: string;
   /** The fault that was found, and its fix; written by hand. */
@@ -82,20 +84,29 @@ function sumsOf(kept: readonly Kept[]): Map<Kept["part"], Sum> {
   return sums;
 }
 
-/** The newest round by itself, or nothing before there was one. */
+/** The newest round by itself, each program that a part has tested in a row; or nothing before there was one. */
 function newestRound(all: readonly Kept[]): string {
   const round = all.findLast((kept) => kept.round !== undefined)?.round;
   if (round === undefined) return "";
-  const sums = sumsOf(all.filter((kept) => kept.round === round));
-  const rows = PARTS.flatMap((part) => {
-    const sum = sums.get(part);
-    return sum === undefined ? [] : [`| ${part} | ${counted(sum.counts)} | ${sum.wrong} | ${sum.commits.join(", ")} |`];
-  });
+  const programs = Map.groupBy(
+    all.filter((kept) => kept.round === round),
+    ({ sources = "" }) => sources,
+  );
+  const rows = PARTS.flatMap((part) =>
+    [...programs].flatMap(([sources, kept]) => {
+      const sum = sumsOf(kept).get(part);
+      if (sum === undefined) return [];
+      return [`| ${part} | ${counted(sum.counts)} | ${sum.wrong} | ${sources} | ${sum.commits.join(", ")} |`];
+    }),
+  );
   return `
 ## The round of ${round}
 
-| part | gone through | wrong | commits |
-| --- | --- | --- | --- |
+A program is a digest of the files of svc that the part loads: a commit of words, tests or of the dashboard does not change it.
+\`npm run campaign -- --sources\` prints those of a checkout.
+
+| part | gone through | wrong | program | commits |
+| --- | --- | --- | --- | --- |
 ${rows.join("\n")}
 `;
 }
