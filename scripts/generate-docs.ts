@@ -1,7 +1,7 @@
 // Writes the pages that are made from code: docs/reference/errors.md from the catalogue, docs/reference/states.md from
 // the job machine, and the references of the API and of both SDKs from the table of routes, the schemas and the text of
 // the SDKs; the errors in docs/reference/python.md; the tables of docs/quality/campaign.md, benchmarks.md and
-// mutants.md from the files of results beside them; all lists of providers, from their descriptors (scripts/lib/provider-pages.ts); and the
+// mutants.md from the files of results in that folder; all lists of providers, from their descriptors (scripts/lib/provider-pages.ts); and the
 // version and the targets of notifications of the Python package.
 //   npm run docs
 
