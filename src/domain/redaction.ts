@@ -7,9 +7,13 @@
 // R3. Nothing is remembered between calls. Bytes that may still become a secret are not consumed; the caller presents
 //     them again with the bytes that follow. So a cursor alone is enough to continue after a crash.
 // R4. The result does not depend on how the stream was cut.
+// R5. Text of other programs is often cut where no secret is known. A cut bears CUT, and half a secret next to it counts as one
+//     in a whole text (redactText, redactValue).
 //
 // The search is Wu and Manber's: a table over pairs of bytes says how far a window may jump. A secret of 20 bytes lets
 // most windows jump by nearly its length, so a few dozen forms cost about as much as one.
+
+import { CUT } from "./terminal-text.ts";
 
 /** The marker that replaces a secret. */
 export const REDACTED = "***redacted***";
@@ -17,6 +21,9 @@ export const REDACTED = "***redacted***";
 export const SECRET_BYTES_MIN = 4;
 /** Encoded forms and single lines of a secret shorter than this are ignored: they would match ordinary text. */
 export const FORM_BYTES_MIN = 6;
+
+/** The last four characters of a credential are shown on purpose. */
+const END_BYTES_MIN = 6;
 
 /** A shorter end of base64 would match other text. */
 const BASE64_LINE_MIN = 12;
@@ -42,6 +49,10 @@ export class Redactor {
   readonly #forms: readonly Buffer[];
   /** KMP borders of each form, to find the tail of a text that may grow into it. */
   readonly #borders: readonly Int32Array[];
+  /** The first four bytes of each form. */
+  readonly #heads: ReadonlySet<number>;
+  /** Whether a form contains CUT itself. */
+  readonly #holdCut: boolean;
   readonly #window: number;
   readonly #shift: Uint8Array;
   readonly #buckets = new Map<number, Buffer[]>();
@@ -51,6 +62,8 @@ export class Redactor {
     for (const secret of secrets) for (const form of formsOf(secret)) forms.set(form.toString("latin1"), form);
     this.#forms = [...forms.values()].sort((a, b) => b.length - a.length || Buffer.compare(a, b));
     this.#borders = this.#forms.map(bordersOf);
+    this.#heads = new Set(this.#forms.map((form) => form.readUInt32LE(0)));
+    this.#holdCut = this.#forms.some((form) => form.includes(CUT));
     this.#window = Math.min(255, this.#forms.at(-1)?.length ?? 0);
     this.#shift = new Uint8Array(this.#forms.length === 0 ? 0 : 65_536).fill(this.#window - 1);
     for (const form of this.#forms) this.#enter(form);
@@ -117,24 +130,55 @@ export class Redactor {
   /** Redacts a whole text: a name, a message, an error. */
   redactText(text: string): string {
     if (this.empty) return text;
-    const bytes = Buffer.from(text);
-    const { out } = this.redact(bytes, true);
-    // The same bytes come back if no secret was found; the text then keeps characters that UTF-8 cannot carry.
-    return out.buffer === bytes.buffer && out.byteOffset === bytes.byteOffset && out.length === bytes.length
-      ? text
-      : out.toString();
+    if (!text.includes(CUT)) return this.#text(text, true);
+    const parts = (this.#holdCut ? this.#text(text, true) : text).split(CUT);
+    const last = parts.length - 1;
+    return parts
+      .map((part, i) => (i === 0 ? part : this.#withoutEnd(part, i < last)))
+      .map((part, i) => this.#text(part, i < last && this.#mayEndInHalf(part) ? "cut" : true))
+      .join(CUT);
   }
 
   /** The same for a text whose end is missing, because only so much of it was read: half a secret at its end counts as one. */
   redactCut(text: string): string {
-    if (this.empty) return text;
-    return this.redact(Buffer.from(text), "cut").out.toString();
+    return this.empty ? text : this.#text(text, "cut");
   }
 
   /** Redacts every string and every key of a JSON value, at any depth. Other values pass. */
   redactValue<T>(value: T): T {
     if (this.empty) return value;
     return this.#value(value) as T;
+  }
+
+  #text(text: string, final: true | "cut"): string {
+    const bytes = Buffer.from(text);
+    const { out } = this.redact(bytes, final);
+    // Without a secret the text keeps characters that UTF-8 cannot carry.
+    return out.equals(bytes) ? text : out.toString();
+  }
+
+  /** R5. The text without the end of a secret whose beginning was cut off in front of it, or without the middle of one. */
+  #withoutEnd(text: string, isCutAgain: boolean): string {
+    const bytes = Buffer.from(text);
+    if (bytes.length < END_BYTES_MIN) return text;
+    const head = bytes.subarray(0, END_BYTES_MIN);
+    let longest = 0;
+    for (const form of this.#forms) {
+      for (let at = form.indexOf(head, 1); at > 0; at = form.indexOf(head, at + 1)) {
+        const length = Math.min(form.length - at, bytes.length);
+        if (length <= longest || form.compare(bytes, 0, length, at, at + length) !== 0) continue;
+        if (at + length === form.length || isCutAgain) longest = length;
+      }
+    }
+    return longest === 0 ? text : `${REDACTED}${bytes.toString("utf8", longest)}`;
+  }
+
+  /** False if no form begins near enough to the end of the text to be cut there: it is the usual case, and quick to see. */
+  #mayEndInHalf(text: string): boolean {
+    const bytes = Buffer.from(text);
+    for (let at = Math.max(0, bytes.length - this.longest); at + SECRET_BYTES_MIN <= bytes.length; at++)
+      if (this.#heads.has(bytes.readUInt32LE(at))) return true;
+    return false;
   }
 
   #value(value: unknown): unknown {

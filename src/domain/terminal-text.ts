@@ -2,6 +2,9 @@
 // programs and people. Every line for a terminal is built with this file. Python has the same set in
 // python/svc/_errors.py: a test compares the two.
 
+/** Stands where a text was cut: in place of its beginning, or of its end. */
+export const CUT = "…";
+
 /** Marks and controls that change the direction of neighbouring text, as the inside of a character class. */
 const DIRECTION = String.raw`\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069`;
 
@@ -43,9 +46,25 @@ export const inOrder = (text: string): string => text.replace(EACH_DIRECTION, (c
  * Text from another program or computer as one line of a message: a space replaces each character that a terminal
  * obeys, `…` marks the cut.
  */
-export function oneLine(text: string, charsMax = Number.POSITIVE_INFINITY): string {
-  const line = text.replace(RUNS, " ").trim();
-  return line.length > charsMax ? `${line.slice(0, charsMax)}…` : line;
+export const oneLine = (text: string, charsMax = Number.POSITIVE_INFINITY): string =>
+  firstChars(text.replace(RUNS, " ").trim(), charsMax);
+
+/** The beginning of a text; `…` marks the cut, so that no half of a secret there is shown (redaction.ts, R5). */
+export const firstChars = (text: string, charsMax: number): string =>
+  // Half a character would hide the half of a secret that it belongs to.
+  text.length > charsMax ? `${text.slice(0, charsMax).replace(/[\ud800-\udbff]$/, "")}${CUT}` : text;
+
+/** The end of a text; `…` marks the cut. */
+export const lastChars = (text: string, charsMax: number): string =>
+  text.length > charsMax ? `${CUT}${text.slice(-charsMax).replace(/^[\udc00-\udfff]/, "")}` : text;
+
+/** The same for bytes of UTF-8, with the mark no more than `bytesMax`. */
+export function lastBytes(bytes: Buffer, bytesMax: number): Buffer {
+  if (bytes.length <= bytesMax) return bytes;
+  const mark = Buffer.from(CUT);
+  let from = bytes.length - bytesMax + mark.length;
+  while ((bytes[from] ?? 0) >> 6 === 0b10) from++;
+  return Buffer.concat([mark, bytes.subarray(from)]);
 }
 
 /** JSON that is safe to print on a terminal. The escapes are JSON's own, so it parses to the same value. */

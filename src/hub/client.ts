@@ -4,7 +4,7 @@ import { z } from "zod";
 import { Redactor } from "../domain/redaction.ts";
 import { SvcError } from "../errors/index.ts";
 import { bad, Transient, type Reply, type Transfer } from "./transfer.ts";
-import { oneLine } from "../domain/terminal-text.ts";
+import { firstChars, oneLine } from "../domain/terminal-text.ts";
 
 const JSON_BYTES_MAX = 64 * 1024 * 1024;
 const FILES_MAX = 200_000;
@@ -197,4 +197,4 @@ function fileOf(entry: z.infer<typeof Entry>, url: URL): HubFile {
 }
 
 /** Text from another computer, short and on one line. */
-const plain = (text: string): string => oneLine(text).replace(/\.$/, "").slice(0, 300);
+const plain = (text: string): string => firstChars(oneLine(text).replace(/\.$/, ""), 300);

@@ -2,6 +2,7 @@
 // APIs use (cursors, links, page numbers, offsets, totals, flags, headers). A member whose name could mean "there is
 // more" but whose meaning is unclear is reported, and its list counts as incomplete.
 
+import { firstChars } from "../domain/terminal-text.ts";
 import { jsonOf } from "../domain/parsed-lines.ts";
 
 export interface Cursor {
@@ -234,7 +235,7 @@ class Reader {
 
   #unclear(member: string, value: unknown): void {
     const shown = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
-    this.signs.unclear.push(`${member}: ${shown}`.replace(/[\s\p{Cc}]+/gu, " ").slice(0, 120));
+    this.signs.unclear.push(firstChars(`${member}: ${shown}`.replace(/[\s\p{Cc}]+/gu, " "), 120));
   }
 }
 

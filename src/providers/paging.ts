@@ -8,6 +8,7 @@
 //     readings are the same.
 // L4. Rows in an incomplete list exist. Other rows may exist as well.
 
+import { firstChars } from "../domain/terminal-text.ts";
 import { SvcError } from "../errors/index.ts";
 import type { ProviderName } from "../schemas/spec.ts";
 import { signsOf, type Cursor, type Signs } from "./page-signs.ts";
@@ -193,7 +194,7 @@ class Pages<Row> {
   #waysOn(signs: Signs, length: number): Way[] | string | null {
     for (const link of signs.links) {
       const query = this.#queryOf(link);
-      if (query === null) return `the next page is at another address (${link.slice(0, 100)})`;
+      if (query === null) return `the next page is at another address (${firstChars(link, 100)})`;
       return this.#unseen(link, [{ query, parameter: "link" }]);
     }
     const [cursor] = signs.next;

@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import type { Duplex, Readable } from "node:stream";
 import { z } from "zod";
 import { SvcError } from "../errors/index.ts";
-import { oneLine } from "../domain/terminal-text.ts";
+import { lastBytes, lastChars, oneLine } from "../domain/terminal-text.ts";
 import { abortReason } from "../domain/abort-reason.ts";
 
 /**
@@ -58,6 +58,7 @@ const TOTAL_MS = 15 * 60_000;
 const LINE_MAX = 1 << 20;
 const GREETING_MAX = 256 << 10;
 const STDERR_MAX = 4 << 10;
+const LAST_MAX = 300;
 
 const Answer = z.object({
   id: z.int().min(1),
@@ -90,7 +91,7 @@ export class AgentClient {
   #heldBytes = 0;
   #body: { to: Pending; value: unknown; bytes: Buffer; at: number } | undefined;
   #bodyAt = 0;
-  #stderr = "";
+  #stderr: Buffer = Buffer.alloc(0);
   #exit: number | undefined;
   #next = 1;
   #failure: SvcError | undefined;
@@ -110,7 +111,7 @@ export class AgentClient {
     channel.on("close", () => this.#endSoon("the connection ended"));
     channel.on("end", () => this.#endSoon("the agent ended"));
     channel.stderr?.on("data", (data: Buffer) => {
-      this.#stderr = (this.#stderr + data.toString("latin1")).slice(-STDERR_MAX);
+      this.#stderr = lastBytes(Buffer.concat([this.#stderr, data]), STDERR_MAX);
     });
     channel.stderr?.on("error", () => undefined);
   }
@@ -318,13 +319,13 @@ export class AgentClient {
   #end(why: string): void {
     if (this.#failure) return;
     if (this.#state !== "greeting") return void this.#fail(why);
-    const said = Buffer.concat(this.#held).toString("utf8");
+    const said = Buffer.concat(this.#held);
     if (said.includes("SVC-AGENT none")) {
       this.#imageUnfit(`it has no Python 3.8 or newer (tried ${PYTHONS.replaceAll(" ", ", ")})`);
     } else if (this.#exit !== undefined) {
       // A `read` in a startup file consumed the length of the program, so Python found the program in its place.
-      if (/invalid literal for int/.test(this.#stderr)) return this.#imageUnfit(READS_STDIN);
-      const words = printable(said.trim() === "" ? this.#stderr : said);
+      if (this.#stderr.includes("invalid literal for int")) return this.#imageUnfit(READS_STDIN);
+      const words = printable(said) || printable(this.#stderr);
       this.#unfit(
         `its shell ran nothing, ended with code ${this.#exit}, and said: ${words === "" ? "nothing" : words}`,
       );
@@ -334,7 +335,8 @@ export class AgentClient {
   }
 
   #fail(why: string): SvcError {
-    const words = this.#stderr.trim() === "" ? why : `${why}; its last words were: ${printable(this.#stderr)}`;
+    const last = printable(this.#stderr);
+    const words = last === "" ? why : `${why}; its last words were: ${last}`;
     return this.#finish(new SvcError("ssh_unreachable", { machine: this.#machine, why: words }));
   }
 
@@ -363,6 +365,4 @@ export class AgentClient {
 }
 
 /** The end of a machine's output, in one line without control characters. */
-function printable(text: string): string {
-  return oneLine(text).replace(/\s+/g, " ").slice(-300);
-}
+const printable = (bytes: Buffer): string => lastChars(oneLine(bytes.toString("utf8")).replace(/\s+/g, " "), LAST_MAX);

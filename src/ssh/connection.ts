@@ -10,6 +10,7 @@
 
 import type { Readable } from "node:stream";
 import type { ClientChannel } from "ssh2";
+import { lastBytes } from "../domain/terminal-text.ts";
 import { systemClock, type Clock } from "../domain/clock.ts";
 import type { SshEndpoint } from "../domain/endpoint.ts";
 import { orAborted } from "../domain/or-aborted.ts";
@@ -356,7 +357,7 @@ async function collected(channel: SshChannel, stdin: ExecOptions["stdin"], maxBy
       code,
       signal,
       stdout: Buffer.concat(stdout),
-      stderr: Buffer.concat(stderr).subarray(-STDERR_BYTES_KEPT),
+      stderr: lastBytes(Buffer.concat(stderr), STDERR_BYTES_KEPT),
     };
   } catch (e) {
     giveUp(channel);

@@ -3,6 +3,7 @@
 // a loss.
 
 import { z } from "zod";
+import { firstChars } from "../domain/terminal-text.ts";
 import { AGENT_COMMAND, AgentClient, AgentRefusal, READS_STDIN } from "./agent-client.ts";
 import { askAgent, type AskedMachine } from "./ask-agent.ts";
 import { SshConnection, type ConnectionOptions } from "./connection.ts";
@@ -129,7 +130,7 @@ export class MachineLink implements AskedMachine {
       // Another machine may have this address now: send nothing more to it.
       this.#agent?.close();
       this.connection.close();
-      const other = JSON.stringify(value.machine.slice(0, 80));
+      const other = JSON.stringify(firstChars(value.machine, 80));
       throw new SvcError("machine_unfit", { machine: this.name, why: `it says that it is another one, ${other}` });
     }
     this.facts = value.facts;

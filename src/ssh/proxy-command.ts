@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { Duplex } from "node:stream";
 import type { SshEndpoint } from "../domain/endpoint.ts";
+import { lastChars } from "../domain/terminal-text.ts";
 import { started } from "../platform/started.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { shortLine } from "./words.ts";
@@ -40,7 +41,7 @@ export async function openProxy(endpoint: SshEndpoint & { proxyCommand: string }
   );
   let said = "";
   let ending = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-WORDS_MAX)));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-WORDS_MAX - 1)));
   const stream = Duplex.from({ readable: child.stdout, writable: child.stdin });
   const ended = Promise.withResolvers<void>();
   child.on("close", (code, signal) => {
@@ -51,7 +52,7 @@ export async function openProxy(endpoint: SshEndpoint & { proxyCommand: string }
   return {
     stream,
     ended: ended.promise,
-    words: () => shortLine([ending, said.trim()].filter((part) => part !== "").join(": ")),
+    words: () => shortLine([ending, lastChars(said, WORDS_MAX).trim()].filter((part) => part !== "").join(": ")),
     end: () => {
       stream.destroy();
       if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;

@@ -3,6 +3,7 @@
 
 import { hash } from "node:crypto";
 import { z } from "zod";
+import { firstChars } from "../domain/terminal-text.ts";
 import { jsonOf, linesOf } from "../domain/parsed-lines.ts";
 import { MachineClock } from "../domain/machine-clock.ts";
 import { startable } from "../domain/startable.ts";
@@ -219,7 +220,10 @@ export class RemoteHost implements RunHost {
 
   #status(value: unknown): RunnerStatus {
     const status = RunnerStatus.safeParse(value);
-    if (status.success) return { ...status.data, error: status.data.error?.slice(0, ERROR_CHARACTERS_MAX) ?? null };
+    if (status.success) {
+      const { error } = status.data;
+      return { ...status.data, error: error && firstChars(error, ERROR_CHARACTERS_MAX) };
+    }
     throw new SvcError("run_damaged", { path: `${this.runDir}/status.json` }, { cause: status.error });
   }
 

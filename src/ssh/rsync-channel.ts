@@ -4,6 +4,7 @@
 import type { Duplex } from "node:stream";
 import type { SshConnection } from "./connection.ts";
 import { commandLine } from "../domain/shell-words.ts";
+import { firstChars } from "../domain/terminal-text.ts";
 
 /** The descriptor, in rsync and its child, of the socket to this process. */
 export const CHANNEL_FD = 3;
@@ -36,7 +37,7 @@ export async function carry(inside: Duplex, connection: SshConnection, signal: A
     if (words.length === 0) return { code: null, stderr: "" };
     const channel = await connection.open(commandLine(words), signal);
     let stderr = "";
-    channel.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
+    channel.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = firstChars(stderr + text, SAID_MAX)));
     channel.pipe(inside);
     inside.pipe(channel);
     // rsync no longer reads or writes: let the command on the machine end, and report how.

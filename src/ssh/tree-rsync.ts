@@ -6,6 +6,7 @@ import { once } from "node:events";
 import type { Duplex } from "node:stream";
 import { started } from "../platform/started.ts";
 import { SvcError } from "../errors/index.ts";
+import { firstChars, lastChars } from "../domain/terminal-text.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { carry, CHANNEL_FD, CHANNEL_SHELL, type Carried } from "./rsync-channel.ts";
 import { HOST_WORD, sshForRsync } from "./system-ssh.ts";
@@ -59,7 +60,7 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
       return Number(/Total bytes sent: (\d+)/.exec(stdout)?.[1] ?? 0);
     }
     const why = `only ${seen} of ${tree.files.length} files could be read here`;
-    throw new SvcError("sync_failed", { machine, why: `${why} (${shortLine(stderr || stdout)})` });
+    throw new SvcError("sync_failed", { machine, why: `${why} (${shortLine(stderr || lastChars(stdout, SAID_MAX))})` });
   }
   signal.throwIfAborted();
 
@@ -141,12 +142,12 @@ async function run(options: TreeOptions & { report: Report }): Promise<Ended> {
   let stderr = "";
   let files = 0;
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    stdout = (stdout + text).slice(-SAID_MAX);
+    stdout = (stdout + text).slice(-SAID_MAX - 1);
     const said = progressIn(text);
     files = said.files ?? files;
     if (said.bytes !== null) report({ files: Math.min(files, tree.files.length), bytes: said.bytes });
   });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(0, SAID_MAX)));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr = firstChars(stderr + text, SAID_MAX)));
   const channel = options.rsync === "standing" ? channelOf(child, options, () => kill("SIGTERM")) : null;
   const [code, ended] = await ending;
   clearTimeout(hard);

@@ -15,6 +15,7 @@
 // W6. A candidate whose provider says that a field of the spec contradicts it never has a machine. If that is so of all, the search
 //     does not last longer than that of a job that may not wait; later than CONTRADICTED_MS it is more likely a fault of their answers.
 
+import { firstChars } from "../domain/terminal-text.ts";
 import { asSvcError, hourly, SvcError } from "../errors/index.ts";
 import { longDuration } from "../domain/long-duration.ts";
 import type { Provider } from "../providers/provider.ts";
@@ -218,7 +219,7 @@ const triedOf = ({ index, spec }: PlacedCandidate, why: string): Tried => ({
   candidate: index,
   provider: spec.provider,
   gpus: spec.gpus,
-  why: why.slice(0, WHY_MAX),
+  why: firstChars(why, WHY_MAX),
 });
 
 const whyOf = (tried: readonly Tried[]): string =>

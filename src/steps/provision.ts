@@ -11,6 +11,7 @@
 //     that minute. A run with other candidates, or with time to wait, ends its order at once: `place` looks further.
 // R7. A price counts three times: the offer's, the created machine's, and (in `stream`) the billed price while it runs.
 
+import { firstChars } from "../domain/terminal-text.ts";
 import { SvcError, type ErrorData } from "../errors/index.ts";
 import { nodePrefix } from "../domain/machine-names.ts";
 import { mayHaveBeenSent } from "../providers/http.ts";
@@ -163,8 +164,7 @@ const isNoOffer = (e: unknown): e is SvcError<"no_offer"> => e instanceof SvcErr
 function told(reasons: readonly string[]): string {
   const counts = new Map<string, number>();
   for (const reason of reasons) {
-    const words = reason.trim().replace(/[.\s]+$/, "");
-    const short = words.length > REASON_CHARACTERS_MAX ? `${words.slice(0, REASON_CHARACTERS_MAX)}…` : words;
+    const short = firstChars(reason.trim().replace(/[.\s]+$/, ""), REASON_CHARACTERS_MAX);
     if (short !== "") counts.set(short, (counts.get(short) ?? 0) + 1);
   }
   const all = [...counts].map(([words, count]) => (count === 1 ? words : `${words} (${count} times)`));

@@ -163,6 +163,29 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
     });
   });
 
+  it.each([
+    ["whole", [SECRET]],
+    ["that another secret begins with", [SECRET, SECRET.slice(0, 5)]],
+    ["that holds the sign of a cut itself", [SECRET, "held…within"]],
+  ])("masks half of a secret %s where a text was cut, at either end", (_what, secrets) => {
+    const redactor = new Redactor(secrets);
+    for (let i = 4; i < SECRET.length; i++) {
+      expect(redactor.redactText(`it says ${SECRET.slice(0, i)}… (and more)`)).toBe(`it says ${REDACTED}… (and more)`);
+      const end = SECRET.slice(-i);
+      if (Buffer.byteLength(end) >= 6)
+        expect(redactor.redactText(`it says …${end}, and more`)).toBe(`it says …${REDACTED}, and more`);
+      for (let j = i + 6; j < SECRET.length; j++)
+        expect(redactor.redactText(`a …${SECRET.slice(i, j)}… z`)).toBe(`a …${REDACTED}… z`);
+    }
+  });
+
+  it("leaves other text at a cut, the last four characters of a secret, and a beginning of three", () => {
+    const redactor = new Redactor(["s3cret-value", "held…within"]);
+    for (const text of ["loading…", "…", "s3c… of it", "…alue", "s3cret-v …lue", "a… b …c", "\ud800…\udc00"])
+      expect(redactor.redactText(text)).toBe(text);
+    expect(redactor.redactText("so held…within it")).toBe(`so ${REDACTED} it`);
+  });
+
   it("leaves a text without secrets unchanged, lone surrogates included", () => {
     expect(new Redactor(["s3cret-value"]).redactText("\ud800 ok")).toBe("\ud800 ok");
   });

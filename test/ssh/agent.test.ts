@@ -10,6 +10,8 @@ import { join } from "node:path";
 import { Duplex, PassThrough, type Readable, type Writable } from "node:stream";
 import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
+import { Redactor } from "../../src/domain/redaction.ts";
+import type { SvcError } from "../../src/errors/index.ts";
 import { AGENT_COMMAND, AgentClient, AgentRefusal, type AgentChannel } from "../../src/ssh/agent-client.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { Frames } from "./agent-frames.ts";
@@ -136,6 +138,17 @@ describe("the agent", () => {
     await expect(open(endless.channel)).rejects.toMatchObject({ message: expect.stringContaining("without end") });
     const mute = channelOf(["sh", "-c", "sleep 60"]);
     await expect(open(mute.channel, 300)).rejects.toMatchObject({ code: "ssh_unreachable" });
+  });
+
+  it("shows no part of a secret in its last words, wherever these begin", async () => {
+    const secret = "s3cret-of-thé-run";
+    const redactor = new Redactor([secret]);
+    for (const after of [284, 288, 293]) {
+      const text = `${"x ".repeat(3_000)}${secret}${"z".repeat(after)}`;
+      const { channel } = channelOf(["sh", "-c", 'printf %s "$SAID" >&2; exit 3'], { SAID: text });
+      const error = (await open(channel).catch((e: unknown) => e)) as SvcError;
+      expect(redactor.redactText(error.message)).toContain(`said: …***redacted***${"z".repeat(after)}`);
+    }
   });
 
   it("answers quick questions while others wait, and explains its refusals", async () => {

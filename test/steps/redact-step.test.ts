@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
 import { Redactor } from "../../src/domain/redaction.ts";
+import { firstChars, lastBytes, lastChars } from "../../src/domain/terminal-text.ts";
 import { SvcError } from "../../src/errors/index.ts";
+import { shortLine } from "../../src/ssh/words.ts";
 import { withHiddenWords } from "../../src/steps/redact-step.ts";
 import type { StepContext, StepDefinition, StepDone } from "../../src/steps/step.ts";
 
@@ -49,4 +51,34 @@ it("an error without a secret stays the same object", async () => {
   const thrown = new SvcError("runner_failed", { why: "no room" });
   await expect(step(() => Promise.reject(thrown)).run(context)).rejects.toBe(thrown);
   await expect(step(() => Promise.reject(thrown), []).run(context)).rejects.toBe(thrown);
+});
+
+const SHORT = "s3cret-0f-thé-r\u{1f511}n";
+const LONG = Array.from({ length: 200 }, (_, i) => `s3cret-${i * i}`).join("");
+
+it.each([
+  ["the first line of a message", shortLine, "after"],
+  ["the beginning of a text", (text: string) => firstChars(text, 300), "after"],
+  ["the end of a text", (text: string) => lastChars(text, 300), "before"],
+  ["the end of bytes", (text: string) => lastBytes(Buffer.from(text), 300).toString("utf8"), "before"],
+  [
+    "the middle of a text",
+    (text: string) => shortLine(lastBytes(Buffer.from(text), 800).toString("utf8")),
+    "before",
+    LONG,
+  ],
+])("%s shows no part of a secret, wherever it is cut", async (_what, cut, filler, secret = SHORT) => {
+  for (let n = 270; n < 310; n++) {
+    const text =
+      filler === "after"
+        ? `${"y".repeat(n)}${secret}${"z".repeat(400)}`
+        : `${"y".repeat(700)}${secret}${"z".repeat(n)}`;
+    const thrown = new SvcError("ssh_unreachable", { machine: "m", why: cut(text) });
+    const error = (await step(() => Promise.reject(thrown), [secret])
+      .run(context)
+      .catch((e: unknown) => e)) as SvcError<"ssh_unreachable">;
+    const shown = error.data.why.replaceAll(/^…?y+|z+…?$|…|\*\*\*redacted\*\*\*/g, "");
+    // So short a part proves nothing.
+    expect(Buffer.byteLength(shown), error.data.why).toBeLessThan(6);
+  }
 });

@@ -5,6 +5,7 @@
 // S2. An unreadable console proves nothing: a key may lack the permission (compute.instances.getSerialPortOutput).
 // S3. Only a young machine is checked: a booted machine keeps writing there.
 
+import { lastChars } from "../../domain/terminal-text.ts";
 import type { BootVerdict } from "../boot-words.ts";
 import type { ComputeClient } from "./client.ts";
 import { instancePath, type Place } from "./place.ts";
@@ -50,7 +51,7 @@ export class BootSerial {
     seen.nextLookAt = now + LOOK_MS;
     const text = await read().catch(() => null);
     if (text === null) seen.nextLookAt = now + LOOK_MS_UNREAD;
-    const lines = (text ?? "").slice(-CHARACTERS_MAX).split(/[\r\n]+/);
+    const lines = lastChars(text ?? "", CHARACTERS_MAX).split(/[\r\n]+/);
     const line = lines.find((one) => CANNOT_BOOT.test(one));
     if (line !== undefined)
       seen.verdict = { why: plainText(line, 300), elsewhere: !lines.some((one) => OF_IMAGE.test(one)) };

@@ -5,6 +5,7 @@
 // S2. A price that is not a finite number of 0 or more does not count, and a row without a price is not an offer.
 // S3. Each machine on demand also accepts bids, and its row gives the minimum bid, so one search serves both.
 
+import { firstChars } from "../../domain/terminal-text.ts";
 import { idOf } from "../../domain/endpoint.ts";
 import { priceMicroOf } from "../../domain/money.ts";
 import { cudaOfImage, cudaServes, cudaText, parseCuda, type CudaVersion } from "../../domain/cuda.ts";
@@ -184,7 +185,7 @@ export function offersOf(rows: readonly OfferRow[], wish: Wish): Offer[] {
   );
 }
 
-const shown = (row: OfferRow): string => `dph_total is ${JSON.stringify(row.dph_total ?? null)?.slice(0, 40)}`;
+const shown = (row: OfferRow): string => `dph_total is ${firstChars(JSON.stringify(row.dph_total ?? null), 40)}`;
 
 /** The search criteria as text, for a person who wonders why the search found no offer. */
 const wordsOf = (wish: Wish): string =>

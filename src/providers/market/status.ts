@@ -1,5 +1,6 @@
 // Translates the provider's state of one machine.
 
+import { firstChars } from "../../domain/terminal-text.ts";
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import { priceMicroOf } from "../../domain/money.ts";
 import { bootVerdict, faultOf } from "../boot-words.ts";
@@ -75,7 +76,7 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   const end = BROKEN[actual];
   if (end !== undefined) return broken(`${end}${said}`);
   // An unknown state says neither that it works nor that it is lost.
-  return { phase: "starting", why: `in the state ${providerLine(actual).slice(0, 40)}${said}` };
+  return { phase: "starting", why: `in the state ${firstChars(providerLine(actual), 40)}${said}` };
 }
 
 /** The machine's direct address first, then the provider's proxy. The two addresses are never mixed. */

@@ -4,6 +4,7 @@
 // B1. Only a pod whose container does not run is judged by its log: a running program may write anything.
 // B2. An unavailable log proves nothing.
 
+import { lastChars } from "../../domain/terminal-text.ts";
 import { bootVerdict, type BootVerdict } from "../boot-words.ts";
 import type { Pod } from "./wire.ts";
 
@@ -66,7 +67,7 @@ export class BootLog {
 
 /** The log is text, or JSON with the runtime's lines under `system` (both seen, 2025 and 2026). */
 function runtimeLines(text: string): string {
-  const tail = text.slice(-CHARACTERS_MAX);
+  const tail = lastChars(text, CHARACTERS_MAX);
   const json = parsed(text);
   if (typeof json === "object" && json !== null) {
     const { system } = json as { system?: unknown };
@@ -89,7 +90,7 @@ function parsed(text: string): unknown {
 }
 
 function stringsIn(value: unknown, depth = 0): string[] {
-  if (typeof value === "string") return value.slice(-CHARACTERS_MAX).split(/[\r\n]+/);
+  if (typeof value === "string") return lastChars(value, CHARACTERS_MAX).split(/[\r\n]+/);
   if (typeof value !== "object" || value === null || depth > 4) return [];
   return Object.values(value)
     .slice(-2_000)

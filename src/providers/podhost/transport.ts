@@ -1,5 +1,6 @@
 // The shared parts of the pod host's two APIs: the key, the rate limit, and the meaning of a status.
 
+import { firstChars } from "../../domain/terminal-text.ts";
 import { SvcError } from "../../errors/index.ts";
 import { clientOf, neverSent, type HttpAnswer, type HttpRequest, type ProviderHttp } from "../http.ts";
 import { RateLimiter } from "../rate-limiter.ts";
@@ -118,10 +119,7 @@ export class PodTransport {
    */
   scrub(words: string): string {
     const plain = [...this.#sent].reduce((text, key) => text.replaceAll(key, "[key]"), words);
-    return plain
-      .replace(/[\s\p{Cc}]+/gu, " ")
-      .trim()
-      .slice(0, WORDS_MAX);
+    return firstChars(plain.replace(/[\s\p{Cc}]+/gu, " ").trim(), WORDS_MAX);
   }
 
   #said(answer: HttpAnswer): string {

@@ -1,5 +1,6 @@
 // Checks names of checkpoint files, as a machine lists them and a script announces them: untrusted data.
 
+import { firstChars } from "../../domain/terminal-text.ts";
 import type { RemoteFile } from "../../providers/host.ts";
 
 export const INCOMPLETE = "checkpoint-is-incomplete.txt";
@@ -76,4 +77,4 @@ export function plainName(name: string): string {
 export const isAnnounced = (path: string, told: ReadonlySet<string>): boolean =>
   told.size > 0 && placesOf(path).some((place) => told.has(place));
 
-export const printable = (path: string): string => JSON.stringify(path.slice(0, 256)).slice(1, -1);
+export const printable = (path: string): string => JSON.stringify(firstChars(path, 256)).slice(1, -1);
