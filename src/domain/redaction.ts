@@ -32,6 +32,7 @@ const BASE64_LINE_MIN = 12;
 const CHAIN_BYTES_MAX = 16_384;
 
 const MARKER = Buffer.from(REDACTED);
+const CUT_BYTES = Buffer.from(CUT);
 
 /**
  * Decides which findings count in a text that was joined from pieces (log-stream.ts, S6). If `tail(start)` is false, no
@@ -51,6 +52,8 @@ export class Redactor {
   readonly #borders: readonly Int32Array[];
   /** The first four bytes of each form. */
   readonly #heads: ReadonlySet<number>;
+  /** One bit for each pair of bytes that a form contains. */
+  readonly #pairs: Uint8Array;
   /** Whether a form contains CUT itself. */
   readonly #holdCut: boolean;
   readonly #window: number;
@@ -63,7 +66,11 @@ export class Redactor {
     this.#forms = [...forms.values()].sort((a, b) => b.length - a.length || Buffer.compare(a, b));
     this.#borders = this.#forms.map(bordersOf);
     this.#heads = new Set(this.#forms.map((form) => form.readUInt32LE(0)));
-    this.#holdCut = this.#forms.some((form) => form.includes(CUT));
+    this.#pairs = new Uint8Array(this.#forms.length === 0 ? 0 : 8_192);
+    for (const form of this.#forms)
+      for (let i = 1; i < form.length; i++)
+        this.#pairs[form[i]! * 32 + (form[i - 1]! >> 3)]! |= 1 << (form[i - 1]! & 7);
+    this.#holdCut = this.#forms.some((form) => form.includes(CUT_BYTES));
     this.#window = Math.min(255, this.#forms.at(-1)?.length ?? 0);
     this.#shift = new Uint8Array(this.#forms.length === 0 ? 0 : 65_536).fill(this.#window - 1);
     for (const form of this.#forms) this.#enter(form);
@@ -130,18 +137,16 @@ export class Redactor {
   /** Redacts a whole text: a name, a message, an error. */
   redactText(text: string): string {
     if (this.empty) return text;
-    if (!text.includes(CUT)) return this.#text(text, true);
-    const parts = (this.#holdCut ? this.#text(text, true) : text).split(CUT);
-    const last = parts.length - 1;
-    return parts
-      .map((part, i) => (i === 0 ? part : this.#withoutEnd(part, i < last)))
-      .map((part, i) => this.#text(part, i < last && this.#mayEndInHalf(part) ? "cut" : true))
-      .join(CUT);
+    const bytes = Buffer.from(text);
+    const out = text.includes(CUT) ? this.#aroundCuts(bytes) : this.redact(bytes, true).out;
+    // Without a secret the text keeps characters that UTF-8 cannot carry.
+    return out.equals(bytes) ? text : out.toString();
   }
 
   /** The same for a text whose end is missing, because only so much of it was read: half a secret at its end counts as one. */
   redactCut(text: string): string {
-    return this.empty ? text : this.#text(text, "cut");
+    if (this.empty) return text;
+    return this.redact(Buffer.from(text), "cut").out.toString();
   }
 
   /** Redacts every string and every key of a JSON value, at any depth. Other values pass. */
@@ -150,18 +155,29 @@ export class Redactor {
     return this.#value(value) as T;
   }
 
-  #text(text: string, final: true | "cut"): string {
-    const bytes = Buffer.from(text);
-    const { out } = this.redact(bytes, final);
-    // Without a secret the text keeps characters that UTF-8 cannot carry.
-    return out.equals(bytes) ? text : out.toString();
+  /** R5. */
+  #aroundCuts(bytes: Buffer): Buffer {
+    const whole = this.#holdCut ? this.redact(bytes, true).out : bytes;
+    const out: Buffer[] = [];
+    for (let at = 0, next = 0; next >= 0; at = next + CUT_BYTES.length) {
+      next = whole.indexOf(CUT_BYTES, at);
+      const part = whole.subarray(at, next < 0 ? whole.length : next);
+      const after = at === 0 ? 0 : this.#endOfSecret(part, next >= 0);
+      const rest = part.subarray(after);
+      if (after > 0) out.push(MARKER);
+      out.push(this.redact(rest, next >= 0 && this.#mayEndInHalf(rest) ? "cut" : true).out);
+      if (next >= 0) out.push(CUT_BYTES);
+    }
+    return Buffer.concat(out);
   }
 
-  /** R5. The text without the end of a secret whose beginning was cut off in front of it, or without the middle of one. */
-  #withoutEnd(text: string, isCutAgain: boolean): string {
-    const bytes = Buffer.from(text);
-    if (bytes.length < END_BYTES_MIN) return text;
+  /** How many of the first bytes are the end of a secret, or, if the text is cut again, its middle. */
+  #endOfSecret(bytes: Buffer, isCutAgain: boolean): number {
+    if (bytes.length < END_BYTES_MIN) return 0;
     const head = bytes.subarray(0, END_BYTES_MIN);
+    // The usual case, and quick to see.
+    for (let i = 1; i < END_BYTES_MIN; i++)
+      if ((this.#pairs[head[i]! * 32 + (head[i - 1]! >> 3)]! & (1 << (head[i - 1]! & 7))) === 0) return 0;
     let longest = 0;
     for (const form of this.#forms) {
       for (let at = form.indexOf(head, 1); at > 0; at = form.indexOf(head, at + 1)) {
@@ -170,12 +186,11 @@ export class Redactor {
         if (at + length === form.length || isCutAgain) longest = length;
       }
     }
-    return longest === 0 ? text : `${REDACTED}${bytes.toString("utf8", longest)}`;
+    return longest;
   }
 
-  /** False if no form begins near enough to the end of the text to be cut there: it is the usual case, and quick to see. */
-  #mayEndInHalf(text: string): boolean {
-    const bytes = Buffer.from(text);
+  /** False if no form begins near the end: the usual case, and quick to see. */
+  #mayEndInHalf(bytes: Buffer): boolean {
     for (let at = Math.max(0, bytes.length - this.longest); at + SECRET_BYTES_MIN <= bytes.length; at++)
       if (this.#heads.has(bytes.readUInt32LE(at))) return true;
     return false;
