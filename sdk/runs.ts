@@ -44,7 +44,9 @@ const LOST_MS_MAX = 60_000;
  */
 export async function run(parameters: RunParameters): Promise<JobRecord> {
   const { body, wait: waits, key } = bodyOf("run", parameters);
-  const started = await call((client) => client.submit(body, key ?? `ts-${randomUUID()}`));
+  // Chosen once: a call whose answer was lost is repeated.
+  const once = key ?? `ts-${randomUUID()}`;
+  const started = await call((client) => client.submit(body, once));
   watchInterrupt(started.id);
   return waits ? wait(started.id) : started;
 }

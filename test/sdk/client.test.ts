@@ -1,7 +1,7 @@
 // The HTTP client against correct and incorrect servers.
 
 import { createServer, type RequestListener, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { Client } from "../../sdk/client.ts";
 import { clientOf, forget } from "../../sdk/control-planes.ts";
 import { SvcError } from "../../sdk/errors.ts";
+import { run } from "../../sdk/index.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 
 const servers: Server[] = [];
@@ -127,32 +128,59 @@ test("a port without a listener is `unreachable`, with the remedy", async () => 
   expect(e.hint).toContain("svc serve");
 });
 
-test("a control plane that did not answer once stays held until there is another: it may only be slow", async () => {
+/** A home whose control plane answers with `other` to what is neither its health nor a hold. */
+async function pretended(other: RequestListener, onHold: (socket: Socket) => void = () => {}): Promise<string> {
   const home = mkdtempSync(join(tmpdir(), "svc-held-"));
-  let held = 0;
-  let left = 0;
   const server = createServer((call, answer) => {
     if (call.url === "/v1/health") {
       answer.end(JSON.stringify({ status: "ok", installation_id: "i", home }));
-      return;
-    }
-    held += 1;
-    answer.write('{"hold":"h","ends_with_holders":true}\n');
-    call.socket.once("close", () => {
-      held -= 1;
-      if (held === 0) left += 1;
-    });
+    } else if (call.url === "/v1/hold") {
+      answer.write('{"hold":"h","ends_with_holders":true}\n');
+      onHold(call.socket);
+    } else other(call, answer);
   });
   servers.push(server);
   await new Promise<void>((r) => server.listen(0, "127.0.0.1", r));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const entry = { url, pid: process.pid, started_at: "", installation_id: "i" };
   writeFileSync(join(home, "control-plane.json"), JSON.stringify(entry), { mode: 0o600 });
+  return home;
+}
+
+test("a control plane that did not answer once stays held until there is another: it may only be slow", async () => {
+  let held = 0;
+  let left = 0;
+  const home = await pretended(
+    () => {},
+    (socket) => {
+      held += 1;
+      socket.once("close", () => {
+        held -= 1;
+        if (held === 0) left += 1;
+      });
+    },
+  );
   await clientOf(home);
   forget(home);
   await clientOf(home);
   await vi.waitUntil(() => held === 1, DEADLINE_MS);
   expect(left).toBe(0);
+  rmSync(home, { recursive: true });
+});
+
+test("a submission whose answer was lost is sent again under the same key, so that it makes one run", async () => {
+  const keys: unknown[] = [];
+  const home = await pretended((call, answer) => {
+    keys.push(call.headers["idempotency-key"]);
+    call.resume().once("end", () => {
+      if (keys.length === 1) answer.destroy();
+      else answer.writeHead(201).end(JSON.stringify({ id: "j" }));
+    });
+  });
+  vi.stubEnv("SVC_HOME", home);
+  const { id } = await run({ task: { entrypoint: "train.py" } });
+  vi.unstubAllEnvs();
+  expect([id, keys]).toEqual(["j", [keys[0], keys[0]]]);
   rmSync(home, { recursive: true });
 });
 
