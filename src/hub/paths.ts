@@ -13,7 +13,7 @@ const PATH_BYTES_MAX = 1_024;
  * Maximum nesting of folders. The memory for a list grows with the depth, and the server controls the list's length.
  */
 const DEPTH_MAX = 32;
-const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)$/i;
+const DEVICE = /^(con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]|conin\$|conout\$)$/i;
 
 /** The objection to a path, as text; null if the path is valid. */
 export function pathObjection(path: string): string | null {

@@ -15,7 +15,7 @@ import { systemClock, type Clock } from "../domain/clock.ts";
 import type { SshEndpoint } from "../domain/endpoint.ts";
 import { orAborted } from "../domain/or-aborted.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
-import { dial, DIAL_PATIENCE, type Link, type DialPatience } from "./dial.ts";
+import type { DialPatience, Link } from "./dial.ts";
 import type { HostKeyPins } from "./host-keys.ts";
 import type { SshKey } from "./keys.ts";
 import { SlotGate } from "./slot-gate.ts";
@@ -229,15 +229,24 @@ export class SshConnection {
    * elsewhere, too.
    */
   async #dialEach(): Promise<Link> {
-    const { key, pins, machine, patience = DIAL_PATIENCE } = this.#options;
+    const { key, pins, machine, patience } = this.#options;
     const endpoints = this.#inOrder();
     if (endpoints.length === 0) throw this.#unreachable("its address is not known yet");
     const ours = await key();
+    // ssh2 is large: a control plane whose runs need no connection does without it.
+    const { dial } = await import("./dial.ts");
     let refused: SvcError | null = null;
     const unreachable: { why: string; closed?: boolean }[] = [];
     for (const endpoint of endpoints) {
       try {
-        return await dial({ machine, endpoint, key: ours, pins, clock: this.#clock, patience });
+        return await dial({
+          machine,
+          endpoint,
+          key: ours,
+          pins,
+          clock: this.#clock,
+          ...(patience ? { patience } : {}),
+        });
       } catch (e) {
         const why = asSvcError(e);
         if (why.code === "ssh_refused") refused ??= why;

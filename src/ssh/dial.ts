@@ -19,7 +19,7 @@ export interface DialPatience {
 }
 
 /** A connection that falls silent is lost after 15 to 20 s. */
-export const DIAL_PATIENCE: DialPatience = { readyMs: 10_000, keepaliveMs: 5_000 };
+const DIAL_PATIENCE: DialPatience = { readyMs: 10_000, keepaliveMs: 5_000 };
 const KEEPALIVES_UNANSWERED = 3;
 const LAST_WORDS_MS = 1_000;
 
@@ -39,7 +39,7 @@ export interface DialOptions {
   key: SshKey;
   pins: HostKeyPins;
   clock: Clock;
-  patience: DialPatience;
+  patience?: DialPatience;
 }
 
 /** A logged-in connection. */
@@ -69,7 +69,7 @@ async function proxyOf({ machine, endpoint }: DialOptions): Promise<ProxiedStrea
 }
 
 function enter(options: DialOptions, proxy: ProxiedStream | null): Promise<Link> {
-  const { machine, endpoint, key, pins, clock, patience } = options;
+  const { machine, endpoint, key, pins, clock, patience = DIAL_PATIENCE } = options;
   return new Promise((resolve, reject) => {
     const client = new ssh2.Client();
     let shown: Buffer | null = null;

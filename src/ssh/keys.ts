@@ -4,9 +4,7 @@ import { createPrivateKey, generateKeyPairSync, randomBytes } from "node:crypto"
 import { constants } from "node:fs";
 import { link, mkdir, open, rm, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import ssh2 from "ssh2";
 import { isMissing, SvcError, systemCode } from "../errors/index.ts";
-import { agentHolds } from "./one-key-agent.ts";
 import { keyOfLine, keyType } from "./host-keys.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 import { withoutTilde } from "../platform/user-home.ts";
@@ -51,7 +49,7 @@ async function readKey(path: string, socket: string, own: boolean): Promise<SshK
   const text = await readPrivate(path);
   if (text === null) return null;
   const comment = own ? "svc" : await commentOf(path);
-  const parsed = parse(text);
+  const parsed = await parse(text);
   if (parsed.kind === "private") {
     return { path, publicKeyLine: lineOf(parsed.publicKey, comment), privateKey: parsed.text, agent: null };
   }
@@ -64,6 +62,7 @@ async function readKey(path: string, socket: string, own: boolean): Promise<SshK
   if (socket === "") {
     throw unusable(path, `it ${parsed.why}, and no SSH agent runs (SSH_AUTH_SOCK is not set): run ssh-add ${path}`);
   }
+  const { agentHolds } = await import("./one-key-agent.ts");
   const held = await agentHolds(socket, publicKey);
   if (held !== true) throw unusable(path, `it ${parsed.why}, and ${held}: run ssh-add ${path}`);
   return { path, publicKeyLine: lineOf(publicKey, comment), privateKey: null, agent: socket };
@@ -103,7 +102,7 @@ type Parsed =
   | { kind: "locked"; publicKey: Buffer | null; why: string }
   | { kind: "useless"; why: string };
 
-function parse(text: string): Parsed {
+async function parse(text: string): Promise<Parsed> {
   if (keyOfLine(text) || /BEGIN (SSH2 )?PUBLIC KEY/.test(text)) {
     return { kind: "useless", why: "it is a public key: name the private one (the same path without .pub)" };
   }
@@ -135,11 +134,11 @@ function parse(text: string): Parsed {
 }
 
 /** PKCS#8: OpenSSH reads it, ssh2 does not. */
-function fromPkcs8(pem: string): Parsed {
+async function fromPkcs8(pem: string): Promise<Parsed> {
   try {
     const key = createPrivateKey(pem);
     const type = key.asymmetricKeyType === "rsa" ? "pkcs1" : key.asymmetricKeyType === "ec" ? "sec1" : null;
-    if (type) return usable(key.export({ format: "pem", type }).toString().trim());
+    if (type) return await usable(key.export({ format: "pem", type }).toString().trim());
     const why = `it is a PKCS#8 file of type ${key.asymmetricKeyType}: make one with ssh-keygen -t ed25519`;
     return { kind: "useless", why };
   } catch {
@@ -147,7 +146,9 @@ function fromPkcs8(pem: string): Parsed {
   }
 }
 
-function usable(text: string): Parsed {
+async function usable(text: string): Promise<Parsed> {
+  // Loaded late, as in connection.ts.
+  const { default: ssh2 } = await import("ssh2");
   const found = ssh2.utils.parseKey(text);
   const key = Array.isArray(found) ? found[0] : found;
   if (!key || key instanceof Error)

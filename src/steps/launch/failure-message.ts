@@ -56,8 +56,8 @@ function lastException(lines: string[]): string | null {
 export function failingLine(tail: string): string {
   const lines = tail.split("\n").map((line) => line.slice(line.lastIndexOf("\r") + 1).trimEnd());
   const said = lines.filter((line) => line !== "" && !/^\s*(note|hint|\[notice\]|\[end of output\])/i.test(line));
-  // uv and pip draw a box around requirements that they could not resolve.
-  const box = said.findLastIndex((line) => /^\s*×/.test(line));
+  // uv and pip draw a box around requirements that they could not resolve: `×`, `╰─▶`, `│`.
+  const box = said.findLastIndex((line) => /^\s*\u00d7/.test(line));
   const error = said.findLastIndex((line) => /^(ERROR|error|svc):? /.test(line));
   if (error > box) {
     const causes = said.slice(error + 1).filter((line) => /^\s+(cause|caused by): /i.test(line));
@@ -68,7 +68,7 @@ export function failingLine(tail: string): string {
       said
         .slice(box)
         .join(" ")
-        .replaceAll(/[×╰─▶>│]+/g, " "),
+        .replaceAll(/[\u00d7\u2570\u2500\u25b6>\u2502]+/g, " "),
     );
   return plain(said.at(-1) ?? "it printed nothing");
 }
@@ -77,6 +77,8 @@ export function failingLine(tail: string): string {
 const TROUBLE =
   /error|exception|fatal|fail|cannot|can't|could not|unable|not found|no such|denied|refused|invalid|unrecognized|unknown|missing|required|abort|killed|panic|exceeded|traceback/i;
 const LAST_LINES = 12;
+/** The blocks of progress bars, and percent. */
+const PROGRESS = /[\u2588-\u258f]|\d%\|/;
 
 /**
  * The last output of a failed script: the last line that reports a failure, else the last line; null without output.
@@ -85,7 +87,7 @@ export function lastWords(tail: string): { words: string; isTrouble: boolean } |
   const lines = tail
     .split("\n")
     .map((line) => plain(line.slice(line.lastIndexOf("\r") + 1)))
-    .filter((line) => /[\p{L}\p{N}]/u.test(line) && !line.startsWith("svc: ") && !/[█▏▎▍▌▋▊▉]|\d%\|/.test(line))
+    .filter((line) => /[\p{L}\p{N}]/u.test(line) && !line.startsWith("svc: ") && !PROGRESS.test(line))
     .slice(-LAST_LINES);
   const trouble = lines.findLast((line) => TROUBLE.test(line));
   const words = trouble ?? lines.at(-1);
