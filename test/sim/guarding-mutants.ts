@@ -52,6 +52,16 @@ export const GUARDING_MUTANTS: readonly TestedMutant[] = [
     "if (covered === null || covered.open) {",
     "if (covered === null || (covered.open && covered.start < 0)) {",
   ),
+  redaction(
+    "R5: the beginning of a secret in front of a cut is shown",
+    'this.#mayEndInHalf(rest) ? "cut" : true',
+    'this.#mayEndInHalf(rest) && at < 0 ? "cut" : true',
+  ),
+  redaction(
+    "R5: the end of a secret after a cut is shown",
+    "const after = at === 0 ? 0 : this.#endOfSecret(part, next >= 0);",
+    "const after = at === 0 || next < 0 ? 0 : this.#endOfSecret(part, next >= 0);",
+  ),
   stream(
     "S2: records after a held tail are stored at once",
     "records: records.filter((record) => record.offset < raw)",
