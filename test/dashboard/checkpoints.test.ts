@@ -157,7 +157,7 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
       await takePicture(page, `checkpoints-selected-${look.width}-${look.colorScheme}`);
       await bar(page).getByRole("button", { name: "Delete…" }).press("Enter");
       const dialog = page.getByRole("dialog", { name: "Delete 2 checkpoints, 800 MB?" });
-      await expect.poll(() => dialog.textContent(), WAIT).toContain("This frees 800 MB on this disk.");
+      await expect.poll(() => dialog.textContent(), WAIT).toContain("Would free 800 MB on the disk.");
       // The choice that changes nothing has the focus.
       await expect.poll(() => page.evaluate(() => document.activeElement?.textContent), WAIT).toBe("Keep");
       await expectSound(opened);
@@ -168,7 +168,7 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
       await expect.poll(() => page.evaluate(() => document.activeElement?.textContent), WAIT).toBe("Delete…");
       await page.keyboard.press("Enter");
       await dialog.getByRole("button", { name: "Delete 2 checkpoints" }).press("Enter");
-      await page.getByText("2 checkpoints deleted, 800 MB freed.").waitFor();
+      await page.getByText("2 checkpoints deleted. Freed 800 MB on the disk.").waitFor();
       await expect.poll(() => points(page).allTextContents(), WAIT).toEqual([expect.stringContaining("epoch-010.bin")]);
       expect(run.checkpoints.map(({ path }) => path)).toEqual(["epoch-010.bin"]);
       await bar(page).waitFor({ state: "detached" });
@@ -183,7 +183,7 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
       await page.getByText("No complete checkpoint is left then").waitFor();
       await page.getByRole("button", { name: "Delete 3 checkpoints" }).click();
       await page.getByText("No checkpoint of this run is on this computer.").waitFor();
-      await page.getByText("3 checkpoints deleted, 1.2 GB freed.").waitFor();
+      await page.getByText("3 checkpoints deleted. Freed 1.2 GB on the disk.").waitFor();
     });
   });
 

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
+import { freedWords } from "../../../src/domain/freed-words.ts";
 import { inOrder } from "../../../src/domain/terminal-text.ts";
 import type { Problem } from "../../../src/schemas/job.ts";
 import type { CheckpointsRemoved } from "../../../src/schemas/removal.ts";
@@ -94,14 +95,7 @@ export function RemovalDialog(props: {
         Delete {what}, {bytes(sizeOf(asked))}?
       </h2>
       <p>
-        {measured !== null ? (
-          <>
-            This frees <strong>{bytes(measured.freed_bytes)}</strong> on this disk.{" "}
-            {measured.linked_bytes > 0 && <>{bytes(measured.linked_bytes)} stay in use by hard links elsewhere. </>}
-          </>
-        ) : (
-          problem === null && "Measuring the disk space… "
-        )}
+        {measured !== null ? `${freedWords(measured)} ` : problem === null && "Measuring the disk space… "}
         Copies in sinks stay. This cannot be undone.
       </p>
       {props.caution !== null && <p>{props.caution}</p>}
@@ -131,12 +125,4 @@ export function RemovalDialog(props: {
       </div>
     </Modal>
   );
-}
-
-/** A sentence that reports the result of a removal. */
-export function removalWords({ checkpoints, freed_bytes, linked_bytes, left_bytes }: CheckpointsRemoved): string {
-  const parts = [`${plural(checkpoints.length, "checkpoint")} deleted, ${bytes(freed_bytes)} freed.`];
-  if (linked_bytes > 0) parts.push(`${bytes(linked_bytes)} stay in use by hard links elsewhere.`);
-  if (left_bytes > 0) parts.push(`${bytes(left_bytes)} could not be deleted yet; svc tries again.`);
-  return parts.join(" ");
 }

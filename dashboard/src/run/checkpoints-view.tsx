@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
+import { freedWords } from "../../../src/domain/freed-words.ts";
 import type { CheckpointFile, JobRecord, ResumePoint } from "../../../src/schemas/job.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { api } from "../api.ts";
@@ -14,7 +15,7 @@ import { useAnswer } from "../parts/use-answer.ts";
 import { isActive } from "../status.ts";
 import { useData } from "../store.ts";
 import { AllDigests, Digest, useDigests, type Digests } from "./checkpoint-digests.tsx";
-import { PickedBar, RemovalDialog, removalWords, type Removable } from "./checkpoint-removal.tsx";
+import { PickedBar, RemovalDialog, type Removable } from "./checkpoint-removal.tsx";
 import { Pick, ResumePoints, useJudged, type Judged, type Picks } from "./resume-points.tsx";
 import { runApi } from "./run-api.ts";
 import { stepInName } from "../../../src/domain/step-in-name.ts";
@@ -111,7 +112,7 @@ function KnownCheckpoints(props: {
           onDone={(removed) => {
             setAsking(false);
             setChosen(new Set());
-            props.onDone(removalWords(removed));
+            props.onDone(`${plural(removed.checkpoints.length, "checkpoint")} deleted. ${freedWords(removed)}`);
           }}
         />
       )}

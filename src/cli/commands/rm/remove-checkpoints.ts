@@ -1,6 +1,7 @@
 // Removes some checkpoints of one run, or says how much space that would free.
 
 import { bytes } from "../../../domain/bytes.ts";
+import { freedWords } from "../../../domain/freed-words.ts";
 import { stepInName } from "../../../domain/step-in-name.ts";
 import { safeField } from "../../../domain/terminal-text.ts";
 import type { ResumePoint } from "../../../schemas/job.ts";
@@ -42,7 +43,7 @@ export async function removeCheckpoints(ids: readonly string[], chosen: ChosenCh
     const outcome = files === 0 ? "removed before" : dryRun ? "would be removed" : "removed";
     await io.out(`${safeField(name)}\t${outcome}\t${bytes(size)}\n`);
   }
-  io.err(spaceWords(removed));
+  io.err(freedWords(removed));
   return 0;
 }
 
@@ -59,12 +60,4 @@ function namesOf(points: readonly ResumePoint[], asked: readonly string[]): stri
       names.length > 0 ? `Give its name: ${names.join(", ")}.` : "The run has no complete checkpoint on this computer.",
     );
   });
-}
-
-function spaceWords({ dry_run, freed_bytes, linked_bytes, left_bytes }: CheckpointsRemoved): string {
-  const parts = [`${dry_run ? "Would free" : "Freed"} ${bytes(freed_bytes)} on the disk.`];
-  if (linked_bytes > 0)
-    parts.push(`${bytes(linked_bytes)} stay in use: other files are hard links to the same content.`);
-  if (left_bytes > 0) parts.push(`${bytes(left_bytes)} could not be deleted yet; svc retries.`);
-  return parts.join(" ");
 }
