@@ -484,6 +484,34 @@ class Calls(WithHome):
         self.assertEqual([(p, b) for m, p, b, _ in self.server.requests if m == "POST"],
                          [("/jobs/a/kill", {}), ("/v1/reconcile", {"dry_run": True})])  # fmt: skip
 
+    def test_the_retention_rule_is_sent_whole_and_read_without_members_of_later_versions(self):
+        rule = {"older_than": "30d", "keep_best": None, "keep_newest": 2}
+        answer = {"rule": rule, "removed": [{"id": "j1"}], "due": {"count": 1}, "later_field": 1}
+        self.server.answers[("PUT", "/v1/retention")] = (200, answer)
+        self.server.answers[("GET", "/v1/retention")] = (200, answer)
+        found = svc.set_retention("30d", keep_newest=2)
+        self.assertEqual(self.server.requests[-1][2], {"rule": rule})
+        self.assertEqual((found.rule, found.removed, found.due, found.doubt), (rule, ({"id": "j1"},), {"count": 1}, None))
+        self.assertEqual(svc.retention(), found)
+        svc.set_retention(None)
+        self.assertEqual(self.server.requests[-1][2], {"rule": None})
+
+    def test_keeping_runs_needs_an_age_and_asks_nothing(self):
+        before = len(self.server.requests)
+        for given in ({"keep_best": "loss:3"}, {"keep_newest": 3}):
+            with self.assertRaises(svc.ConfigError):
+                svc.set_retention(None, **given)
+        self.assertEqual(len(self.server.requests), before)
+
+    def test_runs_are_archived_and_listed_again_by_their_quoted_id(self):
+        self.server.put("a/b", archived_at="2026-11-01T00:00:00.000Z")
+        self.server.answers[("POST", "/jobs/a%2Fb/archive")] = (200, self.server.jobs["a/b"])
+        self.server.answers[("POST", "/jobs/a%2Fb/unarchive")] = (200, {**self.server.jobs["a/b"], "archived_at": None})
+        self.assertEqual(svc.archive("a/b").archived_at, "2026-11-01T00:00:00.000Z")
+        self.assertIsNone(svc.unarchive("a/b").archived_at)
+        with self.assertRaises(svc.JobNotFound):
+            svc.archive("nothing")
+
 
 class Discovery(WithHome):
     def setUp(self):
