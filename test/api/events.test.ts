@@ -152,6 +152,28 @@ describe("GET /v1/events", () => {
     for (const reader of [quick, resumed]) reader.socket.terminate();
   });
 
+  it("drops hints of a reader that is behind, and no event, and sends it hints again once it has caught up", async () => {
+    const { plane, server } = await serve({ limits: { socketBufferBytesMax: 256 * 1024 * 1024 } });
+    const reader = new Reader(server.port);
+    await reader.opened;
+    await expect.poll(() => plane.listeners.size).toBe(1);
+    reader.socket.pause();
+    // Far more than the kernel takes.
+    for (let i = 0; i < 2_000; i++) {
+      plane.emit(null, "notice", { text: "y".repeat(16 * 1024) });
+      if (i % 100 === 0) await nextTurn();
+    }
+    plane.hint({ type: "log.advanced", job_id: "job000001", bytes: 1 });
+    reader.socket.resume();
+    await reader.heard(2_000);
+    plane.hint({ type: "log.advanced", job_id: "job000001", bytes: 2 });
+    const hints = () => reader.messages.filter((message) => !("seq" in message)).map(({ bytes }) => bytes);
+    await expect.poll(() => hints().includes(2), { timeout: DEADLINE_MS }).toBe(true);
+    expect(hints()).toEqual([2]);
+    expect(reader.seqs).toEqual(upTo(2_000));
+    reader.socket.terminate();
+  });
+
   it("cuts a reader that accepts nothing of its replay", async () => {
     const { plane, server } = await serve({ limits: { socketStallMs: 300 } });
     for (let i = 0; i < 1_500; i++) plane.emit(null, "notice", { text: "z".repeat(16 * 1024) });

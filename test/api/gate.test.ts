@@ -1,10 +1,12 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
+import { IncomingMessage } from "node:http";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { networkInterfaces } from "node:os";
 import { promisify } from "node:util";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
+import { Gate } from "../../src/api/gate.ts";
 import { peerUid } from "../../src/api/peer.ts";
 import { startServer } from "../../src/api/server.ts";
 import { PlaneDouble, serve } from "./double.ts";
@@ -220,6 +222,27 @@ describe("the peer of a loopback connection", () => {
     client.destroy();
     await closed;
     expect(look()).toBeNull();
+  });
+
+  it("knows the user of a connection from its accept, also when its peer has closed it before the request is judged", async () => {
+    const gate = new Gate({ host: "127.0.0.1", connectionsMax: 8, log: () => undefined });
+    const server = createServer({ allowHalfOpen: true });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const accepted = new Promise<Socket>((resolve) => server.once("connection", resolve));
+    const client = connect(port, "127.0.0.1");
+    const socket = await accepted;
+    onTestFinished(() => {
+      socket.destroy();
+      server.close();
+    });
+    expect(gate.accept(socket)).toBe(true);
+    const closed = once(socket.resume(), "end");
+    client.destroy();
+    await closed;
+    const request = Object.assign(new IncomingMessage(socket), { method: "POST", url: "/jobs" });
+    Object.assign(request.headersDistinct, { host: [`127.0.0.1:${port}`] });
+    expect(gate.check(request).kind).toBe("admitted");
   });
 
   it("assigns no user to an address that is in no table", () => {

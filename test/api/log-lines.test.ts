@@ -61,8 +61,46 @@ describe("a log by line", () => {
     expect(lines.map((each) => each.text.slice(0, 10))).toEqual(["first", "done", "xxxxxxxxxx", "last"]);
     expect(lines[2]?.text.length).toBe(4_000);
     expect(lines[2]?.cut).toBeGreaterThan(60_000);
+    expect(lines[2]?.cut, "the middle of the line was not held").toBeLessThan(2 * 65_536);
     expect(lines.map((each) => each.at_ms)).toEqual([1_000, 2_000, 2_000, 2_000]);
     expect(await new LogIndex(log.reads).lineAtTime("j", 1_500)).toBe(1);
+  });
+
+  it("leaves turns to other work while it scans and reads a large log", async () => {
+    const log = memory();
+    log.text = Buffer.from("x\n".repeat(4 * 1024 * 1024));
+    let turns = 0;
+    let isOver = false;
+    const tick = (): void => void ((turns += 1), isOver || setImmediate(tick));
+    const at: number[] = [];
+    const { readLog } = log.reads;
+    log.reads.readLog = (...of) => (at.push(turns), readLog(...of));
+    setImmediate(tick);
+    const index = new LogIndex(log.reads);
+    await index.count("j");
+    // One part in each turn; the last read looks at the last byte.
+    expect(new Set(at).size).toBe(8);
+    at.length = 0;
+    expect(await index.lines("j", 500_000, 400_000)).toHaveLength(400_000);
+    isOver = true;
+    expect(at.length).toBeGreaterThan(10);
+    expect(at.slice(2).every((turn, i) => turn > (at[i + 1] ?? 0))).toBe(true);
+  });
+
+  it("forgets a log that was not read lately, and keeps one that was", async () => {
+    const log = memory();
+    log.text = Buffer.from("one\n".repeat(1_000));
+    const index = new LogIndex(log.reads);
+    await index.count("old");
+    for (let i = 0; i < 63; i++) await index.count(`job ${i}`);
+    await index.count("job 0");
+    await index.count("new");
+    const read = async (id: string): Promise<boolean> => {
+      log.read = 0;
+      await index.count(id);
+      return log.read > 10;
+    };
+    expect([await read("job 0"), await read("old")]).toEqual([false, true]);
   });
 
   it("finds lower-case text in both cases, without the colours in between, and continues as the log grows", async () => {

@@ -1,7 +1,7 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { PLAIN, parseAnsi } from "../../dashboard/src/run/log/ansi.ts";
 import { LogScroll, SPACE_MAX_PX } from "../../dashboard/src/run/log/log-scroll.ts";
-import { LogSource, tagsOf, type Ask } from "../../dashboard/src/run/log/log-source.ts";
+import { askLog, LogSource, tagsOf, type Ask } from "../../dashboard/src/run/log/log-source.ts";
 import { fieldOfError, fieldsOf, fromText, toText } from "../../dashboard/src/form/schema-fields.ts";
 import { z } from "zod";
 import { SubmitBody } from "../../src/schemas/spec.ts";
@@ -39,6 +39,17 @@ describe("the place in a log", () => {
     expect(scroll.top / scroll.topMax).toBeCloseTo(0.25, 6);
     scroll.moved(SPACE_MAX_PX - 600);
     expect(scroll.top).toBe(scroll.topMax);
+    scroll.moved(0);
+    expect(scroll.top).toBe(0);
+  });
+
+  it("is an end of the log where the bar is at its end, however little it moved there", () => {
+    const scroll = at(10_000_000);
+    const end = SPACE_MAX_PX - 600;
+    expect(end - scroll.goTo(scroll.topMax - 1_000), "the bar is less than a small movement away").toBeLessThan(1_800);
+    scroll.moved(end);
+    expect([scroll.top, scroll.atEnd]).toEqual([scroll.topMax, true]);
+    scroll.goTo(1_000);
     scroll.moved(0);
     expect(scroll.top).toBe(0);
   });
@@ -93,6 +104,46 @@ describe("the rows of a log", () => {
     expect(source.row(1)).toBe(two);
     expect(source.row(2)?.text).toContain("three");
     expect(source.row(3)?.style.fg).toBe("var(--ansi-1)");
+  });
+
+  it("are no longer asked for when they have left the view before they arrived", async () => {
+    const signals = new Map<unknown, AbortSignal>();
+    const ask: Ask = ({ from, count }, signal) => {
+      if (count === 0)
+        return Promise.resolve({ rows: 5_000, totalLines: 5_000, from: 5_000, lines: [], capped: false });
+      signals.set(from, signal);
+      return new Promise(() => undefined);
+    };
+    const source = new LogSource(ask, () => undefined);
+    await source.refresh(false);
+    source.want(100, 500);
+    expect([...signals.keys()]).toEqual([0, 200, 400]);
+    source.want(300, 700);
+    expect([...signals].map(([from, { aborted }]) => [from, aborted])).toEqual([
+      [0, true],
+      [200, false],
+      [400, false],
+      [600, false],
+    ]);
+  });
+
+  it("are counted from 0, and asked for as lines that are counted from 1, or as matches of a filter", async () => {
+    const asked: string[] = [];
+    vi.stubGlobal("fetch", (path: string) => {
+      asked.push(path);
+      const lines = [{ line: 8, at_ms: 0, text: "x", cut: 0 }];
+      return Promise.resolve(Response.json({ total_lines: 9, matches: 3, from: 2, capped: false, lines }));
+    });
+    const never = new AbortController().signal;
+    expect(await askLog("j", null)({ from: 7, count: 1 }, never)).toMatchObject({ from: 7, rows: 9, totalLines: 9 });
+    const filter = { q: "x", errors: false, tag: null };
+    expect(await askLog("j", filter)({ from: 2, count: 1 }, never)).toMatchObject({ from: 2, rows: 3, totalLines: 9 });
+    vi.unstubAllGlobals();
+    const queries = asked.map((path) => Object.fromEntries(new URLSearchParams(path.split("?")[1])));
+    expect(queries).toEqual([
+      { from: "8", count: "1" },
+      { from: "2", count: "1", q: "x" },
+    ]);
   });
 
   it("collect the nodes and ranks at the beginning of lines", () => {

@@ -39,6 +39,13 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
       await expect
         .poll(async () => Number((await page.locator(".log-text").first().textContent())?.slice(4)), WAIT)
         .toBeGreaterThan(490_000);
+      // The bar represents more pixels than it has: the rows are where the bar is.
+      const isRow = () =>
+        view.evaluate((e) => {
+          const { left, top, height } = e.getBoundingClientRect();
+          return document.elementFromPoint(left + 100, top + height / 2)?.closest(".log-row") !== null;
+        });
+      await expect.poll(isRow, WAIT).toBe(true);
       expect(await page.locator(".log-row").count()).toBeLessThan(150);
       await view.focus();
       await page.keyboard.press("g");
@@ -51,8 +58,11 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
     withLog(Array.from({ length: 500 }, (_, i) => `row ${i + 1}\n`).join(""), "logs", async ({ page, server }) => {
       await page.waitForSelector(row("row 500"));
       await page.waitForSelector(".connection-live");
+      const kept = await page.waitForSelector(row("row 495"));
       server.appendLog("r-log", "row 501\n");
       await page.waitForSelector(row("row 501"));
+      // A selection in a row survives, because the row stays the same element.
+      expect(await kept.evaluate((e) => e.isConnected)).toBe(true);
       const view = page.getByRole("log");
       await view.evaluate((e) => (e.scrollTop -= 2_000));
       await page.getByRole("button", { name: "Jump to end" }).waitFor();
@@ -174,6 +184,32 @@ describe("the log of a run", { tags: "needs/chromium" }, () => {
         await expect.poll(seen, WAIT).toContain(64);
         await page.getByRole("button", { name: "Jump to end" }).click();
         await expect.poll(seen, WAIT).toContain(91);
+      },
+    ));
+
+  it("begins with the first row at the top and ends with the last at the bottom when many rows are wrapped", () =>
+    withLog(
+      Array.from({ length: 900 }, (_, i) => `row ${i + 1} ${"of many words ".repeat(i % 9 === 0 ? 60 : 2)}\n`).join(""),
+      "logs",
+      async ({ page }) => {
+        const view = page.getByRole("log");
+        /** How far below the upper edge of the view the row begins, and how far above the lower edge it ends. */
+        const gaps = (number: number) =>
+          view.evaluate((element, wanted) => {
+            const rows = [...element.querySelectorAll(".log-row")];
+            const found = rows.find((each) => each.querySelector(".log-number")?.textContent === String(wanted));
+            const [outer, inner] = [element, found ?? element].map((each) => each.getBoundingClientRect());
+            if (found === undefined || outer === undefined || inner === undefined) return null;
+            return [inner.top - outer.top, outer.bottom - inner.bottom].map((px) => Math.abs(px) < 20);
+          }, number);
+        await page.waitForSelector(".connection-live");
+        await page.getByRole("button", { name: "Wrap" }).click();
+        await expect.poll(async () => (await gaps(900))?.[1], WAIT).toBe(true);
+        await view.focus();
+        await page.keyboard.press("g");
+        await expect.poll(async () => (await gaps(1))?.[0], WAIT).toBe(true);
+        await page.keyboard.press("G");
+        await expect.poll(async () => (await gaps(900))?.[1], WAIT).toBe(true);
       },
     ));
 

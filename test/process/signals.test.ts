@@ -1,6 +1,6 @@
 // The orderly end of a control plane, and its immediate one.
 
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ACTIVE_STATUSES } from "../../src/schemas/names.ts";
@@ -53,6 +53,17 @@ describe.each([
     expect(readFileSync(join(place.home, "artifacts", id, "checkpoints", "last.bin"), "utf8")).toBe("saved at the end");
     expect(place.refolds()).toBe(1);
   });
+});
+
+it("the file of another control plane, which has taken its place, stays", async () => {
+  const served = await place.serve();
+  const file = join(place.home, "control-plane.json");
+  expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ pid: served.pid, url: served.url });
+  const another = JSON.stringify({ url: "http://127.0.0.1:1", pid: process.pid, installation_id: "other" });
+  writeFileSync(file, another);
+  served.signal("SIGTERM");
+  expect((await served.exited).code).toBe(0);
+  expect(readFileSync(file, "utf8")).toBe(another);
 });
 
 it("SIGUSR1 does not open Node's debugger port, through which another user could control svc", async () => {

@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { spawn, spawnSync } from "node:child_process";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { isAlive } from "../../sdk/discover.ts";
 import { CLI, until, Workplace } from "../cli/serving.ts";
 
 const sdk = JSON.stringify(join(import.meta.dirname, "../../sdk/index.ts"));
@@ -19,7 +20,10 @@ beforeEach(() => {
 afterEach(() => at.close());
 
 /** A script in the project directory. */
-function script(body: string): {
+function script(
+  body: string,
+  options: { detached?: boolean } = {},
+): {
   child: ReturnType<typeof spawn>;
   out(): string;
   err(): string;
@@ -30,6 +34,7 @@ function script(body: string): {
     env: at.env,
     cwd: at.project,
     stdio: ["ignore", "pipe", "pipe"],
+    ...options,
   });
   let out = "";
   let err = "";
@@ -124,6 +129,36 @@ test("Ctrl-C ends run and machine gracefully, says so, and exits with 130", asyn
   expect(s.err()).toContain("ending the run");
   expect(s.err()).toContain("svc: everything has ended");
   expect(records()[0]?.status).toBe("interrupted");
+});
+
+test("A second Ctrl-C in the terminal ends the waiting and not the control plane, which gives the run its time to end", async () => {
+  at.file(
+    "slow.py",
+    `import os, signal, sys, time
+def bye(*_):
+    open("asked", "w").close()
+    while not os.path.exists("go"): time.sleep(0.05)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, bye)
+open("ready", "w").close()
+while True: time.sleep(0.05)`,
+  );
+  const isThere = (name: string): boolean => existsSync(join(at.project, name));
+  const task = '{ task: { entrypoint: "slow.py" }, stop_grace_seconds: 300, wait: true }';
+  // A group of its own, like a command in a terminal: Ctrl-C is a signal to the group.
+  const s = script(`await run(${task});`, { detached: true });
+  const ctrlC = (): boolean => process.kill(-(s.child.pid ?? 0), "SIGINT");
+  await until(() => isThere("ready") || s.child.exitCode !== null, "the run is at work");
+  const plane = running()?.pid ?? 0;
+  ctrlC();
+  await until(() => isThere("asked"), "the run is asked to end");
+  ctrlC();
+  expect(await s.exited).toBe(130);
+  expect(s.err()).toContain("the control plane keeps shutting down by itself");
+  at.file("go", "");
+  await until(() => !isAlive({ pid: plane }), "the control plane has ended");
+  expect(records()[0]?.status).toBe("interrupted");
+  expect(running()).toBeNull();
 });
 
 test("a script that is killed takes its control plane down with it, gracefully", async () => {
