@@ -31,13 +31,19 @@ it("Each mutant has the types of the code that it replaces", () => {
       patches.map(({ file }) => file.split("/").slice(0, 2).join("/")),
     ),
   );
-  for (const part of ["src", "sdk"]) cpSync(join(ROOT, part), join(folder, part), { recursive: true });
+  for (const part of ["src", "sdk", "dashboard/src"]) cpSync(join(ROOT, part), join(folder, part), { recursive: true });
   writeFileSync(
     join(folder, "tsconfig.json"),
     JSON.stringify({
       extends: join(ROOT, "tsconfig.json"),
       // A mutant may leave names unused, which does not change behaviour.
-      compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
+      compilerOptions: {
+        noUnusedLocals: false,
+        noUnusedParameters: false,
+        // Each round after the first checks what it changed.
+        incremental: true,
+        tsBuildInfoFile: join(folder, "types.json"),
+      },
       include: [...folders],
     }),
   );

@@ -4,7 +4,9 @@ import { spawn } from "node:child_process";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inLanes, ROOT } from "./fleet.ts";
+import { DASHBOARD_MUTANTS } from "./dashboard-mutants.ts";
 import { DATA_MUTANTS } from "./data-mutants.ts";
+import { FACING_MUTANTS } from "./facing-mutants.ts";
 import { GUARDING_MUTANTS } from "./guarding-mutants.ts";
 import { KEEPING_MUTANTS } from "./keeping-mutants.ts";
 import { MACHINE_MUTANTS } from "./machine-mutants.ts";
@@ -180,10 +182,28 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   ...RENTING_MUTANTS,
   ...TELLING_MUTANTS,
   ...KEEPING_MUTANTS,
+  ...FACING_MUTANTS,
+  ...DASHBOARD_MUTANTS,
 ];
 
 /** The files that the tests and their configuration read. */
-const TREE = ["src", "test", "scripts", "sdk", "python", "runner", "vitest.config.ts", "package.json", "tsconfig.json"];
+const TREE = [
+  "src",
+  "test",
+  "scripts",
+  "sdk",
+  "python",
+  "runner",
+  "bin",
+  "examples/digits",
+  "dashboard/index.html",
+  "dashboard/public",
+  "dashboard/src",
+  "dashboard/vite.config.ts",
+  "vitest.config.ts",
+  "package.json",
+  "tsconfig.json",
+];
 
 const fileOf = (test: string): string => test.split(" > ")[0] ?? "";
 const escaped = (title: string): string => title.replaceAll(/[$()*+.?[\\\]^{|}]/g, "\\$&");
@@ -192,7 +212,9 @@ const titleOf = (test: string): string | null => test.split(" > ")[1] ?? null;
 function run(root: string, tests: readonly string[]): Promise<{ failed: boolean; what: string }> {
   return new Promise((resolve, reject) => {
     const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
-    const projects = ["--project", "quick", "--project", "machines", "--project", "whole"];
+    // The dashboard's tests build it first, from this tree.
+    const dashboard = tests.some((test) => test.startsWith("test/dashboard/")) ? ["dashboard"] : [];
+    const projects = ["quick", "machines", "whole", ...dashboard].flatMap((name) => ["--project", name]);
     const titles = tests.map(titleOf).filter((title) => title !== null);
     const chosen = titles.length < tests.length ? [] : ["-t", titles.map(escaped).join("|")];
     const files = new Set(tests.map(fileOf));
