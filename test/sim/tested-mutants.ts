@@ -12,6 +12,7 @@ import { KEEPING_MUTANTS } from "./keeping-mutants.ts";
 import { MACHINE_MUTANTS } from "./machine-mutants.ts";
 import { MONEY_MUTANTS } from "./money-mutants.ts";
 import { RENTING_MUTANTS } from "./renting-mutants.ts";
+import { RUNNING_MUTANTS } from "./running-mutants.ts";
 import { TELLING_MUTANTS } from "./telling-mutants.ts";
 import { patched, type Patch, type Score, type TestedMutant } from "./mutants.ts";
 
@@ -184,6 +185,7 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   ...KEEPING_MUTANTS,
   ...FACING_MUTANTS,
   ...DASHBOARD_MUTANTS,
+  ...RUNNING_MUTANTS,
 ];
 
 /** The files that the tests and their configuration read. */

@@ -54,9 +54,9 @@ const announced = new Map<string, number>();
 const collector = () =>
   new CheckpointCollector({ targetDir, now: () => now, announced: () => Promise.resolve(announced) });
 
-async function scan(options: { final?: boolean; afterMs?: number } = {}): Promise<void> {
+async function scan(options: { final?: boolean; afterMs?: number; from?: CheckpointHost } = {}): Promise<void> {
   now += options.afterMs ?? SETTLE_MS;
-  await made.scan(host, {
+  await made.scan(options.from ?? host, {
     final: options.final ?? false,
     announced: new Set(),
     signal,
@@ -200,15 +200,34 @@ describe("a file that is overwritten again and again", () => {
     put("state.json", JSON.stringify({ step: 0 }));
     await scan();
     let copies = 0;
+    let asked = 0;
     for (let i = 1; i <= 12; i++) {
       put("state.json", JSON.stringify({ step: i, text: "x".repeat(i % 3) }));
       requests = [];
       await scan();
       copies += home("state.json") === there("state.json") ? 1 : 0;
+      asked += requests.includes("pieces") ? 1 : 0;
       expect(JSON.parse(home("state.json"))).toMatchObject({ step: expect.any(Number) as number });
     }
     expect(copies).toBeGreaterThanOrEqual(4);
+    expect(asked).toBeLessThan(12);
     expect(await resumable()).toBeNull();
+  });
+
+  it("is left for the next scan if it changes while it is read", async () => {
+    put("state.json", "the first version");
+    await scan();
+    put("state.json", "the second");
+    // The machine reads the file up to the length that it had, and finds that it is longer by then.
+    const changing: CheckpointHost = {
+      ...host,
+      readPieces: async (pieces) =>
+        (await readPieces(source, pieces)).map((piece) => piece && { ...piece, size: piece.size + 1 }),
+    };
+    await scan({ afterMs: STALE_MS, from: changing });
+    expect(existsSync(join(targetDir, "state.json"))).toBe(false);
+    await scan({ afterMs: STALE_MS });
+    expect(home("state.json")).toBe("the second");
   });
 
   it("stays resumable in its last complete version, while torn copies of it arrive", async () => {
