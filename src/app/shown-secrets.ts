@@ -2,15 +2,45 @@
 
 import type { ManifestSeal } from "../files/code/code-snapshot.ts";
 import { installationKey } from "../secrets/installation-key.ts";
+import { secretsIn } from "../notify/target-secrets.ts";
+import type { NotifyTarget } from "../schemas/notify.ts";
 import { KnownSecrets } from "../secrets/known.ts";
+import { resolveOwnersSecret } from "../secrets/resolve.ts";
 import { sealRecord, unsealRecord } from "../secrets/sealed-record.ts";
-import type { ShownSecrets } from "../store/open-reads.ts";
+import { readTargetSettings } from "../store/notify-reads.ts";
+import type { ShownSecrets } from "../store/reads.ts";
+import type { All } from "../store/tables.ts";
 
 /**
- * For a command: the secrets of the current credentials. Secrets of runs were masked when their records were written.
+ * For a command: the secrets of the current credentials, and those of targets of notifications. Secrets of runs were masked when their
+ * records were written.
  */
-export const secretsOfHome = (home: string, env: NodeJS.ProcessEnv): ShownSecrets =>
-  shownSecrets(home, new KnownSecrets({ home, env }));
+export function secretsOfHome(home: string, env: NodeJS.ProcessEnv): ShownSecrets {
+  const known = new KnownSecrets({ home, env });
+  const learn = (all: All): void => {
+    for (const settings of readTargetSettings(all)) known.remember(secretsOfTarget(settings, { home, env }));
+  };
+  return { ...shownSecrets(home, known), learn };
+}
+
+/** Nothing for settings of a later version. Without its secret, what the target itself holds. */
+function secretsOfTarget(settings: string, { home, env }: { home: string; env: NodeJS.ProcessEnv }): string[] {
+  try {
+    const target = JSON.parse(settings) as NotifyTarget;
+    const reference = "secret_ref" in target ? target.secret_ref : undefined;
+    return secretsIn(target, reference === undefined ? null : foundSecret(reference, home, env));
+  } catch {
+    return [];
+  }
+}
+
+function foundSecret(reference: string, home: string, env: NodeJS.ProcessEnv): string | null {
+  try {
+    return resolveOwnersSecret(reference, home, env);
+  } catch {
+    return null;
+  }
+}
 
 export const shownSecrets = (home: string, known: KnownSecrets): ShownSecrets => ({
   redactor: () => known.redactor(),

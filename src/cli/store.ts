@@ -11,7 +11,8 @@ import type { Reads } from "../store/reads.ts";
 import type { Io } from "./io.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 
-export type OpenReads = Reads & { close(): void };
+/** With the secrets of the home, which its reads mask. */
+export type OpenReads = Reads & { close(): void; secrets: Redactor };
 
 /** Null for a home that was never used: it has no runs, and reading does not create it. */
 export async function storeOfHome(io: Io): Promise<OpenReads | null> {
@@ -26,8 +27,9 @@ export async function storeOfHome(io: Io): Promise<OpenReads | null> {
   }
   if (!existsSync(homeLayout.store(home)) && !existsSync(homeLayout.installation(home))) return null;
   const shown = secretsOfHome(home, io.env);
-  const reads = openReads(home, shown);
+  const opened = openReads(home, shown);
   const secrets = shown.redactor();
+  const reads = Object.assign(opened, { secrets });
   return secrets.empty ? reads : masked(reads, secrets);
 }
 

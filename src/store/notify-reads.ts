@@ -17,6 +17,12 @@ export function readNotifyRules(all: All): string[] {
   return Array.isArray(rules) ? rules.map(String) : [];
 }
 
+/** The stored settings of each target. */
+export const readTargetSettings = (all: All): string[] =>
+  haveNotices(all)
+    ? all<{ settings: string }>("SELECT settings FROM notify_target").map(({ settings }) => settings)
+    : [];
+
 export function countUnread(all: All): { unread: number; latest: number } {
   if (!haveNotices(all)) return { unread: 0, latest: 0 };
   const [row] = all<{ unread: number; latest: number }>(

@@ -33,7 +33,7 @@ import type { HomeLimits } from "../schemas/limits.ts";
 import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { All, AttemptRow, EffectRow, JobRow, JournalRow, MachineRow } from "./tables.ts";
 import { jobRecordOf, ledgerMachineOf, leftOutNote, timelineStepOf, type PlacementSummary } from "./records.ts";
-import type { Reads } from "./reads.ts";
+import type { Reads, ShownSecrets } from "./reads.ts";
 import { removedAt, removedLike } from "./removal-reads.ts";
 import { readNamedSeries, readSeriesNames, readSeriesShape } from "./summary-reads.ts";
 import { whereOf } from "./list-reads.ts";
@@ -71,12 +71,6 @@ interface PointRow {
   rank: number;
 }
 
-export interface ShownSecrets {
-  /** Masks secrets that became known after the log was written. */
-  redactor: () => Redactor;
-  /** A record before secrets in it were masked. */
-  unseal: (record: object) => object;
-}
 const NOTHING_SECRET = new Redactor([]);
 const NO_SECRETS: ShownSecrets = { redactor: () => NOTHING_SECRET, unseal: (record) => record };
 
@@ -486,6 +480,8 @@ export function openReads(home: string, secrets: ShownSecrets = NO_SECRETS): Rea
     db = new (sqlite())(file, { readonly: true, timeout: 5_000 });
     const version = db.pragma("user_version", { simple: true }) as number;
     if (version > Object.keys(SCHEMAS).length) throw new SvcError("store_newer", { file });
+    const all: All = (sql, ...args) => db.prepare(sql).all(...args) as never;
+    secrets.learn?.(all);
   } catch (e) {
     if (e instanceof SvcError) throw e;
     const why = messageOf(e);

@@ -1,5 +1,6 @@
 // The read interface of a home, with or without a running control plane. The API, the CLI and the SDKs' records use it.
 
+import type { Redactor } from "../domain/redaction.ts";
 import type {
   CheckpointFile,
   CodeSnapshot,
@@ -27,6 +28,7 @@ import type { SinkStatus } from "../schemas/sink-status.ts";
 import type { NamedSeries, SeriesNames, SeriesShape } from "./summary-reads.ts";
 import type { OldAsk, OldRunRow } from "./retention-reads.ts";
 import type { SeriesPlace } from "./series-reads.ts";
+import type { All } from "./tables.ts";
 
 export interface Reads {
   /** Null when the job does not exist. */
@@ -95,4 +97,14 @@ export interface Reads {
   /** Feed entries with seq > since, oldest first. */
   eventsSince(since: number, options: { jobId?: string; limit: number }): FeedEvent[];
   latestSeq(): number;
+}
+
+/** What masks the secrets of a home in its reads. */
+export interface ShownSecrets {
+  /** Masks secrets that became known after the log was written. */
+  redactor: () => Redactor;
+  /** A record before secrets in it were masked. */
+  unseal: (record: object) => object;
+  /** Called once the store is open, which names further secrets. */
+  learn?: (all: All) => void;
 }

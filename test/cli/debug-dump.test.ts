@@ -3,11 +3,13 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { homeLayout } from "../../src/platform/home-layout.ts";
 import { Workplace } from "./serving.ts";
 
 const CANARY = "canary-2f8b1c5d9e7a4036";
+const OTHER = "T0therT0ken9f8e7d6c";
 const HALF = CANARY.slice(6);
 let at: Workplace;
 let id: string;
@@ -16,7 +18,7 @@ beforeAll(async () => {
   at = new Workplace();
   at.file(
     "train.py",
-    `import os\nprint("key", os.environ.get("MARKET_API_KEY"), "${CANARY}", flush=True)\nraise SystemExit("${CANARY} ended it")\n`,
+    `import os\nprint("key", os.environ.get("MARKET_API_KEY"), "${CANARY}", "${OTHER}", flush=True)\nraise SystemExit("${CANARY} ended it")\n`,
   );
   const served = await at.serve();
   id = await at.submit(served, "train.py", ["--key", CANARY]);
@@ -49,6 +51,31 @@ test("The archive explains the whole run, is private, and contains no secret", (
   expect(JSON.parse(text("events.json")).map(({ type }: { type: string }) => type)).toContain("job.created");
   expect(JSON.parse(text("versions.json")).variables_set).toContain("MARKET_API_KEY");
   expect(text("control-plane-log-tail.txt")).toContain("key ");
+});
+
+test("Without a control plane a secret of a target of notifications is masked where this environment has it", () => {
+  // The control plane ended before anybody knew that the hook's token, and the one of the other's address, are secrets.
+  const db = new Database(homeLayout.store(at.home));
+  const put = db.prepare("INSERT INTO notify_target (name, kind, settings, created_at) VALUES (?, 'webhook', ?, 0)");
+  put.run("hook", JSON.stringify({ kind: "webhook", url: "https://a.example/x", secret_ref: "env://HOOK_SECRET" }));
+  put.run(
+    "lost",
+    JSON.stringify({ kind: "webhook", url: `https://b.example/x?token=${OTHER}`, secret_ref: "env://NOT_SET" }),
+  );
+  put.run("later", "[]");
+  db.close();
+  delete at.env["MARKET_API_KEY"];
+  const shown = () => at.svc("logs", id).out;
+  expect(shown()).not.toContain(OTHER);
+  expect(shown()).toContain(CANARY);
+  at.env["HOOK_SECRET"] = CANARY;
+  expect(shown()).not.toContain(CANARY);
+  const file = join(at.root, "targets.tar.gz");
+  expect(at.svc("debug-dump", id, "-o", file).code).toBe(0);
+  const { stdout } = spawnSync("tar", ["-xzOf", file], { encoding: "utf8" });
+  expect(stdout).toContain("train.py");
+  expect([stdout.includes(CANARY), stdout.includes(OTHER)]).toEqual([false, false]);
+  at.env["MARKET_API_KEY"] = CANARY;
 });
 
 test("Commands that read the store mask it in what was stored before", () => {

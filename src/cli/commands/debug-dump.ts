@@ -2,7 +2,6 @@
 // the store alone, so that it works when the control plane does not. debug-dump/contents.ts collects, debug-dump/archive.ts writes.
 
 import { resolve } from "node:path";
-import { secretsOfHome } from "../../app/shown-secrets.ts";
 import { bytes } from "../../domain/bytes.ts";
 import { value } from "../argv.ts";
 import type { Command } from "../command.ts";
@@ -20,7 +19,7 @@ export const debugDump: Command = {
   examples: ["svc debug-dump 4k2m", "svc debug-dump last -o /tmp/run.tar.gz"],
   run: (input, io) =>
     withJob(io, input.args[0] ?? "", async (reads, id) => {
-      const contents = dumpContents(reads, id, secretsOfHome(io.home(), io.env).redactor(), io);
+      const contents = dumpContents(reads, id, io);
       const target = resolve(io.cwd, value(input, "output") ?? `svc-debug-${id}.tar.gz`);
       const size = await writeArchive(contents, target);
       const files = Object.keys(contents);

@@ -4,7 +4,6 @@
 // D2. It takes the names of environment variables, and never a value. Credentials, keys and tokens are not read.
 
 import { closeSync, openSync, readSync, statSync } from "node:fs";
-import type { Redactor } from "../../../domain/redaction.ts";
 import { systemCode } from "../../../errors/index.ts";
 import { homeLayout } from "../../../platform/home-layout.ts";
 import type { Io } from "../../io.ts";
@@ -15,7 +14,8 @@ const LOG_BYTES_MAX = 2 * 1024 * 1024;
 const EVENTS_MAX = 10_000;
 
 /** The text of each file, by its name in the archive. */
-export function dumpContents(reads: OpenReads, id: string, secrets: Redactor, io: Io): Record<string, string> {
+export function dumpContents(reads: OpenReads, id: string, io: Io): Record<string, string> {
+  const { secrets } = reads;
   const json = (of: unknown): string => `${JSON.stringify(secrets.redactValue(of), null, 2)}\n`;
   const logBytes = reads.logBytes(id);
   const tail = reads.readLog(id, Math.max(0, logBytes - LOG_BYTES_MAX), LOG_BYTES_MAX);
