@@ -23,6 +23,7 @@ import { createSnapshot } from "../../src/files/code/code-snapshot.ts";
 import { gitEnvironment } from "../../src/files/listing/ask-git.ts";
 import { lackedWords, leftOutLines, leftOutOf } from "../../src/files/listing/left-out.ts";
 import { listProject } from "../../src/files/listing/project-listing.ts";
+import { whyNotListed } from "../../src/files/listing/why-not-listed.ts";
 import { restoreInto } from "../../src/files/code/restore-code.ts";
 
 let top: string;
@@ -143,6 +144,33 @@ it("A symlink does not include files that git ignores", async () => {
   symlinkSync("secret/key.txt", join(project, "innocent.txt"));
   expect(await listed()).toEqual([".gitignore", "train.py"]);
   expect(Object.keys(await whys())).toEqual(["data", "innocent.txt"]);
+});
+
+it("Deep in a folder that git ignores every file is ignored, and a .svcignore includes one again", async () => {
+  execFileSync("git", ["init", "-q"], { cwd: top });
+  put({ ".gitignore": "project/\n" }, top);
+  const deep = join(project, "a", "b");
+  put({ "train.py": "", "data.csv": "" }, deep);
+  const { files, ignored } = await listProject(deep, { ignored: true });
+  expect([files, ignored.toSorted()]).toEqual([[], ["data.csv", "train.py"]]);
+  put({ ".svcignore": "!train.py\n" }, deep);
+  expect((await listProject(deep)).files).toEqual(["train.py"]);
+});
+
+it("The rule by which git ignores the whole project directory is named", async () => {
+  execFileSync("git", ["init", "-q"], { cwd: top });
+  put({ ".gitignore": "# mine\nproject/\n" }, top);
+  put({ "train.py": "" });
+  expect(await whyNotListed(project, "train.py", await listProject(project, { ignored: true }))).toContain(
+    "git ignores the whole project directory (.gitignore, line 2: project/)",
+  );
+});
+
+it("A pipe is named as left out, unless git ignores it", async () => {
+  git("init", "-q");
+  put({ ".gitignore": "*.fifo\n", "a.py": "" });
+  execFileSync("mkfifo", [join(project, "events"), join(project, "events.fifo")]);
+  expect(Object.keys(await whys())).toEqual(["events"]);
 });
 
 it("Secrets are excluded even if git tracks them, and a .svcignore includes ignored files again", async () => {

@@ -17,7 +17,7 @@ import { SvcError, systemCode } from "../../errors/index.ts";
 /** Far more than git needs for any project within the bounds. */
 const GIT_LIST_MS = 60_000;
 const STDERR_BYTES_MAX = 64 * 1024;
-/** Paths in one argument list. */
+/** Paths in one question. */
 const ASKED_AT_ONCE = 200;
 const UNTRACKED = "?".charCodeAt(0);
 
@@ -129,10 +129,18 @@ export async function gitlinks(dir: string, signal: AbortSignal): Promise<Gitlin
  */
 export async function ignoredFiles(dir: string, signal: AbortSignal): Promise<string[]> {
   const ignored: string[] = [];
-  const args = ["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"];
-  await git(dir, args, signal, (text) => {
+  const args = ["ls-files", "-z", "-o", "-i", "--exclude-standard"];
+  const take = (text: string): void => {
     for (const path of text.split("\0")) ignored.push(path);
-  });
+  };
+  try {
+    await git(dir, [...args, "--directory"], signal, take);
+  } catch (cause) {
+    // Git fails at folders ("internal error") two levels below an ignored one; it can list the files.
+    if (!(cause instanceof GitRefused) || (await ruleAgainst(dir, signal).catch(() => null)) === null) throw cause;
+    ignored.length = 0;
+    await git(dir, args, signal, take);
+  }
   return ignored;
 }
 
@@ -140,10 +148,11 @@ export async function ignoredFiles(dir: string, signal: AbortSignal): Promise<st
 export async function ignoredOf(dir: string, paths: readonly string[], signal: AbortSignal): Promise<Set<string>> {
   const ignored = new Set<string>();
   for (let i = 0; i < paths.length; i += ASKED_AT_ONCE) {
-    const some = paths.slice(i, i + ASKED_AT_ONCE).map((path) => `./${path}`);
-    await git(dir, ["check-ignore", "-z", "--no-index", "--", ...some], signal, (text) => {
+    const some = paths.slice(i, i + ASKED_AT_ONCE).map((path) => `./${path}\0`);
+    const take = (text: string): void => {
       for (const path of text.split("\0")) ignored.add(path.replace(/^\.\//, ""));
-    });
+    };
+    await git(dir, ["check-ignore", "-z", "--no-index", "--stdin"], signal, take, some.join(""));
   }
   return ignored;
 }
@@ -151,12 +160,8 @@ export async function ignoredOf(dir: string, paths: readonly string[], signal: A
 /** The rule by which git ignores the directory itself, in words, or null. Throws `GitRefused`. */
 export async function ruleAgainst(dir: string, signal: AbortSignal): Promise<string | null> {
   const parts: string[] = [];
-  await git(
-    dir,
-    ["check-ignore", "-z", "-v", "--no-index", "--", "."],
-    signal,
-    (text) => void parts.push(...text.split("\0")),
-  );
+  const take = (text: string): void => void parts.push(...text.split("\0"));
+  await git(dir, ["check-ignore", "-z", "-v", "--no-index", "--stdin"], signal, take, ".\0");
   const [source, line, rule] = parts;
   return source === undefined ? null : `${source}, line ${line}: ${rule}`;
 }
@@ -178,12 +183,16 @@ async function prefixOf(dir: string, words: string, signal: AbortSignal): Promis
   return prefix;
 }
 
-/** Passes git's answer to `take` in parts that end at a NUL; resolves with git's warnings. Throws `GitRefused` (A4). */
+/**
+ * Passes git's answer to `take` in parts that end at a NUL; resolves with git's warnings. `input` is what git reads on stdin. Throws
+ * `GitRefused` (A4).
+ */
 async function git(
   dir: string,
   args: readonly string[],
   signal: AbortSignal,
   take: (text: string) => void | Promise<void>,
+  input = "",
 ): Promise<string> {
   let child;
   try {
@@ -191,7 +200,7 @@ async function git(
       spawn("git", [...QUIET_GIT, "-c", "safe.directory=*", ...args], {
         cwd: dir,
         env: gitEnvironment(),
-        stdio: ["ignore", "pipe", "pipe"],
+        stdio: ["pipe", "pipe", "pipe"],
         signal,
         killSignal: "SIGKILL",
       }),
@@ -207,6 +216,8 @@ async function git(
     late = true;
     child.kill("SIGKILL");
   }, GIT_LIST_MS);
+  // A git that ends early reads no more.
+  child.stdin.on("error", () => undefined).end(input);
   let words = "";
   child.stderr.on("data", (chunk: Buffer) => {
     if (words.length < STDERR_BYTES_MAX) words += chunk.toString();
