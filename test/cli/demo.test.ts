@@ -56,6 +56,7 @@ test("A run that does not succeed is shown with its error, and the demo ends wit
 test("Ctrl-C ends the demo with 130, together with the run and the control plane that it started", async () => {
   const { child, out, err, exited } = at.start("demo");
   await until(() => out().includes("✓ launch") || child.exitCode !== null, "the run is at work");
+  expect(child.exitCode, err()).toBeNull();
   const { pid } = JSON.parse(readFileSync(homeLayout.controlPlane(at.home), "utf8")) as { pid: number };
   child.kill("SIGINT");
   expect(await exited, err()).toBe(130);

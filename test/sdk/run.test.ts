@@ -137,11 +137,12 @@ test("A second Ctrl-C in the terminal ends the waiting and not the control plane
     `import os, signal, sys, time
 def bye(*_):
     open("asked", "w").close()
-    while not os.path.exists("go"): time.sleep(0.05)
+    while here() and not os.path.exists("go"): time.sleep(0.05)
     sys.exit(0)
+def here(): return os.path.exists("ready")
 signal.signal(signal.SIGTERM, bye)
 open("ready", "w").close()
-while True: time.sleep(0.05)`,
+while here(): time.sleep(0.05)`,
   );
   const isThere = (name: string): boolean => existsSync(join(at.project, name));
   const task = '{ task: { entrypoint: "slow.py" }, stop_grace_seconds: 300, wait: true }';
