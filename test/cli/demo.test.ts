@@ -58,7 +58,14 @@ test("Ctrl-C ends the demo with 130, together with the run and the control plane
   await until(() => out().includes("✓ launch") || child.exitCode !== null, "the run is at work");
   expect(child.exitCode, err()).toBeNull();
   const { pid } = JSON.parse(readFileSync(homeLayout.controlPlane(at.home), "utf8")) as { pid: number };
+  // A control plane that needs its time: the demo does not end before it.
+  process.kill(pid, "SIGSTOP");
   child.kill("SIGINT");
+  await until(() => out().includes("Ending the control plane and the run"), "the demo has heard it");
+  // Long enough for a demo that does not wait to have ended.
+  await new Promise((done) => setTimeout(done, 2_000));
+  expect(child.exitCode).toBeNull();
+  process.kill(pid, "SIGCONT");
   expect(await exited, err()).toBe(130);
   expect(existsSync(homeLayout.controlPlane(at.home))).toBe(false);
   expect(isAlive({ pid })).toBe(false);

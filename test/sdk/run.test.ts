@@ -81,10 +81,18 @@ test("runs, streams every line, waits, and leaves no control plane behind", asyn
 });
 
 test("a script that ends during a run ends the run gracefully before it exits", async () => {
-  const s = script(`${LONG} console.log(r.id);`);
+  at.file(
+    "slow.py",
+    'import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: (time.sleep(2), sys.exit(0)))\nprint("ready", flush=True)\nwhile True: time.sleep(0.1)\n',
+  );
+  const s = script(`
+    const r = await run({ task: { entrypoint: "slow.py" } });
+    for await (const line of stream(r.id)) if (line === "ready") break;
+    console.log(r.id);
+  `);
   expect(await s.exited, s.err()).toBe(0);
-  expect(records().map((r) => [r.id, r.status])).toEqual([[s.out().trim(), "interrupted"]]);
   expect(running()).toBeNull();
+  expect(records().map((r) => [r.id, r.status])).toEqual([[s.out().trim(), "interrupted"]]);
 });
 
 test("a terminal shows the steps of a run during a wait", () => {
