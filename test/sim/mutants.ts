@@ -161,6 +161,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "the intent is committed after the request",
     main: true,
     patches: [provision(INTEND, ""), provision(CREATE, `${CREATE}\n    ${INTEND}`)],
+    rules: ["src/steps/provision.ts R1"],
   },
   {
     name: "an intent that grew old is not renewed",

@@ -5,6 +5,7 @@ import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inLanes, ROOT } from "./fleet.ts";
 import { DASHBOARD_MUTANTS } from "./dashboard-mutants.ts";
+import { COLLECTING_MUTANTS } from "./collecting-mutants.ts";
 import { DATA_MUTANTS } from "./data-mutants.ts";
 import { FACING_MUTANTS } from "./facing-mutants.ts";
 import { GUARDING_MUTANTS } from "./guarding-mutants.ts";
@@ -186,6 +187,7 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   ...FACING_MUTANTS,
   ...DASHBOARD_MUTANTS,
   ...RUNNING_MUTANTS,
+  ...COLLECTING_MUTANTS,
 ];
 
 /** The files that the tests and their configuration read. */

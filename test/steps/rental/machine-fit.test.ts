@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { MachineAccess, MachineFacts } from "../../../src/providers/host.ts";
 import { awaitSshStep } from "../../../src/steps/await-ssh.ts";
 import { provisionStep } from "../../../src/steps/provision.ts";
@@ -109,7 +109,8 @@ test("A machine that svc does not own gets a warning, because nothing was ordere
 });
 
 describe("The agent runs the tool of the driver", () => {
-  const folder = mkdtempSync(join(tmpdir(), "svc-smi-"));
+  let folder: string;
+  beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "svc-smi-"))));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   function ask(tool: "nvidia-smi" | "rocm-smi", script: string): unknown {
     const path = join(folder, tool);
