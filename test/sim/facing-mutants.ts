@@ -297,9 +297,7 @@ export const FACING_MUTANTS: readonly TestedMutant[] = [
     ".pid > 0) unlinkSync(path);",
     ["test/process/signals.test.ts > the file of another control plane"],
   ),
-  demo("D1: the demo leaves its control plane running", "await end(server);", "void server;", [
-    `${DEMO}Ctrl-C ends`,
-  ]),
+  demo("D1: the demo leaves its control plane running", "await end(server);", "void server;", [`${DEMO}Ctrl-C ends`]),
   demo(
     "D2: the demo succeeds although its run did not",
     'if (over.status === "succeeded") return 0;',
