@@ -82,7 +82,7 @@ export const COLLECTING_MUTANTS: readonly TestedMutant[] = [
   sets(
     "U4: the version that every node has goes when a name is saved again",
     "of === null ? undefined : await this.#stillNeeded(before, of)",
-    "of === null && (await this.#stillNeeded(before, of)) ? undefined : undefined",
+    "of !== null ? undefined : await this.#stillNeeded(before, undefined)",
   ),
   shares(
     "SH1: a share of an earlier version counts",
