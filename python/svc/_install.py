@@ -354,9 +354,8 @@ class Tools:
     def packages(self, packages: Sequence[str], folder: str = ".", constraints: Sequence[str] = (), indexes: Sequence[str] = ()) -> Ran:
         """Passed as a file: a list may be longer than a command line, and an address in it may contain a password."""
         kept = [line for line in constraints if self.torch is None or not of_torch(line)]
-        wanted = self.file("requirements", packages)
-        more = [word for url in indexes for word in ("--extra-index-url", url)]
-        more += ["-c", self.file("constraints", kept)] if kept else []
+        wanted = self.file("requirements", ["--extra-index-url " + url for url in indexes] + list(packages))
+        more = ["-c", self.file("constraints", kept)] if kept else []
         return run(self.command(*more, "-r", wanted), folder)
 
     def file(self, name: str, lines: Sequence[str]) -> str:

@@ -96,11 +96,15 @@ function markerOf(value: Table, version: (text: string) => string): string {
   const parts = [
     textOf(value["markers"]),
     textOf(value["platform"]) && `sys_platform == '${textOf(value["platform"])}'`,
-    ...python.split(",").map((part) => part.replace(/^([<>=!~]+)(.+)$/, "python_version $1 '$2'")),
+    ...python.split(",").map((part) => part.replace(/^([<>=!~]+)(.+)$/, pythonMarker)),
     ...MARKERS.map((name) => textOf(value[name]) && `${name} ${textOf(value[name])}`),
   ].filter((part) => part !== undefined && part !== "");
   return parts.length > 1 ? parts.map((part) => `(${part})`).join(" and ") : (parts[0] ?? "");
 }
+
+/** `python_version` has no third part: 3.10 would be older than 3.10.1 in each 3.10. */
+const pythonMarker = (_: string, how: string, version: string): string =>
+  `${/^[0-9]+\.[0-9]+\.[0-9]/.test(version) ? "python_full_version" : "python_version"} ${how} '${version}'`;
 
 /** A version specifier of a Pipfile. */
 export const pipfileVersion = (text: string): string => (text.trim() === "*" ? "" : text.replaceAll(/\s+/g, ""));
@@ -115,6 +119,6 @@ export const requirementLines = (text: string): string[] =>
 
 /** The dependencies of a script's own block (PEP 723), as TOML; null where it has none. */
 export function scriptBlock(text: string): string | null {
-  const block = /^# \/\/\/ script[ \t]*\r?\n((?:#(?: .*)?\r?\n)+?)# \/\/\/[ \t]*$/m.exec(text)?.[1];
+  const block = /^\uFEFF?# \/\/\/ script[ \t]*\r?\n((?:#(?: .*)?\r?\n)+?)# \/\/\/[ \t]*$/m.exec(text)?.[1];
   return block === undefined ? null : block.replaceAll(/^# ?/gm, "");
 }

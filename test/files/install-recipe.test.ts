@@ -169,8 +169,85 @@ describe("the installation follows from the content of files", () => {
       { "pyproject.toml": `\uFEFF${PROJECT}dependencies = ["a"]\n` },
       ["|pyproject.toml: a", "|build; else "],
     ],
+    [
+      "members of a uv workspace, by the names of their projects, with the members that they need",
+      {
+        "pyproject.toml": `[dependency-groups]\nrun = ["acme-core[x]>=1 ; python_version > '3.8'", "torch"]\n[tool.uv.sources]\nacme-core = { workspace = true }\n`,
+        "packages/core/pyproject.toml": `${PROJECT.replace('"x"', '"Acme_Core"')}dependencies = ["acme-util", "b"]\n[tool.uv.sources]\nacme-util = { workspace = true }\n`,
+        "packages/util/pyproject.toml": `${PROJECT.replace('"x"', '"acme-util"')}dependencies = ["c"]\n[tool.uv.sources]\nc = { path = "../c" }\n`,
+        "packages/broken/pyproject.toml": "[",
+        "packages/c/setup.py": "",
+      },
+      ["|pyproject.toml: ./packages/core[x] ; python_version > '3.8', ./packages/util, ./packages/c, torch"],
+    ],
+    [
+      "a source for each system",
+      {
+        "pyproject.toml": `[dependency-groups]\nrun = ["a>1", "b"]\n[tool.uv.sources]\na = [{ index = "other", marker = "sys_platform == 'darwin'" }, { git = "https://h/a", rev = "v1", marker = "sys_platform == 'linux'" }]\nb = [{ index = "cpu", extra = "cpu" }]\n`,
+      },
+      ["|pyproject.toml: a @ git+https://h/a@v1 ; sys_platform == 'linux', b"],
+    ],
+    [
+      "files named by setup.cfg",
+      {
+        "setup.cfg": "[metadata]\nname = x\n[options]\ninstall_requires = file: a.txt, b.txt\n",
+        "a.txt": "a # why\n",
+        "b.txt": "b\n",
+      },
+      ["|setup.cfg: a, b"],
+    ],
+    [
+      "one line of setup.cfg",
+      { "setup.cfg": "[metadata]\nname = x\n[options]\ninstall_requires = a; b\n" },
+      ["|setup.cfg: a, b"],
+    ],
+    [
+      "the environment of hatch",
+      { "pyproject.toml": '[tool.hatch.envs.default]\ndependencies = ["a"]\n' },
+      ["|pyproject.toml: a"],
+    ],
+    [
+      "conda's file under another name",
+      { "environment-gpu.yml": "dependencies:\n- a\n" },
+      ["|conda environment-gpu.yml"],
+    ],
+    [
+      "what only looks like conda's file",
+      { "env.yml": "name: CartPole-v1\n", "environment-dev.yml": "dependencies:\n" },
+      [],
+    ],
+    [
+      "requirements in every form that pip reads",
+      {
+        "requirements.txt":
+          '-r "more of it.txt"\n-e ./lib[x]\nlib/\n-e git+https://h/a@v1#egg=a\na[b,c] (>=1,<2); python_version < "4"\nb==1.0+cu118 --hash=sha256:1 \\\n  --hash=sha256:2\nc @ https://h/c.whl\nd@git+https://h/d\n${E}\nf===1.x\n-f https://h/x\n--find-links wheels\ng.h_i-j ~= 1.0 , != 1.5 # why\n',
+        "more of it.txt": "k>=1\n",
+        "lib/setup.py": "",
+      },
+      ["|requirements requirements.txt"],
+    ],
   ])("%s", async (_name, files, wanted) => {
     expect(await steps(files)).toEqual(wanted);
+  });
+
+  it("from the index of a source that has one for this system", async () => {
+    const sources = `[tool.uv.sources]\na = [{ index = "gpu", marker = "sys_platform == 'linux'" }, { index = "mac", marker = "sys_platform == 'darwin'" }]\n`;
+    const index = (name: string): string =>
+      `[[tool.uv.index]]\nname = "${name}"\nurl = "https://h/${name}"\nexplicit = true\n`;
+    const toml = `${sources}${index("gpu")}${index("mac")}${index("unused")}`;
+    const block = `dependencies = ["a"]\n${toml}`.replaceAll(/^/gm, "# ");
+    for (const files of [
+      { "pyproject.toml": `[dependency-groups]\nrun = ["a"]\n${toml}` },
+      { "train.py": `\uFEFF# /// script\n${block.replace(/# $/, "")}# ///\n` },
+    ])
+      expect((await recipe(files)).steps).toMatchObject([{ packages: ["a"], indexes: ["https://h/gpu"] }]);
+  });
+
+  it("and the conda packages of pixi are named as not installed", async () => {
+    const toml = `${PROJECT}dependencies = ["a"]\n[tool.pixi.dependencies]\npython = "3.12"\ncuda = "*"\n`;
+    expect((await recipe({ "pyproject.toml": toml })).notes).toEqual([
+      "not installed, because that needs pixi: [tool.pixi.dependencies] of pyproject.toml",
+    ]);
   });
 
   it("from the project first, and then from the folders between it and the script", async () => {
@@ -208,6 +285,39 @@ describe("an impossible installation is refused with a reason", () => {
       "a file that is not sent",
       { "requirements.txt": "-r ../base.txt\n" },
       /names \.\.\/base\.txt, which is not among the files that are sent/,
+    ],
+    [
+      "a member of a workspace that is not sent",
+      {
+        "pyproject.toml": `${PROJECT}dependencies = ["acme-core"]\n[tool.uv.sources]\nacme-core = { workspace = true }\n`,
+      },
+      /takes acme-core from its uv workspace, and that member is not among the files that are sent/,
+    ],
+    ["an editable folder that is not sent", { "requirements.txt": "-e libs/foo\n" }, /names libs\/foo, which is not/],
+    ["a wheel that is not sent", { "requirements.txt": "dist/x-1-py3-none-any.whl\n" }, /names dist\/x-1-py3-none-any/],
+    ["a relative address that is not sent", { "requirements.txt": "a @ file:./a.whl\n" }, /names a @ file:\.\/a\.whl/],
+    [
+      "a list of conda",
+      { "requirements.txt": "# platform: linux-64\n_libgcc_mutex=0.1=main\n" },
+      /is a list of conda, and pip cannot read its line `_libgcc_mutex=0\.1=main`/,
+    ],
+    [
+      "a table of pip",
+      { "requirements.txt": "Package Version\n------- -----\na 1\n" },
+      /pip cannot read: `Package Version`/,
+    ],
+    ["a conflict of git", { "requirements.txt": "a\n<<<<<<< HEAD\n" }, /pip cannot read: `<<<<<<< HEAD`/],
+    [
+      "a file of dynamic dependencies that is not sent",
+      {
+        "pyproject.toml": `[project]\nname = "x"\ndynamic = ["dependencies"]\n[tool.setuptools.dynamic]\ndependencies = { file = ["reqs.txt"] }\n`,
+      },
+      /pyproject\.toml names reqs\.txt, which is not among/,
+    ],
+    [
+      "several files of conda, of which none is said",
+      { "environment-a.yml": "dependencies:\n", "environment-b.yml": "dependencies:\n" },
+      /are several.*conda env update --file environment-a\.yml/,
     ],
     ["a folder that is not sent", { "requirements.txt": "-e ../lib\n" }, /names \.\.\/lib, which is not among/],
     [
@@ -265,6 +375,9 @@ it("a dependency of poetry may come from git, from a path, or apply to one Pytho
   expect(tableRequirements("a", { path: "../a", develop: true }, poetryVersion)).toEqual(["../a"]);
   expect(tableRequirements("a", { version: "^1", python: ">=3.8,<3.12" }, poetryVersion)).toEqual([
     "a>=1,<2 ; (python_version >= '3.8') and (python_version < '3.12')",
+  ]);
+  expect(tableRequirements("a", { version: "*", python: ">=3.10.1" }, poetryVersion)).toEqual([
+    "a ; python_full_version >= '3.10.1'",
   ]);
 });
 

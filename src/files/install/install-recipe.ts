@@ -8,10 +8,12 @@
 
 import { posix } from "node:path";
 import { isTable, nameOf, requirementLines, scriptBlock, tableOf, textOf, textsOf } from "../../domain/requirements.ts";
+import type { SvcError } from "../../errors/index.ts";
 import type { InstallRecipe, InstallStep } from "../../schemas/install.ts";
-import { pyprojectOf, readPipfile, readSetupCfg, tomlOf, type Declared } from "./python-metadata.ts";
+import { pyprojectOf, readPipfile, readSetupCfg, type Declared } from "./python-metadata.ts";
 import type { Entrypoint } from "../entrypoint.ts";
-import { installRefused, textFor, type ProjectReader } from "./project-reader.ts";
+import { installRefused, textFor, tomlOf, type ProjectReader } from "./project-reader.ts";
+import { namedIndexes, sourcedLines } from "./uv-sources.ts";
 
 export interface RecipeRequest {
   project: ProjectReader;
@@ -27,6 +29,7 @@ export interface Recipe extends InstallRecipe {
 }
 
 const CONDA = ["environment.yml", "environment.yaml", "conda.yml", "conda.yaml"];
+const CONDA_LIKE = /^(?:(?:conda[-_.]?)?env(?:ironment)?s?|conda)(?:[-_.][\w.-]+)?\.ya?ml$/i;
 /** Files that name dependencies and that svc cannot install, with the reason. They count where nothing else is installed. */
 const UNREAD: Readonly<Record<string, string>> = {
   "conda-lock.yml": "needs conda-lock, which svc does not run: add environment.yml or requirements.txt",
@@ -152,7 +155,7 @@ async function inFolder(
       return found;
     }
   }
-  const conda = isFirst ? CONDA.find(has) : undefined;
+  const conda = isFirst ? (CONDA.find(has) ?? (await condaLike(project))) : undefined;
   if (conda !== undefined) add({ do: "conda", folder, file: conda }, conda);
   const unread = isFirst && conda === undefined ? Object.keys(UNREAD).find(has) : undefined;
   if (unread !== undefined && !(pyproject !== null && /^(poetry|pdm)/.test(unread)))
@@ -174,6 +177,22 @@ const projectStep = (
   dynamic,
   paths,
 });
+
+/** A file of conda under another name, such as `environment-gpu.yml`; others of such a name configure something else. */
+async function condaLike(project: ProjectReader): Promise<string | undefined> {
+  const some: string[] = [];
+  for (const path of [...project.paths].filter((each) => CONDA_LIKE.test(each)).toSorted())
+    if (/^dependencies[ \t]*:/m.test((await project.read(path)).toString("latin1"))) some.push(path);
+  const forRuns = some.filter((path) => !FOR_WORK.test(path.replace(/^[a-z]+/i, "").replace(/\.ya?ml$/i, "")));
+  if (forRuns.length > 1) throw severalFiles(forRuns, `conda env update --file ${forRuns[0]}`);
+  return forRuns[0];
+}
+
+const severalFiles = (files: readonly string[], command: string): SvcError =>
+  installRefused(
+    files.join(", "),
+    `are several, and nothing says which of them this run needs: set install, for example to \`${command}\``,
+  );
 
 /** Entries for Python's path when a project cannot be built: the folders of its packages, and the project itself. */
 function pathsOf(project: ProjectReader, folder: string, named: readonly string[]): string[] {
@@ -227,11 +246,7 @@ function requirementsFile(
     const others = made.filter((path) => path !== file);
     return { file, notes: others.length > 0 ? [`not installed: ${others.join(", ")}`] : [] };
   }
-  if (some.length > 1)
-    throw installRefused(
-      some.join(", "),
-      `are several, and nothing says which of them this run needs: set install, for example to \`pip install -r ${some[0]}\``,
-    );
+  if (some.length > 1) throw severalFiles(some, `pip install -r ${some[0]}`);
   return {
     file: null,
     notes: made.length > 0 ? [`not installed, as they are for working on the project: ${made.join(", ")}`] : [],
@@ -248,9 +263,10 @@ async function checkRequirements(project: ProjectReader, folder: string, file: s
     if (seen.has(path) || seen.size > 50) return;
     seen.add(path);
     for (const line of requirementLines(textFor(path, await project.read(path)))) {
-      const other = /^(?:-r|-c|--requirement|--constraint)[ =]*(\S+)/.exec(line)?.[1];
+      const other = fileNamed(/^(?:-r|-c|--requirement|--constraint)[ =]*(.+)/, line);
       if (other === undefined) {
-        isEmpty &&= line.startsWith("--") || line.startsWith("-i ");
+        isEmpty &&= /^(?:--(?!editable)|-[if])/.test(line);
+        checkForm(path, line);
         checkPaths(project, folder, path, [line]);
         continue;
       }
@@ -268,6 +284,31 @@ async function checkRequirements(project: ProjectReader, folder: string, file: s
   return isEmpty;
 }
 
+/** The file that an option of a requirements file names; pip reads it as a shell does. */
+function fileNamed(option: RegExp, line: string): string | undefined {
+  const rest = option.exec(line)?.[1];
+  const [, double, single, plain] = /^(?:"([^"]*)"|'([^']*)'|((?:\\.|[^\s\\])+))/.exec(rest ?? "") ?? [];
+  return double ?? single ?? plain?.replaceAll(/\\(.)/g, "$1");
+}
+
+/** A line that begins with a name: PEP 508. */
+const REQUIREMENT =
+  /^[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?\s*(?:\[[^\]]*\])?\s*(?:\(?\s*(?:===|==|~=|!=|<=|>=|<|>)[^;]*|@\s*\S.*)?(?:;.*)?$/;
+const CONDA_PACKAGE = /^\w[\w.-]*=[^=\s]+(?:=\S+)?$/;
+
+/** Refuses lines that pip cannot read, such as those that `conda list -e` and `pip list` print. */
+function checkForm(file: string, line: string): void {
+  if (/^[-.]|[/\\]|\$\{|\.(?:whl|zip|tar\.\w+|tgz)\b/.test(line.replace(/\s*;.*$/, "")) && !/^-+( |$)/.test(line))
+    return;
+  if (REQUIREMENT.test(line.replace(/\s-{1,2}[a-z].*$/, ""))) return;
+  if (CONDA_PACKAGE.test(line))
+    throw installRefused(
+      file,
+      `is a list of conda, and pip cannot read its line \`${line}\`: write what the script imports as \`NAME==VERSION\`, or export an environment.yml`,
+    );
+  throw installRefused(file, `has a line that pip cannot read: \`${line}\``);
+}
+
 /** A requirement that is a path must be inside the project. */
 function checkPaths(project: ProjectReader, folder: string, file: string, lines: readonly string[]): void {
   for (const line of lines) {
@@ -278,13 +319,22 @@ function checkPaths(project: ProjectReader, folder: string, file: string, lines:
         posix.join(folder, file),
         `names ${nameOf(spelled) || "a package"} by a path of this computer (${url}), which the machine does not have: name its version instead`,
       );
-    if (!/^\.{0,2}\//.test(spelled) && spelled !== "." && spelled !== "..") continue;
-    const path = spelled.replace(/\[[^\]]*\]$/, "");
+    const path = pathNamed(spelled);
+    if (path === undefined) continue;
     const inner = posix.normalize(posix.join(folder, path));
     const isThere = inner === "." || inner === "./" || project.paths.has(inner) || holdsFiles(project, inner);
     if (path.startsWith("/") || inner.startsWith("..") || !isThere)
       throw installRefused(posix.join(folder, file), `names ${spelled}, which is not among the files that are sent`);
   }
+}
+
+/** The path of a requirement that is one, without its extras: pip takes a name with a slash, or of an archive, for a path. */
+function pathNamed(spelled: string): string | undefined {
+  const text = /(?:^|@\s*)file:(?!\/)(\S+)$/.exec(spelled)?.[1] ?? spelled;
+  if (/:\/\/|\$\{|^-|^git\+|[\w.-]@/.test(text) || /^\S+\s+@/.test(text)) return undefined;
+  const path = text.replace(/\[[^\]]*\]$/, "");
+  const looksLikePath = /^\.{1,2}$|\/|\.(?:whl|zip|tar\.(?:gz|bz2|xz)|tgz)$/.test(path);
+  return looksLikePath ? path : undefined;
 }
 
 const holdsFiles = (project: ProjectReader, folder: string): boolean => {
@@ -315,10 +365,15 @@ async function ofScript(
     { ...project, read: () => Promise.resolve(Buffer.from(block)) },
     `the block \`# /// script\` of ${path}`,
   );
-  const packages = textsOf(toml["dependencies"]);
+  const plain = textsOf(toml["dependencies"]);
   const uv = tableOf(tableOf(toml["tool"])["uv"]);
+  const sources = tableOf(uv["sources"]);
+  const packages = await sourcedLines(plain, { project, file: path, folder: posix.dirname(path), sources }, "");
+  const named = namedIndexes(plain, sources);
   const indexes = (Array.isArray(uv["index"]) ? uv["index"] : []).flatMap((each) =>
-    isTable(each) ? [textOf(each["url"]) ?? ""] : [],
+    isTable(each) && (each["explicit"] !== true || named.has(textOf(each["name"]) ?? ""))
+      ? [textOf(each["url"]) ?? ""]
+      : [],
   );
   checkPaths(project, "", path, packages);
   return packages.length === 0 ? null : { ...step(packages), indexes: indexes.filter((url) => url !== "") };

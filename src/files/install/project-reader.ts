@@ -2,6 +2,8 @@
 
 import { constants, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { parse, TomlError } from "smol-toml";
+import type { Table } from "../../domain/requirements.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { CodeSnapshot } from "../../schemas/job.ts";
 import { readContent } from "../code/contents.ts";
@@ -45,5 +47,17 @@ export function textFor(path: string, bytes: Buffer): string {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
     throw installRefused(path, "is not UTF-8: save it as UTF-8", cause);
+  }
+}
+
+/** A parsed TOML file. Throws `install_refused` with the line number if it is invalid. */
+export async function tomlOf(project: ProjectReader, path: string): Promise<Table> {
+  const text = textFor(path, await project.read(path)).replace(/^\uFEFF/, "");
+  try {
+    return parse(text);
+  } catch (cause) {
+    if (!(cause instanceof TomlError)) throw cause;
+    const why = cause.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "") ?? "";
+    throw installRefused(path, `is not valid TOML: line ${cause.line}, ${why}`, cause);
   }
 }

@@ -2,12 +2,8 @@
 // and uv, setup.cfg, Pipfile, and the versions pinned by lock files.
 
 import { posix } from "node:path";
-import { parse, TomlError } from "smol-toml";
 import {
-  addressOf,
   isTable,
-  localPath,
-  nameOf,
   normalName,
   pipfileVersion,
   poetryVersion,
@@ -18,7 +14,8 @@ import {
   textsOf,
   type Table,
 } from "../../domain/requirements.ts";
-import { installRefused, textFor, type ProjectReader } from "./project-reader.ts";
+import { installRefused, textFor, tomlOf, type ProjectReader } from "./project-reader.ts";
+import { namedIndexes, sourcedLines } from "./uv-sources.ts";
 
 export interface Declared {
   /** Requirements as pip reads them. */
@@ -41,18 +38,6 @@ export interface Pyproject extends Declared {
   packageDirs: string[];
 }
 
-/** A parsed TOML file. Throws `install_refused` with the line number if it is invalid. */
-export async function tomlOf(project: ProjectReader, path: string): Promise<Table> {
-  const text = textFor(path, await project.read(path)).replace(/^\uFEFF/, "");
-  try {
-    return parse(text);
-  } catch (cause) {
-    if (!(cause instanceof TomlError)) throw cause;
-    const why = cause.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "") ?? "";
-    throw installRefused(path, `is not valid TOML: line ${cause.line}, ${why}`, cause);
-  }
-}
-
 export async function pyprojectOf(project: ProjectReader, folder: string): Promise<Pyproject> {
   const at = (name: string): string => posix.join(folder, name);
   const path = at("pyproject.toml");
@@ -68,7 +53,9 @@ export async function pyprojectOf(project: ProjectReader, folder: string): Promi
   const notes: string[] = [];
 
   const sources = tableOf(uv["sources"]);
-  const packages = textsOf(own?.["dependencies"]).map((line) => sourced(line, sources, folder, project));
+  const uvProject = { project, file: path, folder, sources };
+  const plain = textsOf(own?.["dependencies"]);
+  const packages = await sourcedLines(plain, uvProject);
   let isDynamic = dynamic;
   if (dynamic) {
     const files = tableOf(tableOf(setuptools["dynamic"])["dependencies"])["file"];
@@ -76,7 +63,9 @@ export async function pyprojectOf(project: ProjectReader, folder: string): Promi
     if (named.length > 0) {
       isDynamic = false;
       for (const name of named)
-        if (project.paths.has(at(name)) && name !== "requirements.txt")
+        if (!project.paths.has(at(name)))
+          throw installRefused(path, `names ${name}, which is not among the files that are sent`);
+        else if (name !== "requirements.txt")
           packages.push(...requirementLines(textFor(at(name), await project.read(at(name)))));
     }
   }
@@ -87,19 +76,25 @@ export async function pyprojectOf(project: ProjectReader, folder: string): Promi
   packages.push(...textsOf(flitData["requires"]));
 
   const groups = groupsOf(toml, poetry, pdm);
+  const pixi = tableOf(tool["pixi"]);
+  if (Object.keys(tableOf(pixi["dependencies"])).some((name) => name !== "python"))
+    notes.push(`not installed, because that needs pixi: [tool.pixi.dependencies] of ${path}`);
   const declaresProject = own !== null || textOf(poetry["name"]) !== undefined || flitData["module"] !== undefined;
   if (declaresProject) {
     if (groups.size > 0) notes.push(`groups of ${path} that are not installed: ${[...groups.keys()].join(", ")}`);
     const extras = Object.keys(tableOf(own?.["optional-dependencies"]));
     if (extras.length > 0) notes.push(`extras of ${path} that are not installed: ${extras.join(", ")}`);
-  } else for (const group of groups.values()) packages.push(...group);
+  } else {
+    packages.push(...textsOf(tableOf(tableOf(tableOf(tool["hatch"])["envs"])["default"])["dependencies"]));
+    for (const group of groups.values()) packages.push(...(await sourcedLines(group, uvProject)));
+  }
 
   const off = uv["package"] === false || pdm["distribution"] === false || poetry["package-mode"] === false;
   const isUvOrPdm = ("uv" in tool || "pdm" in tool) && uv["package"] !== true && pdm["distribution"] !== true;
   return {
     packages: [...new Set(packages)],
     constraints: await lockedVersions(project, folder),
-    indexes: indexesOf(packages, sources, poetry, pdm, uv),
+    indexes: indexesOf([...plain, ...packages], sources, poetry, pdm, uv),
     notes,
     isDynamic,
     name: textOf(own?.["name"]) ?? textOf(poetry["name"]) ?? null,
@@ -109,24 +104,6 @@ export async function pyprojectOf(project: ProjectReader, folder: string): Promi
     isUvWorkspace: isTable(uv["workspace"]),
     packageDirs: packageDirsOf(poetry, setuptools),
   };
-}
-
-/** A dependency that `[tool.uv.sources]` takes from a source other than an index. */
-function sourced(line: string, sources: Table, folder: string, project: ProjectReader): string {
-  const name = nameOf(line);
-  const source = Object.entries(sources).find(([key]) => normalName(key) === name)?.[1];
-  if (!isTable(source)) return line;
-  const path = textOf(source["path"]);
-  if (path !== undefined) return localPath(path);
-  const at = addressOf(source);
-  if (at !== undefined) return `${/^\s*[A-Za-z0-9._-]+(?:\[[^\]]*\])?/.exec(line)?.[0].trim() ?? name} @ ${at}`;
-  if (source["workspace"] === true) {
-    const member = [...project.paths].find(
-      (file) => /[^/]\/pyproject\.toml$/.test(file) && normalName(posix.basename(posix.dirname(file))) === name,
-    );
-    if (member !== undefined) return localPath(posix.relative(folder, posix.dirname(member)));
-  }
-  return line;
 }
 
 /** PEP 735 groups, and those of poetry and PDM, each with its members. */
@@ -156,16 +133,11 @@ function groupsOf(toml: Table, poetry: Table, pdm: Table): Map<string, string[]>
 
 /** Addresses of indexes that are searched besides PyPI. An explicit one counts only if a dependency names it. */
 function indexesOf(packages: readonly string[], sources: Table, poetry: Table, pdm: Table, uv: Table): string[] {
-  const names = new Set(packages.map(nameOf));
-  const wanted = new Set(
-    Object.entries(sources).flatMap(([name, source]) =>
-      names.has(normalName(name)) && isTable(source) ? [textOf(source["index"])] : [],
-    ),
-  );
+  const wanted = namedIndexes(packages, sources);
   const inPoetry = JSON.stringify(poetry["dependencies"] ?? {});
   const tables = (value: unknown): Table[] => (Array.isArray(value) ? value.filter(isTable) : []);
   return [
-    ...tables(uv["index"]).filter((each) => each["explicit"] !== true || wanted.has(textOf(each["name"]))),
+    ...tables(uv["index"]).filter((each) => each["explicit"] !== true || wanted.has(textOf(each["name"]) ?? "")),
     ...tables(pdm["source"]),
     ...tables(poetry["source"]).filter(
       (each) => each["priority"] !== "explicit" || inPoetry.includes(`"source":${JSON.stringify(each["name"])}`),
@@ -206,11 +178,23 @@ export async function readSetupCfg(project: ProjectReader, folder: string): Prom
   const sections = iniOf(textFor(path, await project.read(path)));
   const options = sections.get("options");
   if (options === undefined && !sections.get("metadata")?.has("name")) return null;
-  const lines = (options?.get("install_requires") ?? "").split("\n").map((line) => line.trim());
-  const file = lines.map((line) => /^file:\s*(\S+)$/.exec(line)?.[1]).find((name) => name !== undefined);
-  const packages = file === undefined ? lines.filter((line) => line !== "" && !line.startsWith("#")) : [];
-  if (file !== undefined && project.paths.has(posix.join(folder, file)))
-    packages.push(...requirementLines(textFor(file, await project.read(posix.join(folder, file)))));
+  const text = (options?.get("install_requires") ?? "").trim();
+  const named = /^file:\s*(.+)$/s
+    .exec(text)?.[1]
+    ?.split(",")
+    .map((name) => name.trim());
+  if (named === undefined) {
+    // Setuptools divides one line at `;`, also before a marker.
+    const packages = requirementLines(text.includes("\n") ? text : text.replaceAll(";", "\n"));
+    return { packages, constraints: [], indexes: [], notes: [], isDynamic: false };
+  }
+  const packages: string[] = [];
+  for (const name of named) {
+    const file = posix.join(folder, name);
+    if (!project.paths.has(file))
+      throw installRefused(path, `names ${name}, which is not among the files that are sent`);
+    packages.push(...requirementLines(textFor(file, await project.read(file))));
+  }
   return { packages, constraints: [], indexes: [], notes: [], isDynamic: false };
 }
 
