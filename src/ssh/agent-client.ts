@@ -51,6 +51,12 @@ export const AGENT_COMMAND =
 /** The message for a machine whose startup files read stdin, with what to do. */
 export const READS_STDIN =
   "its shell's startup files (.bashrc, .profile or the like) read the input that is meant for svc's commands, for example with `read` or `cat`; put `case $- in *i*) ;; *) return;; esac` at their top, or choose another image";
+/** The message for a machine whose startup files start a second shell, which takes the agent's program for commands. */
+const SECOND_SHELL =
+  "its shell's startup files (.bashrc, .profile or the like) start another shell, for example with `exec zsh`, which does not run svc's commands; put `case $- in *i*) ;; *) return;; esac` at their top, or choose another image";
+/** What shells say of the first words of lines of the agent. */
+const PYTHON_AS_COMMANDS =
+  /(?:not found: |unknown command:? *['"]?)(?:import|from|def|return|try:|NONCE|TYPE_CHECKING)\b|\b(?:import|from|def|return|try:|NONCE|TYPE_CHECKING)['"]?: (?:command )?not found/i;
 
 const TIMEOUT_MS = 20_000;
 /** Limit for a whole call, even if bytes keep trickling in. */
@@ -325,9 +331,12 @@ export class AgentClient {
     } else if (this.#exit !== undefined) {
       // A `read` in a startup file consumed the length of the program, so Python found the program in its place.
       if (this.#stderr.includes("invalid literal for int")) return this.#imageUnfit(READS_STDIN);
+      if (PYTHON_AS_COMMANDS.test(this.#stderr.toString("latin1"))) return this.#imageUnfit(SECOND_SHELL);
       const words = printable(said) || printable(this.#stderr);
       this.#unfit(
-        `its shell ran nothing, ended with code ${this.#exit}, and said: ${words === "" ? "nothing" : words}`,
+        words === ""
+          ? `its shell ended with code ${this.#exit} before it ran anything, and said nothing: a line in its startup files (.bashrc, .profile or the like) may end it, or the user's shell runs no commands`
+          : `its shell ran nothing, ended with code ${this.#exit}, and said: ${words}`,
       );
     } else {
       this.#fail(why);

@@ -10,7 +10,7 @@ import { isInside } from "../domain/relative-path.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Executed, SshConnection } from "./connection.ts";
 import { inAnyShell, quote } from "../domain/shell-words.ts";
-import { shortLine } from "./words.ts";
+import { howEnded, shortLine } from "./words.ts";
 
 export interface Pushed {
   /** SHA-256 in hex; null if it may not have arrived completely. */
@@ -35,6 +35,9 @@ const TALK_MS = 120_000;
 /** Next to the tree, so that the tree holds the project and nothing else. */
 export const manifestPath = (to: string): string => `${dirname(to)}/.${basename(to)}.svc-pushed`;
 
+/** The exit code of a script that cannot make or enter the folder of the tree. */
+const NO_FOLDER = 71;
+
 /**
  * The folder for rsync's partial files. Inside the tree, rsync would check every name against this folder. Two files of
  * one name may meet here: partial data only saves bytes, and is compared.
@@ -53,7 +56,7 @@ export async function readTree(
   const nonce = randomBytes(12).toString("hex");
   const mark = `printf '%s' ${nonce}`;
   const script = `umask 022
-mkdir -p -- ${quote(to)} && cd -- ${quote(to)} && [ -w . ] || exit 71
+mkdir -p -- ${quote(to)} && cd -- ${quote(to)} && [ -w . ] || exit ${NO_FOLDER}
 ${mark}
 if [ -f ${manifest} ]; then
   cat -- ${manifest}; ${mark}
@@ -98,7 +101,7 @@ export async function removeFiles(
   if (files.length === 0) return;
   const folders = [...new Set(files.flatMap(parentsOf))].toSorted((a, b) => b.length - a.length);
   const words = (all: readonly string[]): Buffer => Buffer.from(all.map((name) => `./${name}\0`).join(""));
-  const inTree = `cd -- ${quote(to)} || exit 71`;
+  const inTree = `cd -- ${quote(to)} || exit ${NO_FOLDER}`;
   await talk(connection, `${inTree}\nxargs -0 rm -f -- || exit 72`, words(files), signal);
   // Folders that hold anything else stay.
   if (folders.length > 0) {
@@ -117,7 +120,7 @@ export function diskFailure(machine: string, said: string): SvcError | null {
   if (/No space left on device|ENOSPC|Disk quota exceeded|Wrote only \d+ of \d+ bytes/i.test(said))
     return new SvcError("machine_disk_full", { machine, why: "the project does not fit on it" });
   if (/Read-only file system/i.test(said))
-    return new SvcError("sync_failed", { machine, why: "the disk of the machine is read-only" });
+    return new SvcError("machine_unfit", { machine, why: "its disk is read-only" });
   return null;
 }
 
@@ -130,8 +133,16 @@ async function talk(
   const done = await connection.exec(inAnyShell(script), { signal, timeoutMs: TALK_MS, ...(stdin ? { stdin } : {}) });
   if (done.code === 0) return done;
   const said = done.stderr.toString("utf8");
-  const why = `a shell there ended with ${done.code ?? done.signal}: ${shortLine(said)}`;
-  throw diskFailure(connection.machine, said) ?? new SvcError("sync_failed", { machine: connection.machine, why });
+  const { machine } = connection;
+  const disk = diskFailure(machine, said);
+  if (disk) throw disk;
+  // Another attempt would not change that, and each minute costs money.
+  if (done.code === NO_FOLDER && (said === "" || /Permission denied|Not a directory|not permitted/i.test(said)))
+    throw new SvcError("machine_unfit", {
+      machine,
+      why: `svc cannot write into the home of the user who logs in${said === "" ? "" : ` (${shortLine(said)})`}`,
+    });
+  throw new SvcError("sync_failed", { machine, why: `a shell there ended with ${howEnded(done)}` });
 }
 
 function split(bytes: Buffer, mark: string): Buffer[] {

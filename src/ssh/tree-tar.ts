@@ -5,7 +5,7 @@ import { inAnyShell, quote } from "../domain/shell-words.ts";
 import { digestOf, FileChanged, tarOf, type TarFile } from "../files/tar-writer.ts";
 import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, type TreeState } from "./tree-manifest.ts";
-import { shortLine } from "./words.ts";
+import { howEnded, shortLine } from "./words.ts";
 
 /** If the machine accepts no byte for this long, it counts as gone. */
 const STALLED_MS = 60_000;
@@ -76,10 +76,7 @@ export async function pushByTar(
     });
     if (done.code === 0) return { digests, sentBytes };
     const said = done.stderr.toString("utf8");
-    const why =
-      done.code === 127
-        ? "it has neither rsync nor tar"
-        : `tar there ended with ${done.code ?? done.signal}: ${shortLine(said)}`;
+    const why = done.code === 127 ? "it has neither rsync nor tar" : `tar there ended with ${howEnded(done)}`;
     throw diskFailure(machine, said) ?? new SvcError("sync_failed", { machine, why });
   } catch (e) {
     if (e instanceof FileChanged) {

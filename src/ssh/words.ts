@@ -8,6 +8,14 @@ const CHARS_MAX = 300;
 /** A message of another program or of the machine, as one line that is short enough to quote. */
 export const shortLine = (text: string): string => oneLine(text, CHARS_MAX);
 
+/** How a command on the machine ended, as text that follows "ended with", and what it said. */
+export function howEnded(done: { code: number | null; signal: string | null; stderr: Buffer }): string {
+  const said = shortLine(done.stderr.toString("utf8"));
+  // sshd has a name for a few signals only, and sends `SIG@openssh.com` for the others.
+  const how = done.code ?? (done.signal?.includes("@") ? "a signal that sshd does not name" : done.signal);
+  return said === "" ? `${how}` : `${how}: ${said}`;
+}
+
 /** ssh2's message for a connection that was accepted and closed without a word. */
 export const NO_HANDSHAKE = "Connection lost before handshake";
 

@@ -134,10 +134,25 @@ describe("the agent", () => {
       code: "machine_unfit",
       message: expect.stringMatching(/code 142.*Please login as the user ubuntu/),
     });
+    const silent = channelOf(["sh", "-c", "exit 3"]);
+    await expect(open(silent.channel)).rejects.toMatchObject({
+      code: "machine_unfit",
+      message: expect.stringMatching(
+        /ended with code 3 before it ran anything, and said nothing: .*\.bashrc/,
+      ) as string,
+    });
     const endless = channelOf(["sh", "-c", "yes hello"]);
     await expect(open(endless.channel)).rejects.toMatchObject({ message: expect.stringContaining("without end") });
     const mute = channelOf(["sh", "-c", "sleep 60"]);
     await expect(open(mute.channel, 300)).rejects.toMatchObject({ code: "ssh_unreachable" });
+  });
+
+  it.each(["bash", "dash", "zsh"])("is not taken for commands of a second shell: %s", async (name) => {
+    const { channel } = channelOf(["sh", "-c", `exec ${spawnSync(name, ["-c", "exit 0"]).status === 0 ? name : "sh"}`]);
+    await expect(open(channel)).rejects.toMatchObject({
+      code: "machine_unfit",
+      message: expect.stringMatching(/start another shell.*return;; esac/) as string,
+    });
   });
 
   it("shows no part of a secret in its last words, wherever these begin", async () => {

@@ -290,10 +290,10 @@ describe.each([
     expect([e.code, e.message]).toEqual(["machine_disk_full", expect.stringContaining("the project does not fit")]);
   });
 
-  test("reports that the folder cannot be created", async () => {
+  test("finds a machine unfit on which the folder cannot be created: no other attempt would end better", async () => {
     writeFileSync(join(base, `occupied ${count}`), "");
     const e = await failure(push(rsync, { to: join(base, `occupied ${count}`, "project") }));
-    expect([e.code, e.message]).toEqual(["sync_failed", expect.stringContaining("Not a directory")]);
+    expect([e.code, e.message]).toEqual(["machine_unfit", expect.stringContaining("Not a directory")]);
   });
 
   test("notices a cut connection, and can be repeated", async () => {
