@@ -2,18 +2,21 @@
 //
 // Safe to run twice: the log continues at the committed cursor (follow/log-follower.ts).
 
+import { posix } from "node:path";
 import { failureOfStep, type Failure } from "../domain/failure.ts";
 import { describeError, OUT_OF_MEMORY, SvcError } from "../errors/index.ts";
 import { THE_SCRIPT } from "../errors/script-ended.ts";
-import { lackedWords } from "../files/listing/left-out.ts";
+import { readSnapshot } from "../files/code/code-snapshot.ts";
+import { lackedHere } from "../files/listing/lacked-here.ts";
+import { lackedWords, readLeftOut } from "../files/listing/left-out.ts";
 import type { RunLook } from "../providers/host.ts";
 import { isFull } from "./follow/disk-watch.ts";
 import { followToEnd, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
 import { failedRank, lastWords, missingLauncher, raised, type FailedRank } from "./launch/failure-message.ts";
 import { hasRanks } from "../domain/stop-grace.ts";
-import { heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
+import { heldMachine, holdMachine, reaching, type HeldMachine } from "./rental/held-machine.ts";
 import type { RunServices } from "./run-services.ts";
-import type { StepDefinition } from "./step.ts";
+import type { StepContext, StepDefinition } from "./step.ts";
 
 /** status.json is replaced atomically, so a file that is still corrupt after this long will not recover. */
 const DAMAGED_MS = 20_000;
@@ -46,12 +49,12 @@ export function streamStep(services: RunServices): StepDefinition {
         // The machine's guard may have stopped it at the end of the budget: then that is the reason, and not the exit code.
         if (status.stopped) await services.budget?.look(context.jobId);
         return {
-          done: outcomeOf(
+          done: await outcomeOf(
             status,
             services.facts(context.jobId).spec,
             context.node,
             { provider: held.provider.name, machine: held.handle.name },
-            (trouble) => (held.access.inPlace ? null : lackedWords(services.leftOut(context.jobId), trouble)),
+            (trouble) => lacked(services, context, held, trouble),
           ),
           detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
         };
@@ -60,16 +63,41 @@ export function streamStep(services: RunServices): StepDefinition {
   };
 }
 
+/** A sentence about what the script lacks because it was not sent; null for a run in place, and if nothing explains it. */
+async function lacked(
+  services: RunServices,
+  { jobId, node }: StepContext,
+  { access }: HeldMachine,
+  trouble: string,
+): Promise<string | null> {
+  if (access.inPlace) return null;
+  const told = services.leftOut(jobId);
+  const code = services.code(jobId, node);
+  const snapshot = await readSnapshot(code);
+  const { projectDir, spec } = services.facts(jobId);
+  const here =
+    snapshot === null
+      ? null
+      : await lackedHere(trouble, {
+          projectDir,
+          machineDir: access.layout().project,
+          scriptFolder: /^(-m\s|[^/]*$)/.test(spec.entrypoint) ? "" : posix.dirname(spec.entrypoint),
+          paths: new Set(snapshot.files.map((file) => file.path)),
+          leftOut: told === null || told.list === null ? null : await readLeftOut(code.codeDir, told.list),
+        });
+  return here ?? lackedWords(told, trouble);
+}
+
 type Spec = ReturnType<RunServices["facts"]>["spec"];
 
-/** @param lacked names the excluded files that may have caused the failure. */
-function outcomeOf(
+/** @param lackedBy names the excluded files that may have caused the failure. */
+async function outcomeOf(
   status: RunLook & { tail: string },
   spec: Spec,
   node: number,
   machine: { provider: string; machine: string },
-  lacked: (trouble: string) => string | null,
-): Record<string, unknown> {
+  lackedBy: (trouble: string) => Promise<string | null>,
+): Promise<Record<string, unknown>> {
   const { exit_code } = status;
   if (status.phase === "failed" || exit_code === null) {
     const lost = { why: status.error ?? "the runner ended without a word", never_started: status.not_runnable };
@@ -95,7 +123,7 @@ function outcomeOf(
     exit_code,
     signal,
     why: trouble,
-    left_out: trouble === null ? null : lacked(trouble),
+    left_out: trouble === null ? null : await lackedBy(trouble),
     last: last !== null && !last.isTrouble ? last.words : null,
     who: whoOf(failed, signal !== null, spec, node),
   };

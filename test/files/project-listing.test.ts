@@ -22,6 +22,7 @@ import { diffCode } from "../../src/files/code/diff.ts";
 import { createSnapshot } from "../../src/files/code/code-snapshot.ts";
 import { gitEnvironment } from "../../src/files/listing/ask-git.ts";
 import { lackedWords, leftOutLines, leftOutOf } from "../../src/files/listing/left-out.ts";
+import { lackedHere } from "../../src/files/listing/lacked-here.ts";
 import { listProject } from "../../src/files/listing/project-listing.ts";
 import { whyNotListed } from "../../src/files/listing/why-not-listed.ts";
 import { restoreInto } from "../../src/files/code/restore-code.ts";
@@ -368,4 +369,75 @@ it("The error of a script names the excluded file that it lacks", () => {
   expect(lackedWords(told, "ValueError: common")).toBeNull();
   expect(lackedWords({ ...told, missed: 0 }, "ModuleNotFoundError: No module named 'common'")).toBeNull();
   expect(lackedWords(null, "ModuleNotFoundError: No module named 'common'")).toBeNull();
+});
+
+it("The error of a script names what it lacks of the project on this computer", async () => {
+  put({ ".gitignore": "*.csv\nout/\ngen.py\n", "a.py": "", "data/a.csv": "", "out/x": "", "gen.py": "", "b/c.py": "" });
+  mkdirSync(join(project, "empty/inner"), { recursive: true });
+  const { files, leftOut, ignored } = await listProject(project, { ignored: true });
+  const list = { names: leftOut, ignored_names: ignored };
+  const sent = {
+    projectDir: project,
+    machineDir: "/m/project",
+    scriptFolder: "b",
+    paths: new Set(files),
+    leftOut: list,
+  };
+  const words = (path: string): Promise<string | null> =>
+    lackedHere(`FileNotFoundError: [Errno 2] No such file or directory: '${path}'`, sent);
+  expect(await words("data/a.csv")).toMatch(/^"data\/a\.csv" is left out of the run's code: git ignores it; `!data/);
+  expect(await words("/m/project/data/a.csv")).toMatch(/^"data\/a\.csv" is left out/);
+  expect(await words("out/new.txt")).toMatch(/^"out" is a folder of which no file .* let the script make it/);
+  expect(await words("./empty/inner/new.txt")).toMatch(/^"empty" is a folder of which no file/);
+  rmSync(join(project, "empty/inner"), { recursive: true });
+  expect(await words("empty")).toMatch(/^"empty" is an empty folder, and svc sends only files/);
+  expect(await lackedHere("./run.sh: line 2: empty/y: No such file or directory", sent)).toMatch(
+    /^"empty" is an empty/,
+  );
+  expect(await words(join(project, "a.py"))).toMatch(/exists on this computer and not on the machine/);
+  expect(await lackedHere("ModuleNotFoundError: No module named 'gen'", sent)).toMatch(/^"gen\.py" is left out/);
+  put({ "later.txt": "" });
+  expect(await words("later.txt")).toMatch(
+    /^"later\.txt" is in the project on this computer, and not in the run's code/,
+  );
+  for (const path of ["a.py", "b/nothing", "nowhere/x", "../a.py", "/nowhere/x"]) expect(await words(path)).toBeNull();
+  expect(await lackedHere("ModuleNotFoundError: No module named 'torch'", sent)).toBeNull();
+});
+
+it.each([false, true])(
+  "Names that are not UTF-8 and paths that are too long are left out by name (git: %s)",
+  async (isGit) => {
+    put({ "a.py": "", "\ufffd.py": "" });
+    const bytes = (name: string): Buffer => Buffer.concat([Buffer.from(`${project}/`), Buffer.from(name, "latin1")]);
+    writeFileSync(bytes("caf\xe9.txt"), "");
+    mkdirSync(bytes("d\xe9"));
+    writeFileSync(bytes("d\xe9/x.txt"), "");
+    // No call takes the whole path.
+    const deep = 'import os\nfor i in range(90):\n    os.mkdir("d" * 50)\n    os.chdir("d" * 50)\nopen("x", "w")';
+    execFileSync("python3", ["-c", deep], { cwd: project });
+    if (isGit) git("init", "-q");
+    const { files, leftOut } = await listProject(project, {});
+    expect(files).toEqual(["a.py", "\ufffd.py"]);
+    const told = leftOut.map(
+      ({ path, why }) => `${path.replaceAll("d".repeat(50), "D").replace(/^(D\/?)+$/, "D/")}: ${why}`,
+    );
+    expect(told.filter((line) => !line.startsWith("D"))).toEqual([
+      expect.stringMatching(/^caf\ufffd\.txt: its name is not UTF-8$/),
+      expect.stringMatching(/^d\ufffd\/?: .*its name is not UTF-8$/),
+    ]);
+    // Git cuts its own warning of the long path.
+    expect(told).toHaveLength(isGit ? 2 : 3);
+  },
+);
+
+it("A pointer of Git LFS is sent, and named as a file whose content is not here", async () => {
+  put({
+    "a.py": "",
+    "w.bin": "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+    "about.md": "A file begins with `version https://git-lfs.github.com/spec/v1`.\n",
+  });
+  const snapshot = await createSnapshot({ projectDir: project, codeDir: join(top, "home", "code"), now: 0 });
+  expect(snapshot.files.map((file) => file.path)).toEqual(["a.py", "about.md", "w.bin"]);
+  const why = "only its pointer of Git LFS is here, and that is sent; `git lfs pull` fetches the content";
+  expect(snapshot.leftOut).toMatchObject({ count: 1, missed: 1, names: [{ path: "w.bin", why }] });
 });

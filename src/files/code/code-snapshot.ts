@@ -48,6 +48,9 @@ import { snapshotFile } from "../../platform/home-layout.ts";
 /** Files up to this size are read once; larger ones are hashed and copied as streams. */
 const WHOLE_BYTES_MAX = 8 * 1024 * 1024;
 const FILES_AT_ONCE = 8;
+/** The beginning of the small file that Git LFS leaves in place of a content that was not fetched. */
+const LFS_POINTER = Buffer.from("version https://git-lfs.github.com/spec/v1\n");
+const LFS_POINTER_BYTES_MAX = 1_024;
 const GIT_TIMEOUT_MS = 3_000;
 const ID_CHARS = 16;
 /** Files up to this size are restored synchronously; SLICE_MS is how long that may block the event loop. */
@@ -214,6 +217,8 @@ async function keep(
       // NONBLOCK: opening a file that has become a pipe since it was listed would otherwise block for ever.
       const bytes = await readFile(source, { flag: constants.O_RDONLY | constants.O_NONBLOCK });
       const sha256 = hash("sha256", bytes, "hex");
+      if (bytes.length < LFS_POINTER_BYTES_MAX && bytes.subarray(0, LFS_POINTER.length).equals(LFS_POINTER))
+        leftOut.push({ path: file.path, why: WHY.pointer, missed: true });
       await unlessKept(into, sha256, bytes.length, (beside) => writeFile(beside, bytes, { mode: 0o600, flag: "wx" }));
       return { path: file.path, size: bytes.length, sha256, mode };
     }

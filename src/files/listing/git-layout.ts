@@ -2,6 +2,7 @@
 
 import { accessSync, constants, lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { systemCode } from "../../errors/index.ts";
 
 export interface GitDirs {
   /** HEAD and index of this work tree. */
@@ -41,7 +42,12 @@ export function gitDirsOf(top: string): GitDirs | null {
 /** Whether the directory is a separate repository. Like git, counts one that cannot be read as one. */
 export function isRepository(dir: string): boolean {
   const at = join(dir, ".git");
-  if (!lstatSync(at, { throwIfNoEntry: false })) return false;
+  try {
+    if (!lstatSync(at, { throwIfNoEntry: false })) return false;
+  } catch (cause) {
+    if (systemCode(cause) === "ENAMETOOLONG") return false;
+    throw cause;
+  }
   if (gitDirsOf(dir) !== null) return true;
   try {
     if (statSync(at).isFile()) readFileSync(at);

@@ -10,6 +10,7 @@ import type { Tracked } from "./ask-git.ts";
 import { ignoreSettings } from "./git-config.ts";
 import { IndexUnreadable, readIndex } from "./git-index.ts";
 import { isRepository, type GitDirs } from "./git-layout.ts";
+import { WHY } from "./protections.ts";
 import { Slices } from "./slices.ts";
 
 /** Git reads no larger rule file, either. */
@@ -132,7 +133,8 @@ class Walker {
     try {
       entries = readdirSync(join(this.#root, path), { withFileTypes: true });
     } catch (cause) {
-      if (!isMissing(cause)) this.found.unreadable.push({ path, why: whyUnreadable(cause) });
+      if (path.includes("\ufffd")) this.found.unreadable.push({ path, why: WHY.notUtf8 });
+      else if (!isMissing(cause)) this.found.unreadable.push({ path, why: whyUnreadable(cause) });
       return false;
     }
     const here = entries.some(({ name }) => name === ".gitignore") ? [...frames, this.#frame(path, false)] : frames;
@@ -224,5 +226,6 @@ export function readRules(path: string, ignoreCase = false, inTree = false, mayL
 /** As text that follows the name of the unreadable file. */
 function whyUnreadable(cause: unknown): string {
   const code = systemCode(cause);
+  if (code === "ENAMETOOLONG") return WHY.tooLong;
   return code === "EACCES" || code === "EPERM" ? "permission denied" : messageOf(cause);
 }

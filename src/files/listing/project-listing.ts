@@ -11,7 +11,7 @@
 import { lstatSync, realpathSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import type { IgnoreRules } from "../../domain/gitignore.ts";
-import { isMissing, SvcError } from "../../errors/index.ts";
+import { isMissing, SvcError, systemCode } from "../../errors/index.ts";
 import { unknownSet } from "./ask-git.ts";
 import { FolderContents, type EntryKind } from "./folder-contents.ts";
 import { gitDirsOf, gitTop } from "./git-layout.ts";
@@ -23,6 +23,8 @@ import { ignoredAmong, repositoryFiles, type FileSet, type SetOptions } from "./
 import { Slices } from "./slices.ts";
 
 export const PROJECT_FILES_MAX = 200_000;
+/** Linux allows 4,095 bytes; on a machine the path begins with that of the run's own folder. */
+const PATH_BYTES_MAX = 3_500;
 
 /** An entry that is excluded from the run. */
 export interface LeftOutEntry {
@@ -193,6 +195,10 @@ class Listing {
   }
 
   #taken(path: string, tracked = true): void {
+    if (path.includes("\ufffd") && kindAt(join(this.#root, path)) === undefined)
+      return this.leave(path, WHY.notUtf8, true);
+    if (path.length > PATH_BYTES_MAX / 3 && Buffer.byteLength(path) > PATH_BYTES_MAX)
+      return this.leave(path, WHY.tooLong, true);
     if (this.#refuses && this.files.length + this.#untracked.length >= this.#filesMax)
       throw this.#refuse(`holds more than ${this.#filesMax} files`);
     const files = tracked ? this.files : this.#untracked;
@@ -256,7 +262,8 @@ class Listing {
     try {
       contents = this.#ahead?.take(path) ?? new FolderContents(join(this.#root, path));
     } catch (cause) {
-      if (!isMissing(cause)) this.leave(`${path}/`, WHY.unreadable, true);
+      const why = systemCode(cause) === "ENAMETOOLONG" ? WHY.tooLong : isMissing(cause) ? WHY.notUtf8 : WHY.unreadable;
+      if (!isMissing(cause) || path.includes("\ufffd")) this.leave(`${path}/`, why, true);
       return NOWHERE;
     }
     const made = path === "" || above.outUntracked ? null : madeWhole(path.slice(path.lastIndexOf("/") + 1), contents);

@@ -147,5 +147,7 @@ export const WHY = {
   svcignore: "a .svcignore leaves it out",
   odd: "it is neither a file nor a folder",
   notUtf8: "its name is not UTF-8",
+  pointer: "only its pointer of Git LFS is here, and that is sent; `git lfs pull` fetches the content",
+  tooLong: "its path is too long to be sent",
   unreadable: "it cannot be read: permission denied",
 } as const;

@@ -117,6 +117,9 @@ export function planRunner(input: PlanInput): RunPlan {
       Object.entries(input.pythonEnv ?? {}).filter(([name]) => !(name in plainEnv) && !(name in secretEnv)),
     ),
     ...Object.fromEntries(Object.entries(defaults).filter(([name]) => given(name) === undefined)),
+    // As a shell does that changes to the folder; that of this computer or of the login belongs to another one.
+    ...(secretEnv["PWD"] === undefined ? { PWD: input.projectDir } : {}),
+    ...("OLDPWD" in inherited && secretEnv["OLDPWD"] === undefined ? { OLDPWD: null } : {}),
     ...plainEnv,
     ...(secretPath ? {} : { PYTHONPATH: pythonPath }),
     SVC_PYTHON: input.python,

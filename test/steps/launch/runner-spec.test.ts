@@ -98,6 +98,13 @@ describe("the environment", () => {
     expect(env({})).toMatchObject({ PYTHONUNBUFFERED: "1", TQDM_MININTERVAL: "5" });
   });
 
+  it("names the project as the working folder, as a shell does", () => {
+    const inherited = { PWD: "/elsewhere", OLDPWD: "/before" };
+    expect(env({}, { projectDir: "/p", inherited })).toMatchObject({ PWD: "/p", OLDPWD: null });
+    // A variable of this name may be a password: it is passed as one.
+    expect(env({ env: { PWD: "/mine" } }, { inherited })["PWD"]).toBeUndefined();
+  });
+
   it("makes subprocesses use the run's Python, unless the job says otherwise", () => {
     const pythonEnv = { PATH: "/v/bin:/usr/bin", VIRTUAL_ENV: "/v", CONDA_PREFIX: null };
     expect(env({}, { pythonEnv })).toMatchObject(pythonEnv);
