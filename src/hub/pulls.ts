@@ -24,7 +24,7 @@ import { Transfer } from "./transfer.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 import { withoutTilde } from "../platform/user-home.ts";
 
-const HINT_EVERY_MS = 400;
+export const HINT_EVERY_MS = 400;
 /** A caller that waits for a pull learns within ten seconds, connecting included, that the hub does not answer. */
 const TOLD_AFTER_MS = 5_000;
 /** Time window of the reported speed. */

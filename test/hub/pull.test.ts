@@ -6,6 +6,7 @@ import {
   readFileSync,
   readlinkSync,
   realpathSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -16,6 +17,7 @@ import { randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
+import { HINT_EVERY_MS } from "../../src/hub/pulls.ts";
 import { HubDouble, largeContent } from "./double.ts";
 import { Pulling } from "./pulling.ts";
 
@@ -130,6 +132,34 @@ describe("a pull into a folder", () => {
     expect((await refused(p.pull("ann/tiny", { local_dir: "here" }))).code).toBe("invalid_request");
   });
 
+  it("is known to the hub's own library: its bookkeeping names the commit", async () => {
+    const commit = p.hub.commit("ann/tiny", FILES);
+    const { path } = await p.pull("ann/tiny");
+    const books = readFileSync(join(path, ".cache/huggingface/download/config.json.metadata"), "utf8");
+    expect(books.split("\n")[0]).toBe(commit);
+  });
+
+  it("is finished by the next pull if a crash came before the folder had its name", async () => {
+    p.hub.commit("ann/tiny", FILES);
+    const { path } = await p.pull("ann/tiny");
+    const staging = join(p.home, "models/ann/.tiny.svc-inst0001");
+    mkdirSync(staging);
+    renameSync(path, join(staging, "ready"));
+    p.hub.asked.length = 0;
+    expect(listed((await p.pull("ann/tiny")).path)).toEqual(Object.keys(FILES).sort());
+    expect(p.hub.filesAsked()).toEqual([]);
+  });
+
+  it("is on record before its first request, and reports its progress a few times a second at most", async () => {
+    const many = Array.from({ length: 120 }, (_, i) => [`part${i}.json`, `{"part": ${i}}`]);
+    p.hub.commit("ann/many", Object.fromEntries(many));
+    const began = performance.now();
+    const { id } = p.pulls.pull({ model_id: "ann/many" });
+    expect([readdirSync(join(p.home, "hub/pulls")).length, p.hub.asked.length]).toEqual([1, 0]);
+    await p.pulls.wait(id);
+    expect(p.hints.length).toBeLessThanOrEqual(2 + (performance.now() - began) / HINT_EVERY_MS);
+  });
+
   it("downloads a content with two names once", async () => {
     p.hub.commit("ann/twins", { "a.safetensors": WEIGHTS, "b.safetensors": WEIGHTS, "config.json": "{}" });
     const pulled = await p.pull("ann/twins");
@@ -155,6 +185,17 @@ describe("a pull into the cache of the hub's library", () => {
     expect(readdirSync(join(repo, "blobs"))).toHaveLength(4);
     const tree = JSON.parse(readFileSync(join(repo, "trees", `${commit}.json`), "utf8")) as { files: object };
     expect(Object.keys(tree.files)).toEqual(Object.keys(FILES).sort());
+  });
+
+  it("gives unfinished contents names of svc's own, with the mark of the home", async () => {
+    p.settings.cacheDir = join(p.home, "shared");
+    p.hub.commit("ann/large", { "model.safetensors": largeContent(5 * 1024 * 1024) });
+    p.hub.faults.cutAfter = [3_000_000];
+    p.hub.holdOnceCut = new Promise(() => undefined);
+    const { id } = p.pulls.pull({ model_id: "ann/large" });
+    await expect.poll(() => partials().length, { timeout: DEADLINE_MS }).toBe(1);
+    expect(partials()[0]).toMatch(/\.svc-inst0001\.incomplete$/);
+    await p.pulls.cancel(id);
   });
 
   it("adds to an existing snapshot, and keeps contents that revisions share", async () => {

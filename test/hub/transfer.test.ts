@@ -28,3 +28,16 @@ it("An error about a redirect names no query, which may be a signature", async (
     expect(String(error)).not.toContain("sign=");
   }
 });
+
+it("A hub with https is never left for http", async () => {
+  const secure = new Transfer({ baseUrl: "https://hub.example", token: null, userAgent: "svc/test", stallMs: 30_000 });
+  onTestFinished(() => secure.close());
+  const asked: (string | undefined)[] = [];
+  const elsewhere = await hub((request, response) => {
+    asked.push(request.url);
+    response.writeHead(302, { location: "/plain" }).end();
+  });
+  const got = secure.get(elsewhere.urlOf("/model"), { signal: new AbortController().signal });
+  await expect(got).rejects.toMatchObject({ code: "hub_bad_answer" });
+  expect(asked).toEqual(["/model"]);
+});

@@ -9,6 +9,7 @@ import { COLLECTING_MUTANTS } from "./collecting-mutants.ts";
 import { DATA_MUTANTS } from "./data-mutants.ts";
 import { FACING_MUTANTS } from "./facing-mutants.ts";
 import { GUARDING_MUTANTS } from "./guarding-mutants.ts";
+import { HUB_MUTANTS } from "./hub-mutants.ts";
 import { KEEPING_MUTANTS } from "./keeping-mutants.ts";
 import { MACHINE_MUTANTS } from "./machine-mutants.ts";
 import { MONEY_MUTANTS } from "./money-mutants.ts";
@@ -188,6 +189,7 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   ...DASHBOARD_MUTANTS,
   ...RUNNING_MUTANTS,
   ...COLLECTING_MUTANTS,
+  ...HUB_MUTANTS,
 ];
 
 /** The files that the tests and their configuration read. */
