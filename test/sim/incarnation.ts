@@ -251,8 +251,10 @@ export class Incarnation implements Caller {
         "SELECT name, state, resource_id FROM machine WHERE job_id = ? AND placement <> ? AND state <> 'released'",
       )
       .all(row.job_id, row.placement);
-    // A late answer may reopen the row of a machine that is proven gone: only a row whose machine may exist is a fault.
-    for (const other of open.filter(({ resource_id: id }) => id === null || this.#sim.cloud.find(id) !== undefined))
+    // A late answer may reopen the row of a machine that is proven gone, and a sweep that of an order with two machines: it ends the second
+    // one while the job goes on. Only another row whose machine may exist is a fault.
+    const mayExist = (id: string | null): boolean => id === null || this.#sim.cloud.find(id)?.doubled === false;
+    for (const other of open.filter(({ resource_id: id }) => mayExist(id)))
       this.fail(`${name} was ordered while ${other.name} of another placement is ${other.state}`);
     return row.placement;
   }
