@@ -2,7 +2,8 @@
 // connection.
 //
 // T1. Only files that are listed are sent, and only files that were sent are ever removed.
-// T2. A push may be cut anywhere and repeated; files that have arrived are not sent twice.
+// T2. A push may be cut anywhere and repeated; files that a complete push has brought are not sent twice. After a cut rsync goes on
+//     where it was, and tar sends that push's files again.
 // T3. Names are data: they travel between NULs or in headers, never on a command line.
 
 import { isInside } from "../domain/relative-path.ts";

@@ -80,3 +80,19 @@ it("The breakdown of a start tells of the last placement alone", () => {
   const parts = startParts({ steps: [...STEPS, ...later] }, { created_at: at(0), machines: [machine(1, 411)] });
   expect(parts?.map(({ ms }) => ms / 1_000)).toEqual([70, 10, 60, 3]);
 });
+
+it("The breakdown of a start counts a moment of two steps once", () => {
+  const STEPS_AT_ONCE = [
+    step("provision", 0, 30),
+    step("await_ssh", 20, 50),
+    step("sync", 25, 40),
+    step("install", 50, 60),
+    step("stream", 60, null),
+  ];
+  const parts = startParts({ steps: STEPS_AT_ONCE }, { created_at: at(0), machines: [machine(3.6, 0)] });
+  expect(parts?.map(({ owner, ms }) => [owner, ms / 1_000])).toEqual([
+    ["provider", 50],
+    ["install", 10],
+  ]);
+  expect(parts?.reduce((sum, { usd }) => sum + (usd ?? 0), 0)).toBeCloseTo(0.06, 6);
+});

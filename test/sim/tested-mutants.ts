@@ -13,6 +13,7 @@ import { HUB_MUTANTS } from "./hub-mutants.ts";
 import { KEEPING_MUTANTS } from "./keeping-mutants.ts";
 import { MACHINE_MUTANTS } from "./machine-mutants.ts";
 import { MONEY_MUTANTS } from "./money-mutants.ts";
+import { MOVING_MUTANTS } from "./moving-mutants.ts";
 import { RENTING_MUTANTS } from "./renting-mutants.ts";
 import { RUNNING_MUTANTS } from "./running-mutants.ts";
 import { TELLING_MUTANTS } from "./telling-mutants.ts";
@@ -179,6 +180,7 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     tests: ["test/machines/versions.test.ts"],
   },
   ...MONEY_MUTANTS,
+  ...MOVING_MUTANTS,
   ...DATA_MUTANTS,
   ...GUARDING_MUTANTS,
   ...MACHINE_MUTANTS,

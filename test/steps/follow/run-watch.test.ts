@@ -21,6 +21,8 @@ const SIZE = 7;
 let top: string;
 let now: number;
 let recorded: string[];
+/** Whether the run was ended because it does nothing. */
+let isIdle: boolean;
 let listed: string[];
 /** Names of the files whose download has begun, and the promise that lets the current one continue. */
 let fetching: string[];
@@ -35,12 +37,14 @@ beforeEach(() => {
   mkdirSync(join(top, "home"));
   now = 1_000_000;
   [recorded, listed, fetching] = [[], [], []];
+  isIdle = false;
   arrive = Promise.withResolvers();
   collector = new CheckpointCollector({ targetDir: join(top, "home"), now: () => now });
   controller = new AbortController();
   inspect = () => Promise.reject(new Error("it was not to be asked"));
 });
 afterEach(async () => {
+  vi.useRealTimers();
   await collector.stop();
   rmSync(top, { recursive: true });
 });
@@ -60,6 +64,8 @@ const host = {
 
 const sink = {
   checkpoints: async (_: string, files: { path: string }[]) => void recorded.push(...files.map((f) => f.path)),
+  idle: async () => void (isIdle = true),
+  notice: async () => undefined,
 };
 const redactor = new Redactor([]);
 
@@ -67,7 +73,7 @@ function watchOf(stream: "run" | "install" = "run"): RunWatch {
   // The watch uses only these.
   const services = {
     now: () => now,
-    facts: () => ({ spec: { provider: "podhost", nodes: 1, price_cap: 1 } }),
+    facts: () => ({ spec: { provider: "podhost", nodes: 1, price_cap: 1, idle_timeout_minutes: 30 } }),
     collector: () => collector,
     ledger: { open: () => [], known: async () => undefined },
     sink,
@@ -236,4 +242,32 @@ test("a listing that omits a machine which answers over SSH ends no run, nor doe
     watch.look();
     return asked >= 2;
   });
+});
+
+const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+
+test.each([
+  ["is right", 0],
+  ["is five hours behind", -5 * HOUR_MS],
+  ["is five hours ahead", 5 * HOUR_MS],
+])("a machine whose clock %s: a run is idle after thirty minutes without work, and not earlier", async (_, ahead) => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  const watch = watchOf();
+  /** Minutes of a machine at rest; its log has a line in the first poll of them. */
+  const rest = async (minutes: number): Promise<void> => {
+    for (let ms = 0, line = 1; ms < minutes * MINUTE_MS; ms += 10_000, line = 0) {
+      vi.setSystemTime(Date.now() + 10_000);
+      const none = { disk_bytes_per_s: 0, net_bytes_per_s: 0, terminal_idle_seconds: null, gpus: null };
+      const sample = { at_ms: Date.now() + ahead, cpu_cores: 0, memory_bytes: 1, processes: 1, ...none };
+      await watch.saw({ bytes: line, records: [], samples: [sample] });
+    }
+  };
+  await rest(20);
+  // The line begins the thirty minutes again.
+  await rest(29);
+  expect(isIdle).toBe(false);
+  await rest(0.5);
+  await rest(31);
+  expect(isIdle).toBe(true);
 });
