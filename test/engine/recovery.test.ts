@@ -1,5 +1,6 @@
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
+import { JOB_MACHINE_VERSION } from "../../src/machines/job-machine.ts";
 import { PHASE_LIMIT_MS } from "../../src/machines/job-rules.ts";
 import { Harness, KILL, newHome, removeHomes, turn, type HarnessOptions } from "./harness.ts";
 
@@ -99,6 +100,8 @@ describe("recovery", () => {
     expect(await upgraded.engine.recover()).toEqual({ resumed: ["job1"], parked: [] });
     await turn();
     expect([upgraded.row().parked, upgraded.story()]).toEqual([null, ["provision 1 cancelled", "provision 2 running"]]);
+    expect(upgraded.store.journal("job1").map(({ type }) => type)).toEqual(["job.created", "machine.rebased"]);
+    expect([upgraded.row().version, upgraded.folds()]).toEqual([JOB_MACHINE_VERSION, true]);
   });
 
   it("reports once that a job is parked, not at every start", async () => {

@@ -16,13 +16,17 @@ let ledger: DurableLedger;
 let claims: ResumeClaims;
 let removals: Removals;
 let reported: string[];
+/** For each deletion of code, how many runs still had their files. */
+let collected: number[];
+/** A deletion of code ends with it. */
+let collecting: Promise<void>;
 /** Work that the removals repeat until the control plane closes. */
 let repeated: (() => void)[];
 
 function assemble(): void {
   ledger = new DurableLedger(h.engine);
   claims = new ResumeClaims(h.store);
-  [reported, repeated] = [[], []];
+  [reported, repeated, collected, collecting] = [[], [], [], Promise.resolve()];
   removals = new Removals({
     home: h.home,
     engine: h.engine,
@@ -30,7 +34,10 @@ function assemble(): void {
     reads: h.reads,
     claims,
     forget: () => undefined,
-    collectCode: () => Promise.resolve(),
+    collectCode: () => {
+      collected.push(["job1", "job2", "job3"].filter((id) => existsSync(fileOf(id))).length);
+      return collecting;
+    },
     report: (line) => void reported.push(line),
   });
 }
@@ -165,6 +172,29 @@ describe("a removal", () => {
     await removals.retry();
     await removals.settle();
     expect([existsSync(fileOf()), reported.length]).toEqual([false, 1]);
+  });
+
+  it("deletes code last, and once for all removals that run", async () => {
+    const ids = ["job1", "job2", "job3"];
+    for (const id of ids) {
+      await h.create(id);
+      save(id);
+      await end(id);
+    }
+    // A deletion of code under way holds up the next one, which serves all that have ended by then.
+    const first = Promise.withResolvers<void>();
+    const [held] = ids.splice(0, 1);
+    collecting = first.promise;
+    try {
+      expect(await refusal(held)).toBe("removed");
+      await turn();
+      expect(collected).toEqual([2]);
+      for (const id of ids) expect(await refusal(id)).toBe("removed");
+    } finally {
+      first.resolve();
+    }
+    await removals.settle();
+    expect(collected).toEqual([2, 0]);
   });
 
   it("is continued by the next start", async () => {

@@ -172,6 +172,19 @@ describe("the rule of a home", () => {
     await expect(keeper.archive("job6", true)).rejects.toThrow("it has not ended");
   });
 
+  it("keeps a run that is archived after it was chosen, right before the commit of its removal", async () => {
+    for (const id of ["job1", "job2"]) await ended(id);
+    await h.clock.advance(40 * DAY);
+    await keeper.set(RULE);
+    const remove = removals.remove.bind(removals);
+    vi.spyOn(removals, "remove").mockImplementationOnce(async (id, rule) => {
+      const [removed] = await Promise.all([remove(id, rule), keeper.archive(id, true)]);
+      return removed;
+    });
+    await keeper.look();
+    expect(["job1", "job2"].filter(isThere)).toEqual(["job1"]);
+  });
+
   it("that is changed or removed while it works ends there", async () => {
     for (const id of ["job1", "job2"]) await ended(id);
     await h.clock.advance(40 * DAY);

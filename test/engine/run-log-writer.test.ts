@@ -1,4 +1,4 @@
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { LogRecord, MetricRecord } from "../../src/domain/log-stream.ts";
@@ -118,6 +118,26 @@ describe("a part", () => {
     ]);
     expect(both.map((b) => b.status)).toEqual(["fulfilled", "rejected"]);
     expect(stored()).toBe("one\ntwo\n");
+  });
+
+  it("is counted once, even if two writers store it at the same time", async () => {
+    const other = newSink();
+    const both = await Promise.allSettled([
+      append({ text: "one\n", records: [metric(1, [["loss", 0.5]])], to: 10 }),
+      append({ text: "one\n", records: [metric(1, [["loss", 0.5]])], to: 10, of: other }),
+    ]);
+    expect(both.map((b) => b.status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    expect(h.reads.metrics("job1", {}).series["loss"]).toHaveLength(1);
+    expect([stored(), sink.cursor("job1", 0, "run").sourceOffset]).toEqual(["one\n", 10]);
+  });
+
+  it("does not count if its text cannot be written", async () => {
+    mkdirSync(file());
+    await expect(append({ text: "one\n", to: 10 })).rejects.toMatchObject({ code: "EISDIR" });
+    expect(sink.cursor("job1", 0, "run").sourceOffset).toBe(0);
+    rmSync(file(), { recursive: true });
+    await append({ text: "one\n", to: 10 });
+    expect(stored()).toBe("one\n");
   });
 
   it("A part that begins after the cursor or before it is refused", async () => {

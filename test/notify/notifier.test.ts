@@ -61,6 +61,20 @@ describe("a notice", () => {
     expect(woken).toHaveBeenCalledOnce();
   });
 
+  it("costs the transaction of its event one insert, however many targets it has", async () => {
+    const [world, receiver] = [await NotifyWorld.open(), await Receiver.open()];
+    for (const name of ["a", "b", "c"]) await world.addWebhook(name, receiver);
+    const changes = (): unknown => world.h.store.db.prepare("SELECT total_changes()").pluck().get();
+    const cost = await world.h.engine.commit((tx) => {
+      const before = Number(changes());
+      world.outbox.heard(tx, { job_id: null, type: "alert", data: { message: "the loss is odd" } });
+      const after = Number(changes());
+      world.outbox.heard(tx, { job_id: null, type: "step.started", data: {} });
+      return [after - before, Number(changes()) - after];
+    });
+    expect(cost).toEqual([1, 0]);
+  });
+
   it("becomes a message of bounded size, however long its texts are", async () => {
     const world = await NotifyWorld.open();
     await world.tell("x".repeat(50_000));
@@ -148,6 +162,26 @@ describe("a delivery", () => {
       .poll(() => world.states().find((s) => s.target === "healthy")?.state, { timeout: DEADLINE_MS })
       .toBe("sent");
     expect(world.states().find((s) => s.target === "hanging")?.state).toBe("waiting");
+  });
+
+  it("ends each attempt after 15 s, although the target hangs", async () => {
+    const [world, receiver] = [await NotifyWorld.open(), await Receiver.open()];
+    const time = new AbortController();
+    const timeout = vi.spyOn(AbortSignal, "timeout").mockReturnValue(time.signal);
+    try {
+      receiver.answers = ["hang"];
+      await world.addWebhook("hook", receiver);
+      world.notifier.begin();
+      await world.tell("reports: hello");
+      await receiver.received(1);
+      expect(timeout).toHaveBeenCalledWith(15_000);
+      time.abort(new Error("the time is over"));
+      await expect
+        .poll(() => world.states()[0], { timeout: DEADLINE_MS })
+        .toMatchObject({ state: "waiting", attempts: 1 });
+    } finally {
+      timeout.mockRestore();
+    }
   });
 
   it("waits as long as the target asks", async () => {

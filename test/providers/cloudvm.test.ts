@@ -30,8 +30,8 @@ beforeEach(async () => {
   stub.on("GET", OPERATIONS, { json: { kind: "compute#operationList" } });
 });
 afterEach(async () => {
-  expect(stub.unexpected).toEqual([]);
   await stub.close();
+  expect(stub.unexpected).toEqual([]);
 });
 
 const listed = (...operations: Answer[]): Answer => ({ json: { items: operations.map(({ json }) => json) } });

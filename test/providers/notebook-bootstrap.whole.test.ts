@@ -16,7 +16,7 @@ describe("the text of the cell", () => {
     expect(cell.split(KEY)).toHaveLength(2);
     expect(cell).toContain(`PUBLIC_KEY = "${KEY} svc"\n`);
     expect(cell).not.toContain("import os #");
-    expect(cell.indexOf("Terms:")).toBeLessThan(cell.indexOf("PUBLIC_KEY ="));
+    expect(cell).toMatch(/# Terms: [^]*PUBLIC_KEY = /);
     expect(cell).not.toContain("@PUBLIC_KEY@");
   });
 
@@ -93,7 +93,7 @@ describe("the cell, run", { tags: "needs/sshd" }, () => {
       NVIDIA_API_KEY: "secret-of-the-owner",
       COLAB_GPU: "1",
     });
-    expect(out.indexOf("read the terms")).toBeLessThan(out.indexOf("SVC-ENDPOINT"));
+    expect(out).toMatch(/^Before you go on: [^]*read the terms[^]*GPU: [^]*SVC-ENDPOINT/);
     expect(out).toContain("GPU: GPU 0: T4");
     expect(parseEndpoint(out)).toEqual(endpoint);
     const inside = await runtime.ssh(

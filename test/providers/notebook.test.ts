@@ -1,6 +1,8 @@
+import { createServer, type AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { SvcError } from "../../src/errors/index.ts";
 import { parseEndpoint } from "../../src/providers/notebook/endpoint.ts";
+import { greets } from "../../src/providers/notebook/greets.ts";
 import { NotebookProvider } from "../../src/providers/notebook/provider.ts";
 import type { MachineAccess } from "../../src/providers/host.ts";
 import type { Order } from "../../src/providers/provider.ts";
@@ -195,6 +197,30 @@ describe("the provider notebook", () => {
     expect(asked).toEqual([]);
     notebook.access(handle);
     expect(asked).toEqual([handle.name]);
+  });
+
+  it("connects nowhere, however often it is asked: each connection counts against the limits of a tunnel", async () => {
+    let connections = 0;
+    const server = createServer((socket) => {
+      connections++;
+      socket.on("error", () => undefined).end("SSH-2.0-x\r\n");
+    });
+    await new Promise<void>((up) => server.listen(0, "127.0.0.1", up));
+    try {
+      const { port } = server.address() as AddressInfo;
+      const { it: notebook } = provider({ host: "127.0.0.1", port: String(port) });
+      await notebook.listOffers();
+      const handle = await notebook.create(offer, order);
+      for (let i = 0; i < 3; i++) expect(await notebook.inspect(handle)).toMatchObject({ phase: "ready" });
+      await notebook.listOwned();
+      await notebook.terminate(handle);
+      await notebook.inspect(handle);
+      // Its own connection comes after all that were begun before.
+      await greets({ host: "127.0.0.1", port });
+      expect(connections).toBe(1);
+    } finally {
+      await new Promise((closed) => server.close(closed));
+    }
   });
 
   it("has one machine", () => {

@@ -153,6 +153,7 @@ describe.each(["graphql", "rest"])("%s: an order that is refused with 429", (api
   test("by a page without a delay may mean a request that was passed on", async () => {
     const stub = await podhostStub(() => ({ status: 429, raw: "<html>slow down</html>" }), { api });
     expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe("outcome_unknown");
+    expect(stub.asked).toHaveLength(1);
   });
 });
 

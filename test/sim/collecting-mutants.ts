@@ -1,7 +1,7 @@
 // Deliberate defects in which checkpoints are downloaded, kept, shared by nodes and removed. Each is named by the invariant of the head that
 // it breaks, and has the tests that must notice it.
 
-import { single, type TestedMutant } from "./mutants.ts";
+import { forRule, single, type TestedMutant } from "./mutants.ts";
 
 const FOLDER = "test/steps/checkpoints";
 const collector = single("collector", "src/steps/checkpoints/collector.ts", [`${FOLDER}/collector.test.ts`]);
@@ -15,9 +15,6 @@ const named = single("named files", "src/steps/checkpoints/named-files.ts", [
 const retention = single("retention", "src/steps/checkpoints/retention.ts", [`${FOLDER}/retention.test.ts`]);
 const sets = single("sets", "src/steps/checkpoints/sets.ts", [`${FOLDER}/shares.whole.test.ts`]);
 const shares = single("shares", "src/steps/checkpoints/shares.ts", [`${FOLDER}/shares.whole.test.ts`]);
-
-/** The invariant is in another file's head. */
-const forRule = (rule: string, mutant: TestedMutant): TestedMutant => ({ ...mutant, rules: [rule] });
 
 export const COLLECTING_MUTANTS: readonly TestedMutant[] = [
   collector(

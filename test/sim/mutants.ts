@@ -35,6 +35,9 @@ export const single =
     tests: own,
   });
 
+/** The invariant is in another file's head. */
+export const forRule = (rule: string, mutant: TestedMutant): TestedMutant => ({ ...mutant, rules: [rule] });
+
 const engine = (find: string, replace: string): Patch => ({ file: "src/engine/engine.ts", find, replace });
 const provision = (find: string, replace: string): Patch => ({ file: "src/steps/provision.ts", find, replace });
 const look = (find: string, replace: string): Patch => ({
@@ -61,6 +64,7 @@ export const MUTANTS: readonly Mutant[] = [
     patches: [
       machine('isNode(event) && othersAt(context, event.node, "released") && goesOn', "isNode(event) && goesOn"),
     ],
+    rules: ["src/machines/job-machine.ts M4", "src/machines/job-machine.ts M6"],
   },
   {
     name: "a kill does not keep another placement from following",
@@ -71,6 +75,7 @@ export const MUTANTS: readonly Mutant[] = [
         "outcome: ({ context }, { outcome }: { outcome: Outcome }) => context.outcome ?? outcome,",
       ),
     ],
+    rules: ["src/machines/job-machine.ts M6"],
   },
   {
     name: "retries are not counted",
@@ -141,11 +146,13 @@ export const MUTANTS: readonly Mutant[] = [
       effects("    limit?.clear();\n    if (running.cancelled) return;", "    limit?.clear();"),
       store('.where("attempt", "=", p("attempt"))\n          .where("state", "=", lit("running")),', ","),
     ],
+    rules: ["src/engine/engine.ts E2"],
   },
   {
     name: "timers are forgotten at recovery",
     main: true,
     patches: [engine("if (alive.has(timer.job_id)) tx.after(", "if (timer.job_id === '') tx.after(")],
+    rules: ["src/engine/engine.ts E4"],
   },
   {
     name: "open effects are not begun again at recovery",
@@ -156,6 +163,7 @@ export const MUTANTS: readonly Mutant[] = [
         "if (effect.job_id === '') this.#resume(tx, effect);",
       ),
     ],
+    rules: ["src/engine/engine.ts E1"],
   },
   {
     name: "the intent is committed after the request",
@@ -242,11 +250,13 @@ export const MUTANTS: readonly Mutant[] = [
     name: "effects are not cancelled with the state that asked for them",
     main: true,
     patches: [engine("      for (const effect of tx.store.openEffectsOf(id)) this.#cancel(tx, effect);\n", "")],
+    rules: ["src/engine/engine.ts E3", "src/machines/job-machine.ts M2"],
   },
   {
     name: "timers outlive the state that set them",
     main: false,
     patches: [engine("      tx.store.clearTimers(id);\n", "")],
+    rules: ["src/engine/engine.ts E3", "src/machines/job-machine.ts M2"],
   },
   {
     name: "a result and its transition are two transactions",
@@ -257,11 +267,13 @@ export const MUTANTS: readonly Mutant[] = [
         "tx.after(() => void this.send(effect.job_id, { type: `${step}.done`, node: effect.node, ...verdict.output } as unknown as EventBody));",
       ),
     ],
+    rules: ["src/engine/engine.ts E2"],
   },
   {
     name: "the epoch is not checked",
     main: true,
     patches: [store("    try {\n      this.checkEpoch();\n", "    try {\n")],
+    rules: ["src/store/engine-store.ts S1"],
   },
   {
     name: "effects begin before the commit",
@@ -274,11 +286,13 @@ export const MUTANTS: readonly Mutant[] = [
           '      for (const v of verdicts) if (v.ok) for (const after of v.tx.afters.splice(0)) after();\n      this.#o.probe("commit.before");',
       },
     ],
+    rules: ["src/engine/engine.ts E1", "src/engine/transaction.ts T1"],
   },
   {
     name: "memory keeps what a failed commit had changed",
     main: false,
     patches: [engine("for (const id of jobs) this.#live.delete(id);", "for (const id of jobs) this.#live.has(id);")],
+    rules: ["src/engine/transaction.ts T3"],
   },
   {
     name: "a machine found again is not held to the price cap",

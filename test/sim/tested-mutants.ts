@@ -7,6 +7,7 @@ import { inLanes, ROOT } from "./fleet.ts";
 import { DASHBOARD_MUTANTS } from "./dashboard-mutants.ts";
 import { COLLECTING_MUTANTS } from "./collecting-mutants.ts";
 import { DATA_MUTANTS } from "./data-mutants.ts";
+import { ENGINE_MUTANTS } from "./engine-mutants.ts";
 import { FACING_MUTANTS } from "./facing-mutants.ts";
 import { GUARDING_MUTANTS } from "./guarding-mutants.ts";
 import { HUB_MUTANTS } from "./hub-mutants.ts";
@@ -14,6 +15,7 @@ import { KEEPING_MUTANTS } from "./keeping-mutants.ts";
 import { MACHINE_MUTANTS } from "./machine-mutants.ts";
 import { MONEY_MUTANTS } from "./money-mutants.ts";
 import { MOVING_MUTANTS } from "./moving-mutants.ts";
+import { PROVIDER_MUTANTS } from "./provider-mutants.ts";
 import { RENTING_MUTANTS } from "./renting-mutants.ts";
 import { RUNNING_MUTANTS } from "./running-mutants.ts";
 import { TELLING_MUTANTS } from "./telling-mutants.ts";
@@ -192,6 +194,8 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   ...RUNNING_MUTANTS,
   ...COLLECTING_MUTANTS,
   ...HUB_MUTANTS,
+  ...ENGINE_MUTANTS,
+  ...PROVIDER_MUTANTS,
 ];
 
 /** The files that the tests and their configuration read. */

@@ -1,10 +1,11 @@
 // The provider `notebook`: a runtime that its owner opened, reached over SSH through a tunnel. svc adopts the runtime
 // in the credential and never ends it, since it does not own it.
 //
-// N1. This file sends no request and no probe: every connection counts against the tunnel's limits, so the one
-//     handshake of the greeting is also the test whether the runtime answers.
+// N1. For a run, this file sends no request and no probe: every connection counts against the tunnel's limits, so the
+//     one handshake of the greeting is also the test whether the runtime answers. Only `account` connects.
 // N2. The endpoint is read again at every poll: a restarted tunnel has another host and port.
-// N3. A command of an endpoint comes from the owner's own settings, never from pasted text.
+// N3. A command of an endpoint comes from the owner's own settings, never from pasted text. Of a pasted `ssh -J`, svc
+//     takes the checked name of the jump host and makes the command itself.
 
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
