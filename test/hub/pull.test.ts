@@ -5,21 +5,19 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
-  realpathSync,
   renameSync,
-  rmSync,
   statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
 import { randomBytes } from "node:crypto";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
 import { HINT_EVERY_MS } from "../../src/hub/pulls.ts";
 import { HubDouble, largeContent } from "./double.ts";
-import { Pulling } from "./pulling.ts";
+import { Pulling, pulledFiles, pullRefusal } from "./pulling.ts";
 
 const ALICE = HubDouble.tokens.alice;
 const BOB = HubDouble.tokens.bob;
@@ -38,20 +36,6 @@ beforeEach(async () => {
 afterEach(() => p.close());
 
 const read = (path: string, name: string): Buffer => readFileSync(join(path, name));
-/** All files below, except svc's own records. */
-const listed = (path: string): string[] =>
-  readdirSync(path, { recursive: true, withFileTypes: true })
-    .filter((e) => !e.isDirectory())
-    .map((e) => join(e.parentPath, e.name).slice(path.length + 1))
-    .filter((name) => !name.startsWith(".cache/"))
-    .sort();
-const refused = async (promise: Promise<unknown>): Promise<{ code: string; message: string; hint: string }> => {
-  const error = await promise.then(
-    () => expect.unreachable("it was not refused"),
-    (e: unknown) => e as { code: string; message: string; hint: string },
-  );
-  return { code: error.code, message: error.message, hint: error.hint };
-};
 const partials = (): string[] =>
   readdirSync(p.home, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".incomplete"));
 
@@ -65,7 +49,7 @@ describe("a pull into a folder", () => {
       files: 4,
       bytes: Object.values(FILES).reduce((n, f) => n + Buffer.byteLength(f), 0),
     });
-    expect(listed(pulled.path)).toEqual(Object.keys(FILES).sort());
+    expect(pulledFiles(pulled.path)).toEqual(Object.keys(FILES).sort());
     expect(read(pulled.path, "model.safetensors").equals(WEIGHTS)).toBe(true);
     expect(read(pulled.path, "config.json").toString()).toBe(FILES["config.json"]);
     expect(p.events.map(({ type, pull }) => `${type} ${pull.status}`)).toEqual([
@@ -112,8 +96,8 @@ describe("a pull into a folder", () => {
   it("downloads only files that match the patterns, by the rules of the hub's own library", async () => {
     p.hub.commit("ann/tiny", FILES);
     const { path } = await p.pull("ann/tiny", { allow_patterns: ["*.json", "sub/"] });
-    expect(listed(path)).toEqual(["config.json", "sub/deep/tokenizer.json"]);
-    expect((await refused(p.pull("ann/tiny", { allow_patterns: ["*.JSON"] }))).code).toBe("hub_nothing_matches");
+    expect(pulledFiles(path)).toEqual(["config.json", "sub/deep/tokenizer.json"]);
+    expect((await pullRefusal(p.pull("ann/tiny", { allow_patterns: ["*.JSON"] }))).code).toBe("hub_nothing_matches");
   });
 
   it("goes to the given place, through a symlink, and leaves anything but a folder alone", async () => {
@@ -122,14 +106,16 @@ describe("a pull into a folder", () => {
     symlinkSync(join(p.home, "real"), join(p.home, "link"));
     const pulled = await p.pull("ann/tiny", { local_dir: join(p.home, "link") });
     expect(pulled.path).toBe(join(p.home, "real"));
-    expect(listed(pulled.path)).toHaveLength(4);
+    expect(pulledFiles(pulled.path)).toHaveLength(4);
     writeFileSync(join(p.home, "file"), "mine");
-    expect((await refused(p.pull("ann/tiny", { local_dir: join(p.home, "file") }))).code).toBe("hub_folder_refused");
+    expect((await pullRefusal(p.pull("ann/tiny", { local_dir: join(p.home, "file") }))).code).toBe(
+      "hub_folder_refused",
+    );
     expect(readFileSync(join(p.home, "file"), "utf8")).toBe("mine");
     symlinkSync(join(p.home, "nothing"), join(p.home, "dangling"));
-    const { message } = await refused(p.pull("ann/tiny", { local_dir: join(p.home, "dangling") }));
+    const { message } = await pullRefusal(p.pull("ann/tiny", { local_dir: join(p.home, "dangling") }));
     expect(message).toContain("broken symlink");
-    expect((await refused(p.pull("ann/tiny", { local_dir: "here" }))).code).toBe("invalid_request");
+    expect((await pullRefusal(p.pull("ann/tiny", { local_dir: "here" }))).code).toBe("invalid_request");
   });
 
   it("is known to the hub's own library: its bookkeeping names the commit", async () => {
@@ -146,7 +132,7 @@ describe("a pull into a folder", () => {
     mkdirSync(staging);
     renameSync(path, join(staging, "ready"));
     p.hub.asked.length = 0;
-    expect(listed((await p.pull("ann/tiny")).path)).toEqual(Object.keys(FILES).sort());
+    expect(pulledFiles((await p.pull("ann/tiny")).path)).toEqual(Object.keys(FILES).sort());
     expect(p.hub.filesAsked()).toEqual([]);
   });
 
@@ -203,7 +189,7 @@ describe("a pull into the cache of the hub's library", () => {
     p.hub.commit("ann/tiny", FILES);
     await p.pull("ann/tiny", { allow_patterns: "*.safetensors" });
     const whole = await p.pull("ann/tiny");
-    expect(listed(whole.path)).toEqual(Object.keys(FILES).sort());
+    expect(pulledFiles(whole.path)).toEqual(Object.keys(FILES).sort());
     p.hub.commit("ann/tiny", { ...FILES, "README.md": "# Another\n" }, "v2");
     p.hub.asked.length = 0;
     const other = await p.pull("ann/tiny", { revision: "v2" });
@@ -229,7 +215,7 @@ describe("the token", () => {
     p.settings.token = BOB;
     Object.assign(p.hub.repo("ann/secret"), { private: true, admitted: new Set([ALICE]) });
     p.hub.commit("ann/secret", FILES);
-    expect((await refused(p.pull("ann/secret"))).code).toBe("hub_model_not_found");
+    expect((await pullRefusal(p.pull("ann/secret"))).code).toBe("hub_model_not_found");
     await p.pull("ann/secret", { token: ALICE });
     const written = readdirSync(p.home, { recursive: true, withFileTypes: true })
       .filter((e) => e.isFile())
@@ -247,23 +233,25 @@ describe("refusals of the hub", () => {
     Object.assign(p.hub.repo("ann/secret"), { private: true, admitted: new Set([ALICE]) });
     p.hub.commit("ann/secret", FILES);
 
-    const absent = await refused(p.pull("ann/absent"));
+    const absent = await pullRefusal(p.pull("ann/absent"));
     expect(absent).toMatchObject({
       code: "hub_model_not_found",
       message: expect.stringMatching(/private and no token/),
     });
-    expect((await refused(p.pull("ann/secret"))).message).toBe(absent.message.replace("ann/absent", "ann/secret"));
-    expect(await refused(p.pull("ann/secret", { token: BOB }))).toMatchObject({
+    expect((await pullRefusal(p.pull("ann/secret"))).message).toBe(absent.message.replace("ann/absent", "ann/secret"));
+    expect(await pullRefusal(p.pull("ann/secret", { token: BOB }))).toMatchObject({
       code: "hub_model_not_found",
       message: expect.stringContaining("the token has no access to it"),
     });
-    expect(await refused(p.pull("ann/tiny", { token: "hf_wrong" }))).toMatchObject({ code: "hub_token_refused" });
-    expect(await refused(p.pull("ann/gated", { token: BOB }))).toMatchObject({
+    expect(await pullRefusal(p.pull("ann/tiny", { token: "hf_wrong" }))).toMatchObject({ code: "hub_token_refused" });
+    expect(await pullRefusal(p.pull("ann/gated", { token: BOB }))).toMatchObject({
       code: "hub_gated",
       hint: expect.stringContaining(`${p.hub.url}/ann/gated`),
     });
-    expect(await refused(p.pull("ann/gated"))).toMatchObject({ message: expect.stringContaining("no token was sent") });
-    expect((await refused(p.pull("ann/tiny", { revision: "v9" }))).code).toBe("hub_revision_not_found");
+    expect(await pullRefusal(p.pull("ann/gated"))).toMatchObject({
+      message: expect.stringContaining("no token was sent"),
+    });
+    expect((await pullRefusal(p.pull("ann/tiny", { revision: "v9" }))).code).toBe("hub_revision_not_found");
     expect((await p.pull("ann/gated", { token: ALICE })).files).toBe(4);
     expect((await p.pull("ann/secret", { token: ALICE })).files).toBe(4);
   });
@@ -271,7 +259,7 @@ describe("refusals of the hub", () => {
   it("The refusal of a gated model is known before a large file is requested", async () => {
     p.hub.repo("ann/gated").gated = true;
     p.hub.commit("ann/gated", { "README.md": "x", "model.safetensors": WEIGHTS });
-    await refused(p.pull("ann/gated"));
+    await pullRefusal(p.pull("ann/gated"));
     expect(p.hub.filesAsked()).toEqual([]);
   });
 
@@ -279,7 +267,7 @@ describe("refusals of the hub", () => {
     const size = 2 ** 50;
     const vast = { size, sha256: "a".repeat(64), oid: "b".repeat(40), slice: () => Buffer.alloc(0) };
     p.hub.commit("ann/vast", { "config.json": "{}", "model.safetensors": vast });
-    expect(await refused(p.pull("ann/vast"))).toMatchObject({
+    expect(await pullRefusal(p.pull("ann/vast"))).toMatchObject({
       code: "hub_no_room",
       message: expect.stringContaining("1126 TB"),
     });
@@ -299,10 +287,10 @@ describe("refusals of the hub", () => {
       "a//b",
     ]) {
       p.hub.commit("ann/evil", { [path]: "x", "config.json": "{}" });
-      expect((await refused(p.pull("ann/evil"))).code, path).toBe("hub_path_refused");
+      expect((await pullRefusal(p.pull("ann/evil"))).code, path).toBe("hub_path_refused");
     }
     p.hub.commit("ann/evil", { "Config.json": "x", "config.json": "{}" });
-    expect(await refused(p.pull("ann/evil"))).toMatchObject({
+    expect(await pullRefusal(p.pull("ann/evil"))).toMatchObject({
       message: expect.stringContaining("cannot tell it from"),
     });
     expect(existsSync(join(p.home, "models/ann/evil"))).toBe(false);
@@ -316,7 +304,7 @@ describe("refusals of the hub", () => {
     expect((await p.pull("ann/old")).files).toBe(4);
     p.hub.commit("ann/other", { "config.json": '{"other":1}' });
     p.hub.faults.redirectTo = "ftp://127.0.0.1/x";
-    expect((await refused(p.pull("ann/other"))).code).toBe("hub_bad_answer");
+    expect((await pullRefusal(p.pull("ann/other"))).code).toBe("hub_bad_answer");
   });
 });
 
@@ -359,7 +347,7 @@ describe("a bad connection", () => {
     expect(read(path, "model.safetensors").equals(WEIGHTS)).toBe(true);
     p.hub.commit("ann/other", { "model.safetensors": randomBytes(1_000) });
     p.hub.faults.wrong = 99;
-    expect(await refused(p.pull("ann/other"))).toMatchObject({ code: "hub_file_corrupt" });
+    expect(await pullRefusal(p.pull("ann/other"))).toMatchObject({ code: "hub_file_corrupt" });
     expect(existsSync(join(p.home, "models/ann/other"))).toBe(false);
   });
 
@@ -378,12 +366,12 @@ describe("a bad connection", () => {
     await p.pull("ann/tiny");
     p.hub.commit("ann/other", FILES);
     p.hub.faults.limit = { times: 1, seconds: 3_600 };
-    expect(await refused(p.pull("ann/other"))).toMatchObject({
+    expect(await pullRefusal(p.pull("ann/other"))).toMatchObject({
       code: "hub_rate_limited",
       message: expect.stringContaining("3600 s"),
     });
     p.hub.faults.down = 99;
-    expect((await refused(p.pull("ann/other"))).code).toBe("hub_unreachable");
+    expect((await pullRefusal(p.pull("ann/other"))).code).toBe("hub_unreachable");
   });
 });
 
@@ -412,7 +400,7 @@ describe("several pulls", () => {
     p.hub.commit("ann/large", { "model.safetensors": large });
     p.hub.faults.stall = 1;
     const { id } = p.pulls.pull({ model_id: "ann/large" });
-    const ended = refused(p.pulls.wait(id));
+    const ended = pullRefusal(p.pulls.wait(id));
     await expect.poll(() => p.hub.filesAsked("cdn").length, { timeout: DEADLINE_MS }).toBe(1);
     expect((await p.pulls.cancel(id)).status).toBe("cancelled");
     expect(await ended).toMatchObject({ code: "hub_pull_ended" });
@@ -478,62 +466,5 @@ describe("an end in the middle", () => {
     go();
     p.hub.hold = null;
     await crashed.stop();
-  });
-});
-
-describe("models on this computer", () => {
-  it("are listed, and removed except in places that the user chose", async () => {
-    p.hub.commit("ann/tiny", FILES);
-    p.hub.commit("gpt", FILES);
-    await p.pull("ann/tiny");
-    await p.pull("gpt");
-    const mine = await p.pull("ann/tiny", { local_dir: join(p.home, "mine") });
-    expect((await p.pulls.models()).map((m) => [m.model_id, m.path.slice(p.home.length), m.source])).toEqual([
-      ["ann/tiny", "/models/ann/tiny", "folder"],
-      ["ann/tiny", "/mine", "folder"],
-      ["gpt", "/models/gpt", "folder"],
-    ]);
-    expect(await p.pulls.remove("ann/tiny")).toEqual([join(p.home, "models/ann/tiny")]);
-    expect(listed(mine.path)).toHaveLength(4);
-    expect((await p.pulls.models()).map((m) => m.path.slice(p.home.length))).toEqual(["/mine", "/models/gpt"]);
-    expect((await refused(p.pulls.remove("ann/tiny"))).code).toBe("hub_model_not_here");
-  });
-});
-
-describe("an unreadable path", () => {
-  /** A symlink to itself exists, and no user can read it, not even root. */
-  const odd = (path: string): string => {
-    mkdirSync(dirname(path), { recursive: true });
-    symlinkSync(path, path);
-    return path;
-  };
-  const isLeft = async (path: string, pull: Promise<unknown>): Promise<void> => {
-    expect(await refused(pull)).toMatchObject({
-      code: "hub_folder_refused",
-      message: expect.stringContaining(`${path}: it cannot be looked at (ELOOP)`),
-    });
-    expect(lstatSync(path).isSymbolicLink()).toBe(true);
-    expect(p.hub.filesAsked("cdn")).toEqual([]);
-  };
-
-  it("does not count as a missing folder", async () => {
-    p.hub.commit("ann/tiny", FILES);
-    const target = odd(join(p.home, "models/mine"));
-    await isLeft(target, p.pull("ann/tiny", { local_dir: target }));
-  });
-
-  it("does not count as a missing file: the owner's file is not replaced", async () => {
-    p.hub.commit("ann/tiny", FILES);
-    const target = join(p.home, "mine");
-    await isLeft(odd(join(target, "model.safetensors")), p.pull("ann/tiny", { local_dir: target }));
-  });
-
-  it("does not count as missing content of the cache", async () => {
-    p.hub.commit("ann/tiny", FILES);
-    p.settings.cacheDir = join(p.home, "shared");
-    const { path } = await p.pull("ann/tiny", { allow_patterns: ["config.json"] });
-    const blob = realpathSync(join(path, "config.json"));
-    rmSync(blob);
-    await isLeft(odd(blob), p.pull("ann/tiny"));
   });
 });

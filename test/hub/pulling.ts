@@ -1,8 +1,9 @@
 // A home with pulls from the hub double, with short waits.
 
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { expect } from "vitest";
 import { systemClock } from "../../src/domain/clock.ts";
 import { Pulls, type HubSettings, type PullsOptions } from "../../src/hub/pulls.ts";
 import type { HubPull } from "../../src/schemas/hub.ts";
@@ -56,3 +57,20 @@ export class Pulling {
     rmSync(this.home, { recursive: true, force: true, maxRetries: 5 });
   }
 }
+
+/** All files below, except svc's own records. */
+export const pulledFiles = (path: string): string[] =>
+  readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((e) => !e.isDirectory())
+    .map((e) => join(e.parentPath, e.name).slice(path.length + 1))
+    .filter((name) => !name.startsWith(".cache/"))
+    .sort();
+export const pullRefusal = async (
+  promise: Promise<unknown>,
+): Promise<{ code: string; message: string; hint: string }> => {
+  const error = await promise.then(
+    () => expect.unreachable("it was not refused"),
+    (e: unknown) => e as { code: string; message: string; hint: string },
+  );
+  return { code: error.code, message: error.message, hint: error.hint };
+};
