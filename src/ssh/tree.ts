@@ -31,7 +31,8 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
   // The manifest names every file before anything is sent or removed.
   const before: Manifest = new Map(state.pushed);
   for (const { path, size, executable } of tree.files) {
-    if (!before.has(path)) before.set(path, { digest: null, size, executable });
+    // A cut push may have left other bytes there: the next manifest would be newer than these, and they would look untouched.
+    if (!before.has(path) || state.written.has(path)) before.set(path, { digest: null, size, executable });
   }
   const news = before.size > state.pushed.size;
   if (news) await writeTreeManifest(connection, tree.to, before, signal);

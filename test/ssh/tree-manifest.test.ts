@@ -1,7 +1,7 @@
 // What keeps the manifest of a tree true, with a shell of this computer in place of a machine.
 
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tmpdir } from "node:os";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -105,6 +105,25 @@ it("A file has a digest in the manifest only once a push has brought it, and is 
   expect((await push(machine(), "a", "b")).sent_bytes).toBeGreaterThan(2 * SIZE);
   expect(await digests()).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/), expect.stringMatching(/^[0-9a-f]{64}$/)]);
   expect((await push(machine(), "a", "b")).sent_bytes).toBe(0);
+});
+
+it("A file whose new content arrived in a cut push is sent again, also if another cut push follows and the project goes back", async () => {
+  const write = (name: string, letter: string) => writeFileSync(join(from, name), letter.repeat(SIZE));
+  const cut = { code: "sync_failed" };
+  const at = Date.now() / 1_000;
+  write("x", "1");
+  await push(machine(), "x");
+  for (const name of ["x", "z"]) write(name, "2");
+  // The link breaks within `z`, and later before the first file.
+  await expect(push(machine(SIZE + 2_500), "x", "z")).rejects.toMatchObject(cut);
+  expect(readFileSync(join(to, "x"), "utf8")).toBe("2".repeat(SIZE));
+  utimesSync(manifestPath(to), at - 10, at - 10);
+  utimesSync(join(to, "x"), at - 5, at - 5);
+  write("y", "2");
+  await expect(push(machine(400), "x", "y", "z")).rejects.toMatchObject(cut);
+  write("x", "1");
+  await push(machine(), "x", "y", "z");
+  expect(readFileSync(join(to, "x"), "utf8")).toBe("1".repeat(SIZE));
 });
 
 it("Files are removed by their names, whatever these contain", async () => {
