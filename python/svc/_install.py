@@ -360,7 +360,7 @@ class Tools:
 
     def file(self, name: str, lines: Sequence[str]) -> str:
         path = os.path.join(self.environment, ".svc-%s.txt" % name)
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", opener=lambda at, flags: os.open(at, flags, 0o600)) as file:
             file.write("".join(line + "\n" for line in lines))
         return path
 
