@@ -21,7 +21,7 @@ import { describeDirectory } from "../../src/files/code/contents.ts";
 import { diffCode } from "../../src/files/code/diff.ts";
 import { createSnapshot } from "../../src/files/code/code-snapshot.ts";
 import { gitEnvironment } from "../../src/files/listing/ask-git.ts";
-import { lackedWords, leftOutLines, leftOutOf } from "../../src/files/listing/left-out.ts";
+import { lackedWords, leftOutLines, leftOutOf, leftOutPath, readLeftOut } from "../../src/files/listing/left-out.ts";
 import { lackedHere } from "../../src/files/listing/lacked-here.ts";
 import { listProject } from "../../src/files/listing/project-listing.ts";
 import { whyNotListed } from "../../src/files/listing/why-not-listed.ts";
@@ -402,6 +402,13 @@ it("The error of a script names what it lacks of the project on this computer", 
   );
   for (const path of ["a.py", "b/nothing", "nowhere/x", "../a.py", "/nowhere/x"]) expect(await words(path)).toBeNull();
   expect(await lackedHere("ModuleNotFoundError: No module named 'torch'", sent)).toBeNull();
+});
+
+it("A list of what was left out that is torn or cannot be read counts as missing: the end of a run does not wait for it", async () => {
+  const [torn, folder] = ["a".repeat(16), "b".repeat(16)];
+  mkdirSync(leftOutPath(top, folder), { recursive: true });
+  writeFileSync(leftOutPath(top, torn), '{"names": [');
+  for (const id of [torn, folder, "c".repeat(16)]) expect(await readLeftOut(top, id)).toBeNull();
 });
 
 it.each([false, true])(

@@ -3,7 +3,7 @@
 import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { nullIfMissing } from "../../errors/index.ts";
+import { jsonOf } from "../../domain/parsed-lines.ts";
 import { LeftOutList } from "../../schemas/code.ts";
 import type { LeftOut, StoredLeftOut } from "../../schemas/job.ts";
 import type { ProjectListing } from "./project-listing.ts";
@@ -74,7 +74,7 @@ export const leftOutPath = (codeDir: string, id: string): string => join(codeDir
 
 /** Null if the list does not exist any more, or cannot be read. */
 export async function readLeftOut(codeDir: string, id: string): Promise<LeftOutList | null> {
-  const text = await readFile(leftOutPath(codeDir, id), "utf8").catch(nullIfMissing);
-  const parsed = text === null ? null : LeftOutList.safeParse(JSON.parse(text));
-  return parsed?.success ? parsed.data : null;
+  const text = await readFile(leftOutPath(codeDir, id), "utf8").catch(() => "");
+  const parsed = LeftOutList.safeParse(jsonOf(text));
+  return parsed.success ? parsed.data : null;
 }
