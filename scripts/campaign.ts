@@ -193,6 +193,8 @@ const commit = commitHere();
 const found: Kept[] = [];
 for (const part of PARTS.filter((name) => chosen.includes(name))) {
   say(`== ${part}`);
+  // Before the part runs: the files may be others when it ends.
+  const sources = await sourcesOf(part);
   const began = performance.now();
   const one = await { simulation, kills, calls, matrix, preemptions, budgets }[part]();
   const minutes = Math.round((performance.now() - began) / 6_000) / 10;
@@ -202,7 +204,7 @@ for (const part of PARTS.filter((name) => chosen.includes(name))) {
     ...one,
     minutes,
     commit,
-    sources: await sourcesOf(part),
+    sources,
     ...(flags.round !== undefined && { round: flags.round }),
   };
   found.push(kept);
