@@ -6,6 +6,7 @@ export type Table = Readonly<Record<string, unknown>>;
 export const isTable = (value: unknown): value is Table =>
   typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 export const tableOf = (value: unknown): Table => (isTable(value) ? value : {});
+export const tablesOf = (value: unknown): Table[] => (Array.isArray(value) ? value.filter(isTable) : []);
 export const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 export const textsOf = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((each): each is string => typeof each === "string") : [];

@@ -7,13 +7,13 @@
 //     refused with an explanation.
 
 import { posix } from "node:path";
-import { isTable, nameOf, requirementLines, scriptBlock, tableOf, textOf, textsOf } from "../../domain/requirements.ts";
+import { nameOf, requirementLines, scriptBlock, tableOf, textOf, textsOf } from "../../domain/requirements.ts";
 import type { SvcError } from "../../errors/index.ts";
 import type { InstallRecipe, InstallStep } from "../../schemas/install.ts";
 import { pyprojectOf, readPipfile, readSetupCfg, type Declared } from "./python-metadata.ts";
 import type { Entrypoint } from "../entrypoint.ts";
-import { installRefused, textFor, tomlOf, type ProjectReader } from "./project-reader.ts";
-import { namedIndexes, sourcedLines } from "./uv-sources.ts";
+import { installRefused, notSent, textFor, tomlOf, type ProjectReader } from "./project-reader.ts";
+import { indexesOfUv, sourcedLines } from "./uv-sources.ts";
 
 export interface RecipeRequest {
   project: ProjectReader;
@@ -275,8 +275,7 @@ async function checkRequirements(project: ProjectReader, folder: string, file: s
         continue;
       }
       const inner = posix.normalize(posix.join(posix.dirname(path), other));
-      if (other.startsWith("/") || !project.paths.has(inner))
-        throw installRefused(path, `names ${other}, which is not among the files that are sent`);
+      if (other.startsWith("/") || !project.paths.has(inner)) throw notSent(path, other);
       await look(inner);
     }
   };
@@ -369,12 +368,7 @@ async function ofScript(
   const uv = tableOf(tableOf(toml["tool"])["uv"]);
   const sources = tableOf(uv["sources"]);
   const packages = await sourcedLines(plain, { project, file: path, folder: posix.dirname(path), sources }, "");
-  const named = namedIndexes(plain, sources);
-  const indexes = (Array.isArray(uv["index"]) ? uv["index"] : []).flatMap((each) =>
-    isTable(each) && (each["explicit"] !== true || named.has(textOf(each["name"]) ?? ""))
-      ? [textOf(each["url"]) ?? ""]
-      : [],
-  );
+  const indexes = indexesOfUv(plain, sources, uv).flatMap((each) => textOf(each["url"]) ?? []);
   checkPaths(project, "", path, packages);
   return packages.length === 0 ? null : { ...step(packages), indexes: indexes.filter((url) => url !== "") };
 }

@@ -37,6 +37,10 @@ export function snapshotReader(codeDir: string, snapshot: CodeSnapshot): Project
 export const installRefused = (what: string, why: string, cause?: unknown): SvcError =>
   new SvcError("install_refused", { what, why }, { cause });
 
+/** The refusal of a file that another one names. */
+export const notSent = (from: string, name: string): SvcError =>
+  installRefused(from, `names ${name}, which is not among the files that are sent`);
+
 /** The text of a file that pip will read. Throws `install_refused` if pip could not read it. */
 export function textFor(path: string, bytes: Buffer): string {
   const [first, second] = [bytes[0], bytes[1]];

@@ -9,13 +9,14 @@ import {
   poetryVersion,
   requirementLines,
   tableOf,
+  tablesOf,
   tableRequirements,
   textOf,
   textsOf,
   type Table,
 } from "../../domain/requirements.ts";
-import { installRefused, textFor, tomlOf, type ProjectReader } from "./project-reader.ts";
-import { namedIndexes, sourcedLines } from "./uv-sources.ts";
+import { installRefused, notSent, textFor, tomlOf, type ProjectReader } from "./project-reader.ts";
+import { indexesOfUv, sourcedLines } from "./uv-sources.ts";
 
 export interface Declared {
   /** Requirements as pip reads them. */
@@ -63,8 +64,7 @@ export async function pyprojectOf(project: ProjectReader, folder: string): Promi
     if (named.length > 0) {
       isDynamic = false;
       for (const name of named)
-        if (!project.paths.has(at(name)))
-          throw installRefused(path, `names ${name}, which is not among the files that are sent`);
+        if (!project.paths.has(at(name))) throw notSent(path, name);
         else if (name !== "requirements.txt")
           packages.push(...requirementLines(textFor(at(name), await project.read(at(name)))));
     }
@@ -131,15 +131,13 @@ function groupsOf(toml: Table, poetry: Table, pdm: Table): Map<string, string[]>
   return groups;
 }
 
-/** Addresses of indexes that are searched besides PyPI. An explicit one counts only if a dependency names it. */
+/** Addresses of indexes that are searched besides PyPI. */
 function indexesOf(packages: readonly string[], sources: Table, poetry: Table, pdm: Table, uv: Table): string[] {
-  const wanted = namedIndexes(packages, sources);
   const inPoetry = JSON.stringify(poetry["dependencies"] ?? {});
-  const tables = (value: unknown): Table[] => (Array.isArray(value) ? value.filter(isTable) : []);
   return [
-    ...tables(uv["index"]).filter((each) => each["explicit"] !== true || wanted.has(textOf(each["name"]) ?? "")),
-    ...tables(pdm["source"]),
-    ...tables(poetry["source"]).filter(
+    ...indexesOfUv(packages, sources, uv),
+    ...tablesOf(pdm["source"]),
+    ...tablesOf(poetry["source"]).filter(
       (each) => each["priority"] !== "explicit" || inPoetry.includes(`"source":${JSON.stringify(each["name"])}`),
     ),
   ]
@@ -191,8 +189,7 @@ export async function readSetupCfg(project: ProjectReader, folder: string): Prom
   const packages: string[] = [];
   for (const name of named) {
     const file = posix.join(folder, name);
-    if (!project.paths.has(file))
-      throw installRefused(path, `names ${name}, which is not among the files that are sent`);
+    if (!project.paths.has(file)) throw notSent(path, name);
     packages.push(...requirementLines(textFor(file, await project.read(file))));
   }
   return { packages, constraints: [], indexes: [], notes: [], isDynamic: false };

@@ -9,6 +9,7 @@ import {
   nameOf,
   normalName,
   tableOf,
+  tablesOf,
   textOf,
   textsOf,
   type Table,
@@ -28,7 +29,7 @@ export interface UvProject {
 /** Sources of one dependency: uv takes the first whose marker holds. */
 function sourcesOf(name: string, sources: Table): Table[] {
   const found = Object.entries(sources).find(([key]) => normalName(key) === name)?.[1];
-  const all = Array.isArray(found) ? found.filter(isTable) : isTable(found) ? [found] : [];
+  const all = isTable(found) ? [found] : tablesOf(found);
   // svc installs neither extras nor groups.
   return all.filter((source) => source["extra"] === undefined && source["group"] === undefined && !isForOthers(source));
 }
@@ -113,6 +114,10 @@ async function projectName(project: ProjectReader, path: string): Promise<string
   }
 }
 
-/** The names of the indexes that these dependencies come from. */
-export const namedIndexes = (lines: readonly string[], sources: Table): Set<string> =>
-  new Set(lines.flatMap((line) => sourcesOf(nameOf(line), sources).flatMap((source) => textOf(source["index"]) ?? [])));
+/** The indexes of `[tool.uv]`. An explicit one counts only if the source of a dependency names it. */
+export function indexesOfUv(lines: readonly string[], sources: Table, uv: Table): Table[] {
+  const named = new Set(
+    lines.flatMap((line) => sourcesOf(nameOf(line), sources).flatMap((source) => textOf(source["index"]) ?? [])),
+  );
+  return tablesOf(uv["index"]).filter((each) => each["explicit"] !== true || named.has(textOf(each["name"]) ?? ""));
+}

@@ -5,7 +5,7 @@ import { lstat, readdir } from "node:fs/promises";
 import { isAbsolute, join, posix } from "node:path";
 import { isInside } from "../../domain/relative-path.ts";
 import type { LeftOutList } from "../../schemas/code.ts";
-import { whyNotListed } from "./why-not-listed.ts";
+import { coversPath, whyNotListed } from "./why-not-listed.ts";
 
 export interface SentProject {
   /** The project on this computer. */
@@ -69,10 +69,12 @@ function isSent(path: string, { paths }: SentProject): boolean {
 }
 
 async function whyNotSent(path: string, { projectDir, leftOut }: SentProject): Promise<string> {
-  const covers = (entry: string): boolean => entry === path || path.startsWith(`${entry.replace(/\/$/, "")}/`);
   const names = leftOut?.names ?? [];
   const ignored = leftOut?.ignored_names ?? [];
-  if (names.some((entry) => covers(entry.path)) || ignored.some((entry) => covers(entry) || entry === `${path}/`)) {
+  if (
+    names.some((entry) => coversPath(entry.path, path)) ||
+    ignored.some((entry) => coversPath(entry, path) || entry === `${path}/`)
+  ) {
     const entries = names.map((entry) => ({ ...entry, missed: true }));
     return `${JSON.stringify(path)} ${await whyNotListed(projectDir, path, { leftOut: entries, ignored })}.`;
   }
