@@ -13,9 +13,10 @@
 //   npm run matrix -- --jobs N --seed S                   so many worlds at once; another seed for instants and boundaries
 //   npm run matrix -- --minutes N                         starts no cell after this time; cells without a kill come first
 
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { flagsOf } from "./lib/flags.ts";
+import { jsonLinesIn } from "./lib/json-lines.ts";
 import { nameOf, runCell, runsOf, type Cell, type Outcome } from "../test/rented/cell.ts";
 import { chooseCells, chooseMoves, drawCells, nodesIn, runsIn, type Choice } from "../test/rented/choose.ts";
 import { matrixPage, matrixTable } from "../test/rented/page.ts";
@@ -68,8 +69,7 @@ function chosenCells(): Cell[] {
 const kept = flags.keep === undefined ? [] : keptIn(flags.keep);
 /** The results of earlier runs. */
 function keptIn(file: string): Outcome[] {
-  const lines = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
-  const outcomes = lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Outcome);
+  const outcomes = jsonLinesIn<Outcome>(file);
   // The last result of each cell.
   return [...new Map(outcomes.map((outcome) => [nameOf(outcome.cell), outcome])).values()];
 }

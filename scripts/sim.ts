@@ -123,16 +123,17 @@ async function mutants(count: number): Promise<boolean> {
   say(
     `\ncaught ${caught.length} of ${scores.length}, first at seed ${Math.min(...caught.map((s) => s.seed ?? Infinity))}`,
   );
-  if (flags.keep !== undefined) appendFileSync(flags.keep, `${JSON.stringify(playOf(scores))}\n`);
+  if (flags.keep !== undefined) appendFileSync(flags.keep, `${JSON.stringify(playOf(scores, count))}\n`);
   return caught.length === scores.length;
 }
 
-function playOf(scores: readonly Score[]): Play {
+function playOf(scores: readonly Score[], count: number): Play {
   const found = scores.flatMap(({ name, seed, what }) => (seed === null ? [] : [[name, { seed, what }] as const]));
   return {
     day: new Date().toISOString().slice(0, 10),
     commit: commitHere(),
     by: flags.tested ? "tests" : "simulation",
+    ...(!flags.tested && { up_to: count }),
     named: flags.named,
     count: scores.length,
     missed: scores.filter(({ seed }) => seed === null).map(({ name }) => name),

@@ -1,6 +1,7 @@
 // The newest figures of `npm run bench`, one line of a file for each group, and the table that the page of benchmarks shows.
 
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
+import { jsonLinesIn } from "./json-lines.ts";
 import { figureOf, type Row } from "../../bench/lib/measure.ts";
 
 /** The last measurement of one group. */
@@ -19,13 +20,7 @@ export interface Measured {
   rows: Row[];
 }
 
-export const measuredIn = (file: string): Measured[] =>
-  existsSync(file)
-    ? readFileSync(file, "utf8")
-        .split("\n")
-        .filter((line) => line !== "")
-        .map((line) => JSON.parse(line) as Measured)
-    : [];
+export const measuredIn = (file: string): Measured[] => jsonLinesIn(file);
 
 /** Replaces the line of the same group, or adds one. Figures of earlier commits are in the history of the file. */
 export function keepMeasured(file: string, one: Measured): void {

@@ -1,6 +1,6 @@
 // Shows the results of campaigns, as a table in a terminal and as a page.
 
-import { readFileSync } from "node:fs";
+import { jsonLinesIn } from "./json-lines.ts";
 
 export const PARTS = ["simulation", "kills", "calls", "matrix", "preemptions", "budgets"] as const;
 
@@ -26,11 +26,7 @@ export interface Kept {
 }
 
 /** The campaigns in a file. */
-export const keptIn = (file: string): Kept[] =>
-  readFileSync(file, "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as Kept);
+export const keptIn = (file: string): Kept[] => jsonLinesIn(file);
 
 const ABOUT: Record<Kept["part"], string> = {
   simulation:

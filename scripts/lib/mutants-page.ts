@@ -1,6 +1,6 @@
 // Shows the deliberate defects as a page: which invariant each breaks, what notices it, and when all of them were last played.
 
-import { existsSync, readFileSync } from "node:fs";
+import { jsonLinesIn } from "./json-lines.ts";
 import { brokenRules, rulesOfHeads } from "../../test/sim/rules.ts";
 import { MUTANTS } from "../../test/sim/mutants.ts";
 import { TESTED_MUTANTS } from "../../test/sim/tested-mutants.ts";
@@ -13,6 +13,8 @@ export interface Play {
   /** The abbreviated commit of the program under test. */
   commit: string;
   by: "simulation" | "tests";
+  /** Of the simulation: how many seeds each defect had at most. */
+  up_to?: number;
   /** The filter on the names of the played defects; empty for all. */
   named: string;
   count: number;
@@ -23,14 +25,7 @@ export interface Play {
 }
 
 /** The plays in a file. */
-export const playsIn = (file: string): Play[] =>
-  existsSync(file)
-    ? readFileSync(file, "utf8")
-        .trim()
-        .split("\n")
-        .filter(Boolean)
-        .map((line) => JSON.parse(line) as Play)
-    : [];
+export const playsIn = (file: string): Play[] => jsonLinesIn(file);
 
 const table = (heads: readonly string[], rows: readonly (readonly (string | number)[])[]): string =>
   [
@@ -39,10 +34,10 @@ const table = (heads: readonly string[], rows: readonly (readonly (string | numb
     ...rows.map((row) => `| ${row.map((cell) => String(cell).replaceAll("|", "\\|")).join(" | ")} |`),
   ].join("\n");
 
-/** `provision R1: the intent …` as `provision`, `R1` and the rest; a name without a label has none. */
+/** `provision R1: the intent …` as `provision`, `R1` and the rest; the label may be absent. */
 function partsOf(name: string): { head: string; label: string; what: string } {
   const [, head = "", label = "", what = ""] = /^(.*?)(?: ([A-Z]{1,3}\d+))?: (.*)$/s.exec(name) ?? [];
-  return head === "" ? { head: name.split(" ").slice(0, 2).join(" "), label: "", what: name } : { head, label, what };
+  return { head, label, what };
 }
 
 const testName = (test: string): string =>
@@ -76,19 +71,19 @@ function unbroken(): string {
 }
 
 function bySimulation(plays: readonly Play[]): string {
-  const seen = new Map<string, { seed: number; what: string }>();
+  const seen = new Map<string, [first: number | string, what: string]>();
   for (const { seeds = {}, missed } of plays) {
-    for (const name of missed) seen.delete(name);
-    for (const [name, found] of Object.entries(seeds)) seen.set(name, found);
+    for (const name of missed) seen.set(name, ["not met", ""]);
+    for (const [name, { seed, what }] of Object.entries(seeds)) seen.set(name, [seed, what]);
   }
-  const rows = MUTANTS.map(({ name }) => [name, seen.get(name)?.seed ?? "not met", seen.get(name)?.what ?? ""]);
+  const rows = MUTANTS.map(({ name }) => [name, ...(seen.get(name) ?? ["not played", ""])]);
   return table(["defect", "first seed", "noticed as"], rows);
 }
 
-const playRow = ({ day, commit, by, named, count, missed }: Play): (string | number)[] => [
+const playRow = ({ day, commit, by, up_to, named, count, missed }: Play): (string | number)[] => [
   day,
   commit,
-  by,
+  up_to === undefined ? by : `${by}, up to ${up_to} seeds`,
   named === "" ? "all" : `\`${named}\``,
   count,
   count - missed.length,
@@ -116,7 +111,7 @@ ${own} have none, with the reason [below](#invariants-without-a-defect). \`test/
 
 ## Played
 
-${table(["day", "commit", "by", "which", "defects", "noticed", "not noticed"], plays.map(playRow))}
+${plays.length === 0 ? "No play is kept yet." : table(["day", "commit", "by", "which", "defects", "noticed", "not noticed"], plays.map(playRow))}
 
 ## In the simulation
 

@@ -1,12 +1,11 @@
 // Shows what budgets held to, as lines in a terminal and as a page. `npm run campaign -- --only budgets` calls it.
 
-import { existsSync, readFileSync } from "node:fs";
+import { jsonLinesIn } from "../../scripts/lib/json-lines.ts";
 import { ALLOWED_SECONDS, BUDGET_FAULTS, MODES, nameOfBudget, type BudgetOutcome, type Mode } from "./budget-cell.ts";
 
 /** The results in a file, the last one of each seed. */
 export function budgetsIn(file: string): BudgetOutcome[] {
-  const lines = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
-  const outcomes = lines.filter((line) => line !== "").map((line) => JSON.parse(line) as BudgetOutcome);
+  const outcomes = jsonLinesIn<BudgetOutcome>(file);
   return [...new Map(outcomes.map((outcome) => [outcome.cell.seed, outcome])).values()];
 }
 

@@ -3,9 +3,9 @@
 
 import { single, type TestedMutant } from "./mutants.ts";
 
-const lock = single("home lock", "src/store/home-lock.ts", ["test/store/database.test.ts"]);
-const reserve = single("disk reserve", "src/store/disk-reserve.ts", ["test/store/disk-reserve.test.ts"]);
-const service = single("disk reserve", "src/engine/service.ts", [
+const lock = single("home lock:", "src/store/home-lock.ts", ["test/store/database.test.ts"]);
+const reserve = single("disk reserve:", "src/store/disk-reserve.ts", ["test/store/disk-reserve.test.ts"]);
+const service = single("disk reserve:", "src/engine/service.ts", [
   "test/engine/service.test.ts > works even while the disk",
 ]);
 const rows = single("removals", "src/store/removal-store.ts", ["test/engine/removals.test.ts"]);

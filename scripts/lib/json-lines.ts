@@ -1,0 +1,10 @@
+import { existsSync, readFileSync } from "node:fs";
+
+/** The values of a file with one of JSON in each line; none if there is no file. */
+export const jsonLinesIn = <T>(file: string): T[] =>
+  existsSync(file)
+    ? readFileSync(file, "utf8")
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => JSON.parse(line) as T)
+    : [];
