@@ -1,18 +1,9 @@
 // Models that are on this computer already: the list, their removal, and paths that cannot be read.
 
 import { lstatSync, mkdirSync, realpathSync, rmSync, symlinkSync } from "node:fs";
-import { randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Pulling, pulledFiles, pullRefusal } from "./pulling.ts";
-
-const WEIGHTS = randomBytes(700_000);
-const FILES = {
-  "config.json": '{"model_type":"bert"}\n',
-  "model.safetensors": WEIGHTS,
-  "sub/deep/tokenizer.json": "{}",
-  "README.md": "# A model\n",
-};
+import { TINY_MODEL, Pulling, pulledFiles, pullRefusal } from "./pulling.ts";
 
 let p: Pulling;
 beforeEach(async () => {
@@ -22,8 +13,8 @@ afterEach(() => p.close());
 
 describe("models on this computer", () => {
   it("are listed, and removed except in places that the user chose", async () => {
-    p.hub.commit("ann/tiny", FILES);
-    p.hub.commit("gpt", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
+    p.hub.commit("gpt", TINY_MODEL);
     await p.pull("ann/tiny");
     await p.pull("gpt");
     const mine = await p.pull("ann/tiny", { local_dir: join(p.home, "mine") });
@@ -56,19 +47,19 @@ describe("an unreadable path", () => {
   };
 
   it("does not count as a missing folder", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     const target = odd(join(p.home, "models/mine"));
     await isLeft(target, p.pull("ann/tiny", { local_dir: target }));
   });
 
   it("does not count as a missing file: the owner's file is not replaced", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     const target = join(p.home, "mine");
     await isLeft(odd(join(target, "model.safetensors")), p.pull("ann/tiny", { local_dir: target }));
   });
 
   it("does not count as missing content of the cache", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     p.settings.cacheDir = join(p.home, "shared");
     const { path } = await p.pull("ann/tiny", { allow_patterns: ["config.json"] });
     const blob = realpathSync(join(path, "config.json"));

@@ -17,17 +17,11 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DEADLINE_MS } from "../deadline.ts";
 import { HINT_EVERY_MS } from "../../src/hub/pulls.ts";
 import { HubDouble, largeContent } from "./double.ts";
-import { Pulling, pulledFiles, pullRefusal } from "./pulling.ts";
+import { TINY_MODEL, Pulling, pulledFiles, pullRefusal } from "./pulling.ts";
 
 const ALICE = HubDouble.tokens.alice;
 const BOB = HubDouble.tokens.bob;
-const WEIGHTS = randomBytes(700_000);
-const FILES = {
-  "config.json": '{"model_type":"bert"}\n',
-  "model.safetensors": WEIGHTS,
-  "sub/deep/tokenizer.json": "{}",
-  "README.md": "# A model\n",
-};
+const WEIGHTS = TINY_MODEL["model.safetensors"];
 
 let p: Pulling;
 beforeEach(async () => {
@@ -41,17 +35,17 @@ const partials = (): string[] =>
 
 describe("a pull into a folder", () => {
   it("downloads every file of the branch's commit, and names the commit", async () => {
-    const commit = p.hub.commit("ann/tiny", FILES);
+    const commit = p.hub.commit("ann/tiny", TINY_MODEL);
     const pulled = await p.pull("ann/tiny");
     expect(pulled).toEqual({
       path: join(p.home, "models/ann/tiny"),
       revision: commit,
       files: 4,
-      bytes: Object.values(FILES).reduce((n, f) => n + Buffer.byteLength(f), 0),
+      bytes: Object.values(TINY_MODEL).reduce((n, f) => n + Buffer.byteLength(f), 0),
     });
-    expect(pulledFiles(pulled.path)).toEqual(Object.keys(FILES).sort());
+    expect(pulledFiles(pulled.path)).toEqual(Object.keys(TINY_MODEL).sort());
     expect(read(pulled.path, "model.safetensors").equals(WEIGHTS)).toBe(true);
-    expect(read(pulled.path, "config.json").toString()).toBe(FILES["config.json"]);
+    expect(read(pulled.path, "config.json").toString()).toBe(TINY_MODEL["config.json"]);
     expect(p.events.map(({ type, pull }) => `${type} ${pull.status}`)).toEqual([
       "pull.started running",
       "pull.ended succeeded",
@@ -67,13 +61,13 @@ describe("a pull into a folder", () => {
   });
 
   it("downloads nothing again if everything exists, and only changed files otherwise", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     const { path } = await p.pull("ann/tiny");
     writeFileSync(join(path, "notes.txt"), "mine");
     p.hub.asked.length = 0;
     await p.pull("ann/tiny");
     expect(p.hub.filesAsked()).toEqual([]);
-    const second = p.hub.commit("ann/tiny", { ...FILES, "config.json": '{"model_type":"gpt2"}\n' });
+    const second = p.hub.commit("ann/tiny", { ...TINY_MODEL, "config.json": '{"model_type":"gpt2"}\n' });
     const pulled = await p.pull("ann/tiny");
     expect(p.hub.filesAsked().map((a) => a.path)).toEqual([`/ann/tiny/resolve/${second}/config.json`]);
     expect(pulled.revision).toBe(second);
@@ -82,7 +76,7 @@ describe("a pull into a folder", () => {
   });
 
   it("notices a local change of a file, and repairs it", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     const { path } = await p.pull("ann/tiny");
     const changed = Buffer.from(WEIGHTS);
     changed[5] = (changed[5] ?? 0) ^ 1;
@@ -94,14 +88,14 @@ describe("a pull into a folder", () => {
   });
 
   it("downloads only files that match the patterns, by the rules of the hub's own library", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     const { path } = await p.pull("ann/tiny", { allow_patterns: ["*.json", "sub/"] });
     expect(pulledFiles(path)).toEqual(["config.json", "sub/deep/tokenizer.json"]);
     expect((await pullRefusal(p.pull("ann/tiny", { allow_patterns: ["*.JSON"] }))).code).toBe("hub_nothing_matches");
   });
 
   it("goes to the given place, through a symlink, and leaves anything but a folder alone", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     mkdirSync(join(p.home, "real"));
     symlinkSync(join(p.home, "real"), join(p.home, "link"));
     const pulled = await p.pull("ann/tiny", { local_dir: join(p.home, "link") });
@@ -119,20 +113,20 @@ describe("a pull into a folder", () => {
   });
 
   it("is known to the hub's own library: its bookkeeping names the commit", async () => {
-    const commit = p.hub.commit("ann/tiny", FILES);
+    const commit = p.hub.commit("ann/tiny", TINY_MODEL);
     const { path } = await p.pull("ann/tiny");
     const books = readFileSync(join(path, ".cache/huggingface/download/config.json.metadata"), "utf8");
     expect(books.split("\n")[0]).toBe(commit);
   });
 
   it("is finished by the next pull if a crash came before the folder had its name", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     const { path } = await p.pull("ann/tiny");
     const staging = join(p.home, "models/ann/.tiny.svc-inst0001");
     mkdirSync(staging);
     renameSync(path, join(staging, "ready"));
     p.hub.asked.length = 0;
-    expect(pulledFiles((await p.pull("ann/tiny")).path)).toEqual(Object.keys(FILES).sort());
+    expect(pulledFiles((await p.pull("ann/tiny")).path)).toEqual(Object.keys(TINY_MODEL).sort());
     expect(p.hub.filesAsked()).toEqual([]);
   });
 
@@ -158,7 +152,7 @@ describe("a pull into a folder", () => {
 describe("a pull into the cache of the hub's library", () => {
   it("writes blobs, links, the list of files and the branch as that library does", async () => {
     p.settings.cacheDir = join(p.home, "shared");
-    const commit = p.hub.commit("ann/tiny", FILES);
+    const commit = p.hub.commit("ann/tiny", TINY_MODEL);
     const { path } = await p.pull("ann/tiny");
     const repo = join(p.home, "shared/hub/models--ann--tiny");
     expect(path).toBe(join(repo, "snapshots", commit));
@@ -170,7 +164,7 @@ describe("a pull into the cache of the hub's library", () => {
     expect(readdirSync(repo).sort()).toEqual(["blobs", "refs", "snapshots", "trees"]);
     expect(readdirSync(join(repo, "blobs"))).toHaveLength(4);
     const tree = JSON.parse(readFileSync(join(repo, "trees", `${commit}.json`), "utf8")) as { files: object };
-    expect(Object.keys(tree.files)).toEqual(Object.keys(FILES).sort());
+    expect(Object.keys(tree.files)).toEqual(Object.keys(TINY_MODEL).sort());
   });
 
   it("gives unfinished contents names of svc's own, with the mark of the home", async () => {
@@ -186,11 +180,11 @@ describe("a pull into the cache of the hub's library", () => {
 
   it("adds to an existing snapshot, and keeps contents that revisions share", async () => {
     p.settings.cacheDir = join(p.home, "shared");
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     await p.pull("ann/tiny", { allow_patterns: "*.safetensors" });
     const whole = await p.pull("ann/tiny");
-    expect(pulledFiles(whole.path)).toEqual(Object.keys(FILES).sort());
-    p.hub.commit("ann/tiny", { ...FILES, "README.md": "# Another\n" }, "v2");
+    expect(pulledFiles(whole.path)).toEqual(Object.keys(TINY_MODEL).sort());
+    p.hub.commit("ann/tiny", { ...TINY_MODEL, "README.md": "# Another\n" }, "v2");
     p.hub.asked.length = 0;
     const other = await p.pull("ann/tiny", { revision: "v2" });
     expect(p.hub.filesAsked().map((a) => a.path.split("/").at(-1))).toEqual(["README.md"]);
@@ -205,7 +199,7 @@ describe("a pull into the cache of the hub's library", () => {
 describe("the token", () => {
   it("goes only to the hub", async () => {
     p.settings.token = ALICE;
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     await p.pull("ann/tiny");
     expect(p.hub.asked.filter((a) => a.host === "hub").every((a) => a.token === ALICE)).toBe(true);
     expect(p.hub.filesAsked("cdn").map((a) => a.token)).toEqual([null]);
@@ -214,7 +208,7 @@ describe("the token", () => {
   it("The token of one pull comes before the configured one, and is written nowhere", async () => {
     p.settings.token = BOB;
     Object.assign(p.hub.repo("ann/secret"), { private: true, admitted: new Set([ALICE]) });
-    p.hub.commit("ann/secret", FILES);
+    p.hub.commit("ann/secret", TINY_MODEL);
     expect((await pullRefusal(p.pull("ann/secret"))).code).toBe("hub_model_not_found");
     await p.pull("ann/secret", { token: ALICE });
     const written = readdirSync(p.home, { recursive: true, withFileTypes: true })
@@ -227,11 +221,11 @@ describe("the token", () => {
 
 describe("refusals of the hub", () => {
   it("are distinguished: missing, private, gated, a wrong token, a wrong revision", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     Object.assign(p.hub.repo("ann/gated"), { gated: true, admitted: new Set([ALICE]) });
-    p.hub.commit("ann/gated", FILES);
+    p.hub.commit("ann/gated", TINY_MODEL);
     Object.assign(p.hub.repo("ann/secret"), { private: true, admitted: new Set([ALICE]) });
-    p.hub.commit("ann/secret", FILES);
+    p.hub.commit("ann/secret", TINY_MODEL);
 
     const absent = await pullRefusal(p.pull("ann/absent"));
     expect(absent).toMatchObject({
@@ -299,7 +293,7 @@ describe("refusals of the hub", () => {
 
   it("follows a renamed model, and no redirect to a host that must not get the token", async () => {
     p.settings.token = ALICE;
-    p.hub.commit("ann/new", FILES);
+    p.hub.commit("ann/new", TINY_MODEL);
     p.hub.repo("ann/old").renamedTo = "ann/new";
     expect((await p.pull("ann/old")).files).toBe(4);
     p.hub.commit("ann/other", { "config.json": '{"other":1}' });
@@ -333,7 +327,7 @@ describe("a bad connection", () => {
 
   it("A connection without data is closed and the request is retried", async () => {
     p.again({ stallMs: 300 });
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     p.hub.faults.stall = 1;
     const { path } = await p.pull("ann/tiny");
     expect(read(path, "model.safetensors").equals(WEIGHTS)).toBe(true);
@@ -341,7 +335,7 @@ describe("a bad connection", () => {
   });
 
   it("with wrong bytes once discards them; twice, the file is refused and nothing is shown", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     p.hub.faults.wrong = 1;
     const { path } = await p.pull("ann/tiny");
     expect(read(path, "model.safetensors").equals(WEIGHTS)).toBe(true);
@@ -352,7 +346,7 @@ describe("a bad connection", () => {
   });
 
   it("requests a new address when the signed one has expired", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     // The request before the download uses the first one.
     p.hub.faults.expired = 3;
     await p.pull("ann/tiny");
@@ -360,11 +354,11 @@ describe("a bad connection", () => {
   });
 
   it("A bad connection and a busy hub are retried, but not without end", async () => {
-    p.hub.commit("ann/tiny", FILES);
+    p.hub.commit("ann/tiny", TINY_MODEL);
     p.hub.faults.limit = { times: 2, seconds: 0 };
     p.hub.faults.down = 2;
     await p.pull("ann/tiny");
-    p.hub.commit("ann/other", FILES);
+    p.hub.commit("ann/other", TINY_MODEL);
     p.hub.faults.limit = { times: 1, seconds: 3_600 };
     expect(await pullRefusal(p.pull("ann/other"))).toMatchObject({
       code: "hub_rate_limited",
@@ -454,7 +448,7 @@ describe("an end in the middle", () => {
   });
 
   it("An interrupted pull with its own token is reported, because only its caller has the token", async () => {
-    p.hub.commit("ann/large", FILES);
+    p.hub.commit("ann/large", TINY_MODEL);
     let go!: () => void;
     p.hub.hold = new Promise((resolve) => (go = resolve));
     const { id } = p.pulls.pull({ model_id: "ann/large", token: ALICE });

@@ -1,5 +1,6 @@
 // A home with pulls from the hub double, with short waits.
 
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +9,14 @@ import { systemClock } from "../../src/domain/clock.ts";
 import { Pulls, type HubSettings, type PullsOptions } from "../../src/hub/pulls.ts";
 import type { HubPull } from "../../src/schemas/hub.ts";
 import { HubDouble } from "./double.ts";
+
+/** A small model. */
+export const TINY_MODEL = {
+  "config.json": '{"model_type":"bert"}\n',
+  "model.safetensors": randomBytes(700_000),
+  "sub/deep/tokenizer.json": "{}",
+  "README.md": "# A model\n",
+};
 
 export const PATIENCE = { attemptsMax: 5, delayMsMin: 1, delayMsMax: 5, askedMsMax: 60_000 };
 

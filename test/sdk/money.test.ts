@@ -1,65 +1,34 @@
 // Costs, receipts and limits as both SDKs read them from a real home: from its store, and through its control plane.
 
-import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openStore, prepareHome } from "../../src/store/database.ts";
-import { CLI, Workplace } from "../cli/serving.ts";
-import { DEADLINE_MS } from "../deadline.ts";
+import { Workplace } from "../cli/serving.ts";
+import { filledHome, inPython, inTypeScript, WHOLE_MS } from "./both.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
 const at = new Workplace();
 afterAll(() => at.close());
-// One script makes many calls, each of which starts a command.
-const WHOLE_MS = 4 * DEADLINE_MS;
 // Noon of the control plane's time zone.
 const NOON = new Date(2026, 10, 3, 12).getTime();
 
 /** A run with a machine for $3.00 and one without a price. */
-beforeAll(async () => {
-  at.env["SVC_BIN"] = CLI;
-  at.env["PYTHONPATH"] = join(ROOT, "python");
-  mkdirSync(at.home, { mode: 0o700 });
-  prepareHome(at.home);
-  const { db } = await openStore(at.home, { newInstallationId: "abcdefgh12345678", now: Date.now() });
-  db.prepare(
-    `INSERT INTO job (id, seq, version, state, status, snapshot, hash, label, provider, gpus, nodes, spec, created_at)
+beforeAll(() =>
+  filledHome(at, Date.now(), (db) => {
+    db.prepare(
+      `INSERT INTO job (id, seq, version, state, status, snapshot, hash, label, provider, gpus, nodes, spec, created_at)
      VALUES ('job1', 1, 3, 'terminal', 'failed', '{}', '', '<b>sweep', 'market', 'A100', 1, ?, ?)`,
-  ).run(JSON.stringify({ entrypoint: "train.py", project_dir: "/p/vision" }), NOON);
-  const machine = db.prepare(
-    `INSERT INTO machine (name, job_id, node, ordinal, provider, state, price_micro, created_at, horizon_at, held_at, empty_looks, released_at, proof)
+    ).run(JSON.stringify({ entrypoint: "train.py", project_dir: "/p/vision" }), NOON);
+    const machine = db.prepare(
+      `INSERT INTO machine (name, job_id, node, ordinal, provider, state, price_micro, created_at, horizon_at, held_at, empty_looks, released_at, proof)
      VALUES (?, 'job1', 0, 1, ?, 'released', ?, ?, 0, ?, 0, ?, 'the provider says that it does not exist')`,
-  );
-  machine.run("m1", "market", 1_500_000, NOON, NOON, NOON + 2 * 3_600_000);
-  machine.run("m2", "cloudvm", null, NOON, NOON, NOON + 3_600_000);
-  db.close();
-});
+    );
+    machine.run("m1", "market", 1_500_000, NOON, NOON, NOON + 2 * 3_600_000);
+    machine.run("m2", "cloudvm", null, NOON, NOON, NOON + 3_600_000);
+  }),
+);
 
-function ran(argv: readonly string[]): unknown {
-  const [program = "", ...args] = argv;
-  const { stdout, stderr } = spawnSync(program, args, {
-    env: at.env,
-    cwd: at.project,
-    encoding: "utf8",
-    timeout: WHOLE_MS,
-  });
-  try {
-    return JSON.parse(stdout);
-  } catch {
-    throw new Error(`${stdout}\n${stderr}`);
-  }
-}
-
-const python = (body: string): unknown =>
-  ran(["python3", "-c", `import asyncio, datetime, json, svc\n${body}\nprint(json.dumps(answer))`]);
-const typescript = (body: string): unknown =>
-  ran([
-    process.execPath,
-    "--input-type=module",
-    "-e",
-    `import { costs, limits, receipt, setLimits } from ${JSON.stringify(join(ROOT, "sdk/index.ts"))};\nconst refused = (p) => p.then(() => null, (e) => [e.code, e.errors?.[0]?.field ?? null]);\n${body}\nconsole.log(JSON.stringify(answer));`,
-  ]);
+const python = (body: string): unknown => inPython(at, body);
+const typescript = (body: string): unknown => inTypeScript(at, "costs, limits, receipt, setLimits", body);
 
 const PYTHON = `
 report = svc.costs(by="provider", since=datetime.date(2026, 11, 1), until="2026-11-30")

@@ -1,67 +1,36 @@
 // Archiving runs and the rule of a home by both SDKs: without a control plane, by the command, and through one.
 
-import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openStore, prepareHome } from "../../src/store/database.ts";
-import { CLI, Workplace } from "../cli/serving.ts";
-import { DEADLINE_MS } from "../deadline.ts";
+import { Workplace } from "../cli/serving.ts";
+import { filledHome, inPython, inTypeScript, WHOLE_MS } from "./both.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
-// One script makes many calls, each of which starts a command.
-const WHOLE_MS = 4 * DEADLINE_MS;
 const DAY_MS = 86_400_000;
 
 const at = new Workplace();
 afterAll(() => at.close());
 
+const then = Date.now() - 60 * DAY_MS;
 /** Two runs that ended 60 days ago, and one that has not ended. */
-beforeAll(async () => {
-  at.env["SVC_BIN"] = CLI;
-  at.env["PYTHONPATH"] = join(ROOT, "python");
-  mkdirSync(at.home, { mode: 0o700 });
-  prepareHome(at.home);
-  const then = Date.now() - 60 * DAY_MS;
-  const { db } = await openStore(at.home, { newInstallationId: "abcdefgh12345678", now: then });
-  const insert = db.prepare(
-    `INSERT INTO job (id, seq, version, state, status, snapshot, hash, provider, gpus, nodes, spec, created_at, ended_at)
+beforeAll(() =>
+  filledHome(at, then, (db) => {
+    const insert = db.prepare(
+      `INSERT INTO job (id, seq, version, state, status, snapshot, hash, provider, gpus, nodes, spec, created_at, ended_at)
      VALUES (?, 1, 3, ?, ?, '{}', '', 'market', 'A100', 1, ?, ?, ?)`,
-  );
-  const spec = JSON.stringify({ entrypoint: "train.py", project_dir: "/p/vision" });
-  insert.run("old1", "terminal", "succeeded", spec, then, then);
-  insert.run("old2", "terminal", "failed", spec, then, then);
-  insert.run("new1", "waiting", "waiting", spec, Date.now(), null);
-  // The events tell in which order the runs were made.
-  for (const id of ["old1", "old2", "new1"])
-    db.prepare("INSERT INTO feed (job_id, at, type, data) VALUES (?, ?, 'job.created', '{}')").run(id, then);
-  db.close();
-});
+    );
+    const spec = JSON.stringify({ entrypoint: "train.py", project_dir: "/p/vision" });
+    insert.run("old1", "terminal", "succeeded", spec, then, then);
+    insert.run("old2", "terminal", "failed", spec, then, then);
+    insert.run("new1", "waiting", "waiting", spec, Date.now(), null);
+    // The events tell in which order the runs were made.
+    for (const id of ["old1", "old2", "new1"])
+      db.prepare("INSERT INTO feed (job_id, at, type, data) VALUES (?, ?, 'job.created', '{}')").run(id, then);
+  }),
+);
 
-function ran(argv: readonly string[]): unknown {
-  const [program = "", ...args] = argv;
-  const { stdout, stderr } = spawnSync(program, args, {
-    env: at.env,
-    cwd: at.project,
-    encoding: "utf8",
-    timeout: WHOLE_MS,
-  });
-  try {
-    return JSON.parse(stdout);
-  } catch {
-    throw new Error(`${stdout}\n${stderr}`);
-  }
-}
-
-const python = (body: string): unknown =>
-  ran(["python3", "-c", `import asyncio, json, svc\n${body}\nprint(json.dumps(answer))`]);
-const typescript = (body: string): unknown =>
-  ran([
-    process.execPath,
-    "--input-type=module",
-    "-e",
-    `import { archive, retention, setRetention, unarchive } from ${JSON.stringify(join(ROOT, "sdk/index.ts"))};\nconst refused = (p) => p.then(() => null, (e) => [e.code, e.errors?.[0]?.field ?? null]);\n${body}\nconsole.log(JSON.stringify(answer));`,
-  ]);
+const python = (body: string): unknown => inPython(at, body);
+const typescript = (body: string): unknown => inTypeScript(at, "archive, retention, setRetention, unarchive", body);
 
 /** No run is as old as these rules ask for: a control plane deletes none while the test serves them. */
 const PYTHON = `
