@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 
-/** The values of a file with one of JSON in each line; none if there is no file. */
+/** The values of a file with one line of JSON for each; a missing file has none. */
 export const jsonLinesIn = <T>(file: string): T[] =>
   existsSync(file)
     ? readFileSync(file, "utf8")
