@@ -357,13 +357,18 @@ function linesOf(text: string, form: string): string[] {
 
 /**
  * Between the quotes of a JSON string: unescaped, or all ASCII with lower-case or upper-case digits, each also with
- * slashes escaped.
+ * slashes escaped; and as Go, Flask and .NET write it, so that a web page can contain it.
  */
 function jsonForms(text: string): string[] {
   const json = JSON.stringify(text).slice(1, -1);
-  const ascii = (digits: (hex: string) => string): string =>
-    json.replace(/[^\0-~]/g, (c) => `\\u${digits(c.charCodeAt(0).toString(16).padStart(4, "0"))}`);
-  const all = new Set([json, ascii((hex) => hex), ascii((hex) => hex.toUpperCase())]);
+  const unit = (c: string): string => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  const capital = (c: string): string => `\\u${unit(c).slice(2).toUpperCase()}`;
+  const ascii = json.replace(/[^\0-~]/g, unit);
+  const dotnet = json.replace(/\\.|[<>&'+`]|[^\0-~]/g, (c) =>
+    c === '\\"' ? capital('"') : c.length > 1 ? c : capital(c),
+  );
+  const all = new Set([json, ascii, json.replace(/[^\0-~]/g, capital), dotnet]);
+  for (const form of [json, ascii]) for (const few of [/[<>&]/g, /[<>&']/g]) all.add(form.replace(few, unit));
   return [...all].flatMap((form) => (form.includes("/") ? [form, form.replaceAll("/", "\\/")] : [form]));
 }
 

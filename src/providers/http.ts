@@ -4,7 +4,7 @@
 //     decompression.
 // H2. A key goes to the configured address only: over https, or to this computer itself. Redirects are not followed.
 // H3. Error texts name the method, the host and the path. They contain no keys, request bodies or query strings. If the
-//     server repeats the credential of the request, it is removed from the answer.
+//     server repeats the credential of the request, it is removed from the answer, however its JSON writes it.
 // H4. For a call without an answer, `mayHaveBeenSent` tells whether the request may have taken effect.
 
 import { hash } from "node:crypto";
@@ -13,7 +13,6 @@ import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
-import { jsonOf } from "../domain/parsed-lines.ts";
 import { proxyEnvOf, type ProxyEnv } from "../domain/proxy-env.ts";
 import { Redactor } from "../domain/redaction.ts";
 import { connectionWords } from "../errors/connection-words.ts";
@@ -48,7 +47,10 @@ export interface HttpAnswer {
   /** Names in lower case. */
   headers: Readonly<Record<string, string>>;
   text: string;
-  /** The body as JSON, in which NaN and Infinity are read as text; undefined if it is not JSON. */
+  /**
+   * The body as JSON, in which NaN, Infinity and whole numbers beyond 2^53 are read as text; undefined if it is not
+   * JSON.
+   */
   json(): unknown;
   /** An HTML page instead of an API answer. */
   isHtml: boolean;
@@ -297,10 +299,10 @@ class Exchange {
       );
     const chunks: Buffer[] = [];
     let bytes = 0;
-    const text = () => proofs.redactText(Buffer.concat(chunks).toString("utf8"));
+    const answer = () => answerOf(response, proofs.redactText(Buffer.concat(chunks).toString("utf8")), proofs);
     if (partly)
       this.settlePart = () => {
-        settle(answerOf(response, text()));
+        settle(answer());
         this.outgoing?.destroy();
       };
     body.on("error", (e) => this.unreachable("the answer broke off or is damaged", e));
@@ -318,7 +320,7 @@ class Exchange {
     });
     body.on("end", () => {
       if (!response.complete) return this.unreachable("the answer broke off");
-      settle(answerOf(response, text()));
+      settle(answer());
     });
   }
 }
@@ -343,7 +345,24 @@ const withoutNaN = (text: string): string =>
     token.startsWith('"') ? token : `"${token}"`,
   );
 
-function answerOf(response: IncomingMessage, text: string): HttpAnswer {
+/** The start of a whole number that a double may not hold, outside of a text or, harmlessly, within one. */
+const LONG_NUMBER = /[[:,]\s*-?\d{16}/;
+
+/**
+ * A value of JSON; undefined if the text is not JSON. A rounded id would name another machine, or none, so a whole
+ * number that a double cannot hold stays its digits.
+ */
+function exactJsonOf(text: string): unknown {
+  const exact = (_key: string, value: unknown, { source = "" }: { source?: string } = {}): unknown =>
+    typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? source : value;
+  try {
+    return JSON.parse(text, LONG_NUMBER.test(text) ? exact : undefined);
+  } catch {
+    return undefined;
+  }
+}
+
+function answerOf(response: IncomingMessage, text: string, proofs: Redactor): HttpAnswer {
   const headers = Object.fromEntries(
     Object.entries(response.headers).map(([name, value]) => [
       name,
@@ -354,7 +373,11 @@ function answerOf(response: IncomingMessage, text: string): HttpAnswer {
     status: response.statusCode ?? 0,
     headers,
     text,
-    json: () => jsonOf(text) ?? jsonOf(withoutNaN(text)),
+    json: () => {
+      const value = exactJsonOf(text) ?? exactJsonOf(withoutNaN(text));
+      // Escapes can write the credential in forms that the search of the text does not know.
+      return text.includes("\\") ? proofs.redactValue(value) : value;
+    },
     isHtml: /\bhtml\b/i.test(headers["content-type"] ?? "") || /^\s*<(!doctype|html|head|body)\b/i.test(text),
     retryAfterMs: retryAfterMs(headers, Date.parse(headers["date"] ?? "")),
   };

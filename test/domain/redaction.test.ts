@@ -90,6 +90,19 @@ print(a([s, a(s), u(s), a(a(s)), a(u(s)), u(a(s)), u(u(s)), a({"x": a({"a": s})}
       expect(redactor.redactText(text), text).not.toMatch(/a{4}|b{4}|c{4}/);
   });
 
+  // What Go's encoding/json, Flask's tojson and .NET's System.Text.Json write, by their documentation.
+  it.each([
+    "p\\u003css\\u003e\\u0026w+o'rd\\\"x`é\\\\z9",
+    'p\\u003css\\u003e\\u0026w+o\\u0027rd\\"x`\\u00e9\\\\z9',
+    "p\\u003Css\\u003E\\u0026w\\u002Bo\\u0027rd\\u0022x\\u0060\\u00E9\\\\z9",
+  ])("finds the secret in JSON that is written for web pages: %s", (text) => {
+    const secret = "p<ss>&w+o'rd\"x`é\\z9";
+    expect(JSON.parse(`"${text}"`)).toBe(secret);
+    const redactor = new Redactor([secret]);
+    expect(redactor.redactText(`{"a":"${text}"}`)).toBe(`{"a":"${REDACTED}"}`);
+    expect(redactor.redactText(JSON.stringify(text))).toBe(`"${REDACTED}"`);
+  });
+
   it.each([0, 1, 2, 3, 4, 5])("finds the secret inside of base64 that begins %i bytes before it", (before) => {
     const secret = "correct-horse-battery";
     const text = Buffer.from("x".repeat(before) + secret + "tail").toString("base64");

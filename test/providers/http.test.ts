@@ -189,6 +189,24 @@ describe("a call", () => {
       expect(answer.text).not.toContain(basic);
     }
   });
+  test("an answer that writes the key in escapes of JSON holds it nowhere once it is read", async () => {
+    const escaped = [...KEY].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
+    const base = await serve(
+      (_, response) => void response.end(`{"error":{"message":"no ${escaped}","${escaped}":1}}`),
+    );
+    const answer = await client(base).call({ method: "GET", path: "/", headers: { authorization: `Bearer ${KEY}` } });
+    expect(answer.json()).toEqual({ error: { message: "no ***redacted***", "***redacted***": 1 } });
+  });
+  test("a whole number that a double cannot hold is read as its digits, and any other value as always", async () => {
+    const text =
+      '{"id":9007199254740993,"list":[-12345678901234567890,1.00000000000000001,9007199254740991,1e20],"s":"1"}';
+    const base = await serve((_, response) => void response.end(text));
+    expect((await client(base).call({ method: "GET", path: "/" })).json()).toEqual({
+      id: "9007199254740993",
+      list: ["-12345678901234567890", 1, 9007199254740991, 1e20],
+      s: "1",
+    });
+  });
   test("error texts hold neither keys nor query strings nor bodies", async () => {
     const server = createSocketServer((socket) => socket.once("data", () => socket.destroy()));
     const http = client(await listen(server));

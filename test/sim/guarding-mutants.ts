@@ -192,8 +192,13 @@ export const GUARDING_MUTANTS: readonly TestedMutant[] = [
   ),
   http(
     "H3: an answer repeats the key",
-    'const text = () => proofs.redactText(Buffer.concat(chunks).toString("utf8"));',
-    'const text = () => Buffer.concat(chunks).toString("utf8");',
+    'proofs.redactText(Buffer.concat(chunks).toString("utf8"))',
+    'Buffer.concat(chunks).toString("utf8")',
+  ),
+  http(
+    "H3: escapes of JSON show the key",
+    'return text.includes("\\\\") ? proofs.redactValue(value) : value;',
+    "return value;",
   ),
   http(
     "H4: a request that may have arrived counts as never sent",

@@ -3,7 +3,7 @@
 // C1. Each endpoint has its own minimum interval between two calls; an early call waits here, not there.
 // C2. After 429 an idempotent call waits and is retried. A create call is not retried here. A read is also retried
 //     after a short outage.
-// C3. A listing is read to its last page, and every row has a readable id: paging.ts.
+// C3. A listing is read to its last page: paging.ts. A row without a readable id leaves it incomplete, and hides no other row.
 
 import { idOf, ODD_ID, oddIdOf } from "../../domain/endpoint.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -159,11 +159,12 @@ export class MarketClient {
   }
 
   /** The machines on the account; throws if not even the first page can be read. */
-  list(signal?: AbortSignal): Promise<List<Listed>> {
+  async list(signal?: AbortSignal): Promise<List<Listed>> {
     const path = "/api/v1/instances/";
     const damaged = (why: string) => new SvcError("provider_error", { provider: "market", why: `the listing ${why}` });
     let answer: HttpAnswer;
-    return readList({
+    const unreadable: SvcError[] = [];
+    const list = await readList({
       provider: "market",
       what: "listing of machines",
       path,
@@ -178,15 +179,17 @@ export class MarketClient {
         const { instances, next_token, total_instances } = this.read(ListPage, answer, "the listing of machines");
         if (next_token === undefined && numberOf(total_instances) === null)
           throw damaged("does not say that it is whole");
-        return instances.map((row) => {
+        return instances.flatMap((row): Listed[] => {
           const oddId = oddIdOf(row.id);
           const id = idOf(row.id) ?? (oddId === null ? null : ODD_ID);
-          if (id === null) throw damaged("holds a machine whose id cannot be read");
-          return { id, oddId, label: typeof row.label === "string" ? row.label.trim() : null, row };
+          if (id !== null) return [{ id, oddId, label: typeof row.label === "string" ? row.label.trim() : null, row }];
+          unreadable.push(damaged("holds a machine whose id cannot be read"));
+          return [];
         });
       },
       key: ({ id, oddId }) => oddId ?? id,
     });
+    return { rows: list.rows, missing: unreadable[0] ?? list.missing };
   }
 
   /** Whether the provider accepted the termination; false if it does not know the machine. Neither is a proof. */
