@@ -314,16 +314,30 @@ export function asGitLists(home: string, dir: string): string[] {
     );
     for (const path of parts("-c", "-o", "--exclude-standard")) {
       if (links.has(path)) {
-        if (isThere(dir, `${below(path)}/.git/HEAD`) || isThere(dir, `${below(path)}/.git`)) list(below(path));
+        const inside = below(path);
+        if (isThere(dir, `${inside}/.git/HEAD`) || isThere(dir, `${inside}/.git`)) list(inside);
+        else if (isRealFolder(join(dir, inside))) listPlain(inside);
       } else if (path.endsWith("/")) {
         const inside = below(path.slice(0, -1));
         if (commonDir(home, join(dir, inside)) !== commonDir(home, here)) list(inside);
       } else if (isThere(dir, below(path))) found.add(below(path));
     }
   };
+  /** A submodule without its repository, as git lists a folder that has just become one. */
+  const listPlain = (at: string): void => {
+    const empty = join(home, "empty");
+    git(home, home, "init", "-q", empty);
+    const of = ["--git-dir", join(empty, ".git"), "--work-tree", "."];
+    for (const path of git(home, join(dir, at), ...of, "ls-files", "-z", "-o", "--exclude-standard").split("\0"))
+      if (path.endsWith("/")) list(`${at}/${path.slice(0, -1)}`);
+      else if (path !== "" && isThere(dir, `${at}/${path}`)) found.add(`${at}/${path}`);
+  };
   list("");
   return [...found].sort();
 }
+
+const isRealFolder = (path: string): boolean =>
+  lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true && realpathSync(path) === path;
 
 const commonDir = (home: string, at: string): string =>
   realpathSync(resolve(at, git(home, at, "rev-parse", "--git-common-dir").trim()));

@@ -28,9 +28,10 @@ import {
 } from "node:fs";
 import { chmod, copyFile, mkdir, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { withoutSecrets } from "../../domain/secret-names.ts";
 import { started } from "../../platform/started.ts";
-import { isMissing, nullIfMissing, orDiskFull, SvcError, systemCode } from "../../errors/index.ts";
+import { isMissing, orDiskFull, SvcError, systemCode } from "../../errors/index.ts";
 import { CodeSnapshot, type CodeFile, type StoredLeftOut } from "../../schemas/job.ts";
 import { blobPath, damaged, hashFile, isKept as isKeptFile, type KeptFile } from "./contents.ts";
 import { holdCode, type CodeHold } from "./collect-garbage.ts";
@@ -48,6 +49,9 @@ import { snapshotFile } from "../../platform/home-layout.ts";
 /** Files up to this size are read once; larger ones are hashed and copied as streams. */
 const WHOLE_BYTES_MAX = 8 * 1024 * 1024;
 const FILES_AT_ONCE = 8;
+/** How often a file is read that vanishes and comes back meanwhile. */
+const READS_MAX = 5;
+const REPLACED_WITHIN_MS = 10;
 /** The beginning of the small file that Git LFS leaves in place of a content that was not fetched. */
 const LFS_POINTER = Buffer.from("version https://git-lfs.github.com/spec/v1\n");
 const LFS_POINTER_BYTES_MAX = 1_024;
@@ -202,8 +206,10 @@ async function keep(
   file: ProjectFile,
   keeping: Keeping,
   into: Into,
-  { leftOut }: Pick<MeasuredProject, "leftOut">,
+  listing: Pick<MeasuredProject, "leftOut">,
+  attempt = 1,
 ): Promise<CodeFile | null> {
+  const { leftOut } = listing;
   const source = join(root, file.path);
   const mode = file.executable ? "executable" : "file";
   const recorded = { kept: false, modified_at: new Date(file.mtimeMs).toISOString() } as const;
@@ -229,7 +235,21 @@ async function keep(
     return { path: file.path, mode, ...(await keepCopy(into, source)) };
   } catch (cause) {
     const code = systemCode(cause);
-    if (isMissing(cause) && (await stat(source).catch(nullIfMissing)) === null) return null;
+    if (isMissing(cause) || code === "EISDIR" || code === "ELOOP") {
+      const isFile = await stat(source).then(
+        (stats) => stats.isFile(),
+        () => false,
+      );
+      if (!isFile) return null;
+      const { path } = cause as NodeJS.ErrnoException;
+      if (path?.startsWith(into.codeDir)) throw cause;
+      if (attempt < READS_MAX) {
+        await setTimeout(REPLACED_WITHIN_MS);
+        return keep(root, file, keeping, into, listing, attempt + 1);
+      }
+      leftOut.push({ path: file.path, why: WHY.replaced, missed: true });
+      return null;
+    }
     if (code !== "EACCES" && code !== "EPERM") throw cause;
     leftOut.push({ path: file.path, why: WHY.unreadable, missed: true });
     return null;
@@ -395,6 +415,7 @@ async function gitSays(root: string, args: readonly string[]): Promise<string | 
         GIT_OPTIONAL_LOCKS: "0",
         GIT_NO_LAZY_FETCH: "1",
         GIT_TERMINAL_PROMPT: "0",
+        GIT_DISCOVERY_ACROSS_FILESYSTEM: "1",
         LC_ALL: "C",
       },
       stdio: ["ignore", "pipe", "ignore"],

@@ -36,6 +36,8 @@ export function gitEnvironment(): Record<string, string> {
     // For versions that do not know the line above: no protocol is allowed, so nothing can be fetched.
     GIT_ALLOW_PROTOCOL: "none",
     GIT_TERMINAL_PROMPT: "0",
+    // The project may be mounted into its repository.
+    GIT_DISCOVERY_ACROSS_FILESYSTEM: "1",
     LC_ALL: "C",
   };
 }
@@ -263,6 +265,11 @@ function refusalOf(code: number | null, words: string, mayFindNone: boolean): Gi
   const said = words.split("\n").find((line) => line.startsWith("fatal:")) ?? words.split("\n")[0] ?? "";
   const why = `git says: ${said.replace(/^fatal: /, "") || `nothing, and ends with ${code ?? "a signal"}`}`;
   if (/dubious ownership|unsafe repository/.test(words)) return { kind: "owner", why };
+  if (said.includes("promisor remote"))
+    return {
+      kind: "broken",
+      why: `${why}; this partial clone lacks rules that count, and \`git status\` in it fetches them`,
+    };
   if (/not a git repository \(or any/.test(said)) return { kind: "no-repository", why };
   return { kind: "broken", why };
 }

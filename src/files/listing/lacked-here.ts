@@ -2,9 +2,10 @@
 // is not on the machine.
 
 import { lstat, readdir } from "node:fs/promises";
-import { isAbsolute, join, posix } from "node:path";
+import { dirname, isAbsolute, join, posix } from "node:path";
 import { isInside } from "../../domain/relative-path.ts";
 import type { LeftOutList } from "../../schemas/code.ts";
+import { gitTop } from "./git-layout.ts";
 import { coversPath, whyNotListed } from "./why-not-listed.ts";
 
 export interface SentProject {
@@ -32,16 +33,33 @@ export async function lackedHere(trouble: string, sent: SentProject): Promise<st
       const words = await wordsFor(name, sent, true);
       if (words !== null) return words;
     }
-    return null;
+    return moduleAbove(module, sent.projectDir);
   }
   const [, single, double, bare] = FILE.exec(trouble) ?? [];
   const named = single ?? double ?? bare?.trim();
   if (named === undefined) return null;
   const below = named.startsWith(`${sent.machineDir}/`) ? named.slice(sent.machineDir.length + 1) : named;
-  if (!isAbsolute(below)) return wordsFor(posix.normalize(below).replace(/\/$/, ""), sent, false);
+  if (!isAbsolute(below)) {
+    const path = posix.normalize(below).replace(/\/$/, "");
+    if (path.startsWith("../") && (await kindOf(join(sent.projectDir, path))) !== null) return beside(path);
+    return wordsFor(path, sent, false);
+  }
   if ((await kindOf(below)) === null) return null;
   return `${JSON.stringify(below)} exists on this computer and not on the machine, which gets the project and what \`data\` names.`;
 }
+
+/** A module in the same repository, above the project: a script that runs in a part of a repository may import it here. */
+async function moduleAbove(module: string, projectDir: string): Promise<string | null> {
+  const top = gitTop(projectDir);
+  if (top === null) return null;
+  for (let at = projectDir, up = ".."; at !== top; at = dirname(at), up = `../${up}`)
+    for (const name of [`${module}.py`, `${module}/__init__.py`])
+      if ((await kindOf(join(dirname(at), name))) === "file") return beside(`${up}/${name}`);
+  return null;
+}
+
+const beside = (path: string): string =>
+  `${JSON.stringify(path)} is on this computer, outside of the project: choose a folder that holds both as \`project_dir\`, with the path of the script below it as entrypoint.`;
 
 async function wordsFor(path: string, sent: SentProject, isModule: boolean): Promise<string | null> {
   if (!isInside(path) || isSent(path, sent)) return null;

@@ -1,8 +1,8 @@
 // Lists the files of a project with their sizes.
 
-import { lstatSync, statSync } from "node:fs";
+import { lstatSync, statSync, type Stats } from "node:fs";
 import { join } from "node:path";
-import { SvcError } from "../../errors/index.ts";
+import { SvcError, systemCode } from "../../errors/index.ts";
 import { listProject, type ListingOptions, type ProjectListing } from "./project-listing.ts";
 import { Slices } from "./slices.ts";
 
@@ -40,8 +40,7 @@ export async function measureProject(root: string, bounds: ProjectBounds = {}): 
   for (const path of paths) {
     if (slices.areLong()) await slices.pause();
     const at = join(root, path);
-    let stats = lstatSync(at, { throwIfNoEntry: false });
-    if (stats?.isSymbolicLink()) stats = statSync(at, { throwIfNoEntry: false });
+    const stats = targetOf(at);
     // The file vanished since it was listed.
     if (!stats?.isFile()) continue;
     const { size, mode, mtimeMs } = stats;
@@ -53,4 +52,16 @@ export async function measureProject(root: string, bounds: ProjectBounds = {}): 
     files.push({ path, size, executable: (mode & 0o111) !== 0, mtimeMs });
   }
   return { files, bytes, ...listing };
+}
+
+/** Undefined if nothing is there any more, or only a symlink that leads to itself. */
+function targetOf(at: string): Stats | undefined {
+  const stats = lstatSync(at, { throwIfNoEntry: false });
+  if (!stats?.isSymbolicLink()) return stats;
+  try {
+    return statSync(at, { throwIfNoEntry: false });
+  } catch (cause) {
+    if (systemCode(cause) === "ELOOP") return undefined;
+    throw cause;
+  }
 }

@@ -75,8 +75,10 @@ export async function walk(dir: string, place: WalkPlace, options: { ignored?: s
   ];
   const above = prefix === "" ? [] : prefix.split("/");
   const walker = new Walker(dir, prefix, ignoreCase, tracked);
-  // The surrounding repository does not see files in a submodule that is not checked out.
-  let out = index.some(({ path, gitlink }) => gitlink && (prefix === path || prefix.startsWith(`${path}/`)));
+  // The surrounding repository does not see files in a submodule that is not checked out: their own rules count.
+  const submodule = index.find(({ path, gitlink }) => gitlink && (prefix === path || prefix.startsWith(`${path}/`)));
+  if (submodule) return walk(dir, { top: join(top, submodule.path), dirs: null }, options);
+  let out = false;
   for (let i = 0; i < above.length; i++) {
     const base = above.slice(0, i).join("/");
     frames.push({ base, rules: readRules(join(top, base, ".gitignore"), ignoreCase, true) });

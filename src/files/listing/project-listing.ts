@@ -10,13 +10,13 @@
 
 import { lstatSync, realpathSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
-import type { IgnoreRules } from "../../domain/gitignore.ts";
+import { IgnoreRules } from "../../domain/gitignore.ts";
 import { isMissing, SvcError, systemCode } from "../../errors/index.ts";
 import { unknownSet } from "./ask-git.ts";
 import { FolderContents, type EntryKind } from "./folder-contents.ts";
-import { gitDirsOf, gitTop } from "./git-layout.ts";
+import { gitDirsOf, gitTop, readNow } from "./git-layout.ts";
 import { LookAhead } from "./look-ahead.ts";
-import { decideBy, readRules, walk, type Frame } from "./own-walk.ts";
+import { decideBy, walk, type Frame } from "./own-walk.ts";
 import { isWithin } from "./project-files.ts";
 import { madeAgain, madeBySvc, madeWhole, mayBeProtected, never, secrets, WHY } from "./protections.ts";
 import { ignoredAmong, repositoryFiles, type FileSet, type SetOptions } from "./repository-files.ts";
@@ -61,7 +61,7 @@ export async function listProject(root: string, options: ListingOptions = {}): P
     set = await repositoryFiles(root, { ...options, ignored: true, each: async () => {} });
   const ignored = await listing.takeBack(set.ignored);
   listing.join();
-  listing.links();
+  await listing.links();
   for (const { path, why } of set.missing) listing.leave(path, why, true);
   await listing.tellOdd(set.byGit);
   const leftOut = [...listing.leftOut.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
@@ -107,6 +107,8 @@ class Listing {
   /** Files that git does not track, kept until all tracked files are known. */
   #untracked: string[] = [];
   #beyond = 0;
+  /** Entries that were found by following symlinks to folders. */
+  #followed = 0;
 
   constructor(root: string, { filesMax, beyond, own }: ListingOptions) {
     this.#root = root;
@@ -277,15 +279,20 @@ class Listing {
     return { ...above, contents, frames: rules ? [...above.frames, { base: path, rules }] : above.frames };
   }
 
+  /** The folder has a `.svcignore`. One that says nothing is refused: the files that it should exclude would be sent. */
   #rules(folder: string): IgnoreRules {
+    const file = join(folder, ".svcignore");
+    const unread = (how: string, cause?: unknown) =>
+      this.#refuse(`holds ${file}, which cannot be read${how}, so svc cannot know which files it leaves out`, cause);
+    let text: string | null;
     try {
-      return readRules(join(this.#root, folder, ".svcignore"));
+      text = statSync(join(this.#root, file)).isFile() ? readNow(join(this.#root, file)) : null;
     } catch (cause) {
-      throw this.#refuse(
-        `holds ${join(folder, ".svcignore")}, which cannot be read, so svc cannot know which files it leaves out`,
-        cause,
-      );
+      throw unread(isMissing(cause) ? ": it is a symlink that leads nowhere" : "", cause);
     }
+    if (text === null) throw unread(": it is not a file");
+    if (text.includes("\0")) throw unread(": it is not UTF-8");
+    return new IgnoreRules(text);
   }
 
   /** Takes files that git ignores and a `.svcignore` includes again; returns the rest, which stays ignored. */
@@ -319,14 +326,14 @@ class Listing {
   }
 
   /** Replaces symlinks by their targets (P3). */
-  links(): void {
+  async links(): Promise<void> {
     if (this.#links.length === 0) return;
     const taken = this.files.toSorted();
     const links = this.#links.toSorted();
     for (const link of links) {
       const names = link.split("/");
       const chain = names.map((_, i) => names.slice(0, i).join("/"));
-      this.#follow(link, link, taken, links, chain);
+      await this.#follow(link, link, taken, links, chain);
     }
   }
 
@@ -334,13 +341,14 @@ class Listing {
    * @param path the path under which the symlink is listed; `at` is its real path.
    * @param chain the folders being followed: a symlink back into one of them would never end.
    */
-  #follow(
+  async #follow(
     path: string,
     at: string,
     taken: readonly string[],
     links: readonly string[],
     chain: readonly string[],
-  ): void {
+  ): Promise<void> {
+    if (this.#slices.areLong()) await this.#slices.pause();
     let target: string;
     try {
       const real = realpathSync(join(this.#root, at));
@@ -361,9 +369,18 @@ class Listing {
     const files = range(taken, inFolder);
     const within = range(links, inFolder);
     if (files.length === 0 && within.length === 0) return this.leave(path, leftOutTarget(target), true);
+    this.#followed += files.length + within.length;
+    // There are more ways through folders that all lead to each other than time to go them.
+    if (this.#followed > this.#filesMax) return this.#leaveTangled(path);
     for (const file of files) this.#taken(`${path}/${file.slice(inFolder.length)}`);
     for (const inside of within)
-      this.#follow(`${path}/${inside.slice(inFolder.length)}`, inside, taken, links, [...chain, target]);
+      await this.#follow(`${path}/${inside.slice(inFolder.length)}`, inside, taken, links, [...chain, target]);
+  }
+
+  #leaveTangled(path: string): void {
+    const why = `symlinks to folders add more than ${this.#filesMax} entries`;
+    if (this.#refuses) throw this.#refuse(`is too large: its ${why} (${path}); leave some out with a .svcignore`);
+    this.leave(path, why, true);
   }
 
   leave(path: string, why: string, missed: boolean): void {

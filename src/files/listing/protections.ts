@@ -149,5 +149,6 @@ export const WHY = {
   notUtf8: "its name is not UTF-8",
   pointer: "only its pointer of Git LFS is here, and that is sent; `git lfs pull` fetches the content",
   tooLong: "its path is too long to be sent",
+  replaced: "a program kept replacing it while svc read the project",
   unreadable: "it cannot be read: permission denied",
 } as const;

@@ -3,11 +3,12 @@
 // B1. Inside a repository git answers (ask-git.ts). Without a git binary, or if git refuses a repository because of its
 //     owner, our own walk (own-walk.ts) chooses by the same rules; it also does so outside of any repository.
 // B2. A repository within the directory (a submodule that is checked out, or a clone) lists its own files: the rules of
-//     the surrounding repository end at its border, as they do for git.
+//     the surrounding repository end at its border, as they do for git. Git does not see the files of a submodule whose
+//     `.git` is missing; they belong to the run all the same, by the rule files in it.
 // B3. If the choice cannot be determined (a broken index, a `.git` that leads nowhere), the project is refused with an
 //     explanation: ignored files may hold secrets and must never be sent by a guess.
 
-import { lstatSync, realpathSync, statSync } from "node:fs";
+import { existsSync, lstatSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import {
   chosenFiles,
@@ -127,7 +128,8 @@ class Collector {
     }
   }
 
-  async #byWalk(at: string, dir: string, top: string | null): Promise<void> {
+  /** Returns whether it found anything. */
+  async #byWalk(at: string, dir: string, top: string | null): Promise<boolean> {
     const dirs = top === null ? null : gitDirsOf(top);
     if (top !== null && dirs === null && wasRepository(top))
       throw new RulesUnreadable(`${join(top, ".git")} points to a repository that does not exist`);
@@ -140,18 +142,17 @@ class Collector {
     for (const path of walked.ignored) this.#set.ignored.push(below(at, path));
     const links = walked.tracked.filter((entry) => entry.gitlink);
     await this.#within(at, place.top, links, walked.repositories);
+    return files.length + links.length + walked.untracked.length + walked.repositories.length > 0;
   }
 
   /** The repositories within another one (B2). */
   async #within(at: string, top: string, submodules: readonly Gitlink[], clones: readonly string[]): Promise<void> {
     for (const { path, skipped } of submodules) {
-      const inside = below(at, path);
+      // `./` is the directory itself, in a submodule without its repository.
+      const inside = path === "./" ? at : below(at, path);
       if (this.#isCheckedOut(inside)) await this.#enter(inside);
-      else if (!skipped)
-        this.#set.missing.push({
-          path: inside,
-          why: `the submodule is not checked out: \`git submodule update --init ${path}\` brings its files`,
-        });
+      else if (!(await this.#plainFolder(inside)) && !skipped)
+        this.#set.missing.push({ path: inside, why: this.#remedy(at, top, path) });
     }
     const own = realCommonDir(top);
     for (const path of clones) {
@@ -164,6 +165,19 @@ class Collector {
 
   async #enter(inside: string): Promise<void> {
     await this.directory(inside);
+  }
+
+  /** A submodule's files without its repository, as in a copy or an unpacked archive: its own rule files choose (B2). */
+  async #plainFolder(inside: string): Promise<boolean> {
+    const dir = join(this.#root, inside);
+    return isRealFolder(dir) && this.#byWalk(inside, dir, null);
+  }
+
+  #remedy(at: string, top: string, path: string): string {
+    if (!existsSync(join(top, ".gitmodules")))
+      return "git has it as a submodule, and no .gitmodules says where its files are: put them there";
+    const git = at === "" ? "git" : `git -C ${at}`;
+    return `the submodule is not checked out: \`${git} submodule update --init ${path}\` brings its files`;
   }
 
   /**
@@ -181,6 +195,14 @@ class Collector {
 
   #unreadable(path: string, why: string): void {
     this.#set.missing.push({ path, why: `it cannot be read: ${why}` });
+  }
+}
+
+function isRealFolder(path: string): boolean {
+  try {
+    return realpathSync(path) === path && statSync(path).isDirectory();
+  } catch {
+    return false;
   }
 }
 
