@@ -80,7 +80,7 @@ export interface Order {
 }
 
 export type MachineStatus =
-  /** `priceMicro` if its full price is already billed. */
+  /** `priceMicro` if its full price is, or may be, already billed; null if that price cannot be read. */
   | { phase: "starting"; why: string; priceMicro?: number | null }
   | {
       phase: "ready";

@@ -1,4 +1,4 @@
-// Machines on demand of the marketplace that the provider stops: whether another machine may take the order.
+// Machines on demand of the marketplace that the provider stops or holds in other states: whether another machine may take the order, and which price counts.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { MachineHandle } from "../../src/providers/provider.ts";
@@ -42,3 +42,19 @@ test("a machine that is stopped after the first login had worked, so its host is
   expect(status.phase).toBe("broken");
   expect(status).not.toHaveProperty("elsewhere");
 });
+
+test.each([
+  [null, undefined],
+  ["created", undefined],
+  ["loading", undefined],
+  ["rebooting", 430_000],
+  ["recycling", 430_000],
+  ["defragmenting", 430_000],
+])(
+  "a machine in the state %j may cost its full price, unless the provider bills its disk alone",
+  async (state, price) => {
+    const status = await lookAt(fresh, { actual_status: state });
+    expect(status.phase).toBe("starting");
+    expect(status.phase === "starting" && status.priceMicro).toBe(price);
+  },
+);

@@ -46,6 +46,13 @@ test("Only the disk counts until the machine runs, and then its whole price, whi
   expect(cost()).toBeCloseTo(2.01, 4);
 });
 
+test("A machine that may run already costs the offer's price if its own cannot be read", async () => {
+  status = { phase: "starting", why: "in the state defragmenting", priceMicro: null };
+  await look();
+  await rent.h.clock.advance(HOUR);
+  expect(cost()).toBeCloseTo(1, 4);
+});
+
 test("A machine that is ready at the first poll is billed completely from then on", async () => {
   await rent.h.clock.advance(HOUR);
   status = { phase: "ready", address: "10.0.0.1", priceMicro: null };

@@ -8,6 +8,8 @@ import type { MachineStatus } from "../provider.ts";
 import { providerLine } from "./refusals.ts";
 import { numberOf, textOf, type InstanceRow } from "./wire.ts";
 
+/** States in which the provider bills the disk alone. A machine in any other state may cost its full price. */
+const DISK_ALONE: ReadonlySet<string> = new Set(["", "created", "loading", "scheduling"]);
 const STARTING: Readonly<Record<string, string>> = {
   "": "being provisioned",
   created: "its container is made and not yet started",
@@ -72,11 +74,12 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   const verdict = bootVerdict(message);
   if (verdict !== null) return { ...broken(`it cannot start: ${verdict.why}`), ...faultOf(verdict) };
   const wait = STARTING[actual];
-  if (wait !== undefined) return { phase: "starting", why: `${wait}${said}` };
+  const price = DISK_ALONE.has(actual) ? {} : { priceMicro };
+  if (wait !== undefined) return { phase: "starting", why: `${wait}${said}`, ...price };
   const end = BROKEN[actual];
   if (end !== undefined) return broken(`${end}${said}`);
   // An unknown state says neither that it works nor that it is lost.
-  return { phase: "starting", why: `in the state ${firstChars(providerLine(actual), 40)}${said}` };
+  return { phase: "starting", why: `in the state ${firstChars(providerLine(actual), 40)}${said}`, ...price };
 }
 
 /** The machine's direct address first, then the provider's proxy. The two addresses are never mixed. */

@@ -53,8 +53,11 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
     throw new SvcError("machine_broken", { ...about, why: status.why, ...elsewhere, ...image });
   }
   if (status.phase === "starting") {
-    if (handle.billedMicro !== undefined && (status.priceMicro ?? null) !== null)
-      await ports.ledger.known(handle.name, billedWhole({ ...handle, priceMicro: status.priceMicro ?? null }));
+    if (handle.billedMicro !== undefined && status.priceMicro !== undefined)
+      await ports.ledger.known(
+        handle.name,
+        billedWhole({ ...handle, priceMicro: status.priceMicro ?? handle.priceMicro }),
+      );
     return status;
   }
   if (entry) await learnAccount(ports.ledger, provider, entry, handle, context.signal);
