@@ -26,7 +26,13 @@ ALIVE_SECONDS = 5
 # A silently cut connection leaves an agent behind; it ends after this time, and a control plane that needs one
 # starts another.
 UNASKED_SECONDS = 900
-FULL = (errno.ENOSPC, errno.EDQUOT)
+KINDS = {
+    errno.ENOSPC: "disk_full",
+    errno.EDQUOT: "disk_full",
+    errno.EROFS: "read_only",
+    errno.EFBIG: "file_limit",
+    errno.ENOENT: "missing",
+}
 QUICK = {
     "status": op_status,
     "read_log": op_read_log,
@@ -81,7 +87,7 @@ class Channel:
         except Refusal as e:
             head, body = {"id": number, "error": {"kind": e.kind, "why": str(e)[:4000]}}, b""
         except OSError as e:
-            kind = "disk_full" if e.errno in FULL else "missing" if e.errno == errno.ENOENT else "failed"
+            kind = KINDS.get(e.errno or 0, "failed")
             where = " (%s)" % os.fsdecode(e.filename) if isinstance(e.filename, (str, bytes)) else ""
             head, body = {"id": number, "error": {"kind": kind, "why": (os.strerror(e.errno or 0) + where)[:4000]}}, b""
         except Exception as e:

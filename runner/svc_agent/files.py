@@ -105,3 +105,33 @@ def quiet(look: Callable[..., T], *args: Any) -> T | None:
 def disk_free(home: str) -> int:
     s = os.statvfs(home)
     return s.f_bavail * s.f_frsize
+
+
+# A disk can refuse bytes although its size says that it has room: a quota, no inode left, read-only after an error, a
+# limit on the size of files.
+REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
+TRY_SECONDS = 15
+TRY_BYTES = b"." * 4096
+_tried: dict[str, tuple[float, str | None]] = {}
+
+
+def disk_fault(folder: str) -> str | None:
+    """The name of the error with which the folder refuses a small new file; None if it takes it. Tried at most every
+    TRY_SECONDS."""
+    before = _tried.get(folder)
+    now = time.monotonic()
+    if before is not None and now - before[0] < TRY_SECONDS:
+        return before[1]
+    fault = None
+    path = "%s/.room.%d.%d" % (folder, os.getpid(), threading.get_ident())
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, TRY_BYTES)
+        finally:
+            os.close(fd)
+    except OSError as e:
+        fault = errno.errorcode[e.errno] if e.errno in REFUSED else None
+    unlink(path)
+    _tried[folder] = (now, fault)
+    return fault

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import time
 
-from .files import disk_free, open_plain, quiet
+from .files import disk_fault, disk_free, open_plain, quiet
 from .run_folder import RECORDS_MAX, read_at, read_log, read_status, read_times, runner_lives, spool_end, status_of
 
 TYPE_CHECKING = False
@@ -18,7 +19,10 @@ PIECE_MAX = 16 << 20
 
 
 def op_status(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    return {"status": status_of(ask["dir"]), "disk_free": quiet(disk_free, ask["dir"])}, b""
+    run = ask["dir"]
+    status = status_of(run)
+    running = status is not None and status.get("phase") == "running"
+    return {"status": status, "disk_free": quiet(disk_free, run), "disk_fault": disk_fault(run) if running else None}, b""
 
 
 def op_read_log(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -47,7 +51,12 @@ def op_ack(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """The runner made the file; overwriting it needs no disk space. Writing the number twice lets a reader detect a
     half-written one."""
     number = "%020d" % int(ask["offset"])
-    fd = open_plain(ask["dir"] + "/acked", os.O_WRONLY)
+    try:
+        fd = open_plain(ask["dir"] + "/acked", os.O_WRONLY)
+    except OSError as e:
+        if e.errno == errno.EROFS:
+            return {}, b""  # nothing can be freed on such a disk
+        raise
     try:
         os.pwrite(fd, ("%s %s\n" % (number, number)).encode(), 0)
     finally:

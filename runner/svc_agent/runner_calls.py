@@ -62,9 +62,18 @@ def call_runner(ask: dict[str, Any], command: str, seconds: float, more: Sequenc
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
+KINDS = (
+    ("No space left on device", "disk_full"),
+    ("Disk quota exceeded", "disk_full"),
+    ("Read-only file system", "read_only"),
+    ("File too large", "file_limit"),
+)
+
+
 def runner_refusal(code: int, err: str) -> Refusal:
-    if "Errno 28" in err or "No space left" in err:
-        return Refusal("disk_full", "no space left on device")
+    for text, kind in KINDS:
+        if text in err:
+            return Refusal(kind, text)
     rows = err.strip().split("\n")
     return Refusal("runner", rows[-1][-2000:] or "it ended with code %s" % code)
 

@@ -16,6 +16,17 @@ INDEX_MS = 50
 ENDING_ROOM = 64 << 20
 
 
+def file_limit() -> int:
+    """The largest size of a file that this process may write (`ulimit -f`)."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        return SEGMENT_MAX if limit == resource.RLIM_INFINITY else max(1, limit)
+    except (ImportError, OSError, ValueError):
+        return SEGMENT_MAX
+
+
 def segments() -> list[int]:
     """Start offsets of the spool's segments, ascending."""
     try:
@@ -45,7 +56,7 @@ class Spool:
         if not os.path.isdir("spool"):
             os.mkdir("spool", 0o700)
         self.cap = max(1, cap)
-        self.segment = min(SEGMENT_MAX, max(65536, self.cap // 4))
+        self.segment = min(SEGMENT_MAX, max(65536, self.cap // 4), file_limit())
         self.fd: int | None = None
         self.start = self.end = spool_end()
         self.pending: bytes | memoryview = b""

@@ -8,7 +8,7 @@
 
 import type { MachineLimit } from "../domain/budget.ts";
 import type { GateLook, ProbeName } from "../schemas/gate.ts";
-import type { RunnerSample, RunnerSpec, RunnerStatus } from "../schemas/runner.ts";
+import type { DiskFault, RunnerSample, RunnerSpec, RunnerStatus } from "../schemas/runner.ts";
 
 export interface LogSlice {
   /** Raw bytes from the requested offset on; empty when there is nothing new. */
@@ -73,6 +73,8 @@ export interface Following {
 export interface RunLook extends RunnerStatus {
   /** Free bytes on the run's disk; absent or null if not requested, or unknown. */
   disk_free?: number | null;
+  /** The error with which that disk refused a small new file; absent or null for none. */
+  disk_fault?: DiskFault | null;
 }
 
 export interface RunHost {

@@ -108,3 +108,7 @@ export const RunnerSample = z.object({
     .nullable(),
 });
 export type RunnerSample = z.infer<typeof RunnerSample>;
+
+/** The errors with which a disk may refuse a small file although its size says that it has room. */
+export const DISK_FAULTS = ["ENOSPC", "EDQUOT", "EROFS", "EIO", "EFBIG"] as const;
+export type DiskFault = (typeof DISK_FAULTS)[number];

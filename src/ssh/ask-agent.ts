@@ -1,5 +1,6 @@
 import type { z } from "zod";
-import type { AgentClient, CallOptions } from "./agent-client.ts";
+import type { AgentClient, AgentRefusal, CallOptions } from "./agent-client.ts";
+import { FILE_LIMIT, READ_ONLY } from "./words.ts";
 import { SvcError } from "../errors/index.ts";
 
 /** A machine reached by its agent; `agent` connects if necessary. */
@@ -26,4 +27,13 @@ export async function askAgent<T>(
       if (!died || fresh || !again) throw thrown;
     }
   }
+}
+
+/** The error for a disk that refuses to be written, `full` saying what did not fit; null for other refusals. */
+export function diskRefusal(machine: string, refusal: AgentRefusal, full: string): SvcError | null {
+  const options = { cause: refusal };
+  if (refusal.kind === "disk_full") return new SvcError("machine_disk_full", { machine, why: full }, options);
+  if (refusal.kind === "read_only") return new SvcError("machine_unfit", { machine, why: READ_ONLY }, options);
+  if (refusal.kind === "file_limit") return new SvcError("machine_unfit", { machine, why: FILE_LIMIT }, options);
+  return null;
 }

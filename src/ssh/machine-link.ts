@@ -144,7 +144,7 @@ export class MachineLink implements AskedMachine {
     const endpoint = this.connection.endpoint();
     const rsync = facts.rsync && !endpoint.metered && !isSmall(tree) ? wayOf(tree) : null;
     const { connection, name: machine } = this;
-    const options = { connection, machine, endpoint, key: await key(), pins, rsync, signal };
+    const options = { connection, machine, endpoint, key: await key(), pins, rsync, mayRsync: facts.rsync, signal };
     const push = (part: TreePush): Promise<TreePushed> => pushTree({ ...options, tree: part });
     return rsync === null && goesInPieces(tree) ? pushInPieces(this, tree, push, signal) : push(tree);
   }

@@ -8,11 +8,11 @@ import { jsonOf, linesOf } from "../domain/parsed-lines.ts";
 import { MachineClock } from "../domain/machine-clock.ts";
 import { startable } from "../domain/startable.ts";
 import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client.ts";
-import { askAgent } from "./ask-agent.ts";
+import { askAgent, diskRefusal } from "./ask-agent.ts";
 import { fetchRemoteFile } from "./fetch-file.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Following, LogSlice, Piece, PieceRequest, RemoteFile, RunHost, RunLook } from "../providers/host.ts";
-import { RunnerSample, RunnerStatus, type RunnerSpec } from "../schemas/runner.ts";
+import { DISK_FAULTS, RunnerSample, RunnerStatus, type RunnerSpec } from "../schemas/runner.ts";
 
 export interface RunnerText {
   /** The text of the runner, and its SHA-256 in hexadecimal. */
@@ -45,7 +45,11 @@ const TIMES_MAX = (1 << 18) * RECORD;
 const ANSWER_GRACE_MS = 20_000;
 
 const Nothing = z.unknown();
-const StatusAnswer = z.object({ status: z.unknown(), disk_free: z.number().min(0).nullish() });
+const StatusAnswer = z.object({
+  status: z.unknown(),
+  disk_free: z.number().min(0).nullish(),
+  disk_fault: z.enum(DISK_FAULTS).nullish().catch(null),
+});
 const Now = { now_ms: z.int().min(0).max(8.64e15) };
 const LogAnswer = z.object({ log_bytes: z.int().min(0), times: z.int().min(0), ...Now });
 const SamplesAnswer = z.object(Now);
@@ -205,7 +209,8 @@ export class RemoteHost implements RunHost {
   }
 
   #look(answer: z.infer<typeof StatusAnswer>): RunLook | null {
-    return answer.status === null ? null : { ...this.#status(answer.status), disk_free: answer.disk_free ?? null };
+    const { disk_free = null, disk_fault = null } = answer;
+    return answer.status === null ? null : { ...this.#status(answer.status), disk_free, disk_fault };
   }
 
   #slice(answer: { value: z.infer<typeof LogAnswer>; bytes: Buffer }, offset: number, max: number): LogSlice {
@@ -250,10 +255,8 @@ export class RemoteHost implements RunHost {
   }
 
   #refused(refusal: AgentRefusal): SvcError {
-    if (refusal.kind === "disk_full") {
-      const why = `nothing can be written in ${this.runDir}`;
-      return new SvcError("machine_disk_full", { machine: this.#o.machine, why }, { cause: refusal });
-    }
+    const disk = diskRefusal(this.#o.machine, refusal, `nothing can be written in ${this.runDir}`);
+    if (disk) return disk;
     if (refusal.kind === "damaged")
       return new SvcError("run_damaged", { path: `${this.runDir}/status.json` }, { cause: refusal });
     return new SvcError("runner_failed", { why: refusal.message }, { cause: refusal });

@@ -10,7 +10,7 @@ import { isInside } from "../domain/relative-path.ts";
 import { SvcError } from "../errors/index.ts";
 import type { Executed, SshConnection } from "./connection.ts";
 import { inAnyShell, quote } from "../domain/shell-words.ts";
-import { howEnded, shortLine } from "./words.ts";
+import { FILE_LIMIT, howEnded, READ_ONLY, shortLine } from "./words.ts";
 
 export interface Pushed {
   /** SHA-256 in hex; null if it may not have arrived completely. */
@@ -31,6 +31,12 @@ export interface TreeState {
 }
 
 const TALK_MS = 120_000;
+
+/**
+ * The beginning of each script: a file that grows too large is an error with a message, not the end of its writer by SIGXFSZ (25), and
+ * messages are in English, which `diskFailure` knows, in each locale.
+ */
+export const PLAINLY = "trap '' 25; LANGUAGE=C; export LANGUAGE; ";
 
 /** Next to the tree, so that the tree holds the project and nothing else. */
 export const manifestPath = (to: string): string => `${dirname(to)}/.${basename(to)}.svc-pushed`;
@@ -119,8 +125,9 @@ export function parentsOf(path: string): string[] {
 export function diskFailure(machine: string, said: string): SvcError | null {
   if (/No space left on device|ENOSPC|Disk quota exceeded|Wrote only \d+ of \d+ bytes/i.test(said))
     return new SvcError("machine_disk_full", { machine, why: "the project does not fit on it" });
-  if (/Read-only file system/i.test(said))
-    return new SvcError("machine_unfit", { machine, why: "its disk is read-only" });
+  if (/Read-only file system/i.test(said)) return new SvcError("machine_unfit", { machine, why: READ_ONLY });
+  if (/File too large|File ?size limit exceeded|EFBIG/i.test(said))
+    return new SvcError("machine_unfit", { machine, why: FILE_LIMIT });
   return null;
 }
 
@@ -130,7 +137,11 @@ async function talk(
   stdin: Buffer | undefined,
   signal: AbortSignal,
 ): Promise<Executed> {
-  const done = await connection.exec(inAnyShell(script), { signal, timeoutMs: TALK_MS, ...(stdin ? { stdin } : {}) });
+  const done = await connection.exec(inAnyShell(PLAINLY + script), {
+    signal,
+    timeoutMs: TALK_MS,
+    ...(stdin ? { stdin } : {}),
+  });
   if (done.code === 0) return done;
   const said = done.stderr.toString("utf8");
   const { machine } = connection;

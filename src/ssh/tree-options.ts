@@ -16,6 +16,8 @@ export interface TreeOptions {
   tree: TreePush;
   /** How rsync runs, if the machine has it: over the existing connection, or by its own ssh. */
   rsync: "standing" | "own" | null;
+  /** Whether the machine has rsync, for a tree that goes by tar. */
+  mayRsync?: boolean;
   signal: AbortSignal;
 }
 

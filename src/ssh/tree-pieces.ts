@@ -6,7 +6,7 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { AgentRefusal } from "./agent-client.ts";
-import { askAgent, type AskedMachine } from "./ask-agent.ts";
+import { askAgent, diskRefusal, type AskedMachine } from "./ask-agent.ts";
 import { shortLine } from "./words.ts";
 import { SvcError, systemCode } from "../errors/index.ts";
 import type { TreePush, TreePushed } from "../providers/host.ts";
@@ -89,9 +89,8 @@ async function putInPieces(
       const options = { signal, timeoutMs: PIECE_MS, ...(body ? { body } : {}) };
       const { value } = await askAgent(agent, "put", { ...args, offset }, Have, options).catch((thrown: unknown) => {
         if (!(thrown instanceof AgentRefusal)) throw thrown;
-        const why = "the project does not fit on it";
-        if (thrown.kind === "disk_full") throw new SvcError("machine_disk_full", { machine, why }, { cause: thrown });
-        throw failed(`${shortLine(file.path)} cannot be written there (${thrown.message})`, thrown);
+        const disk = diskRefusal(machine, thrown, "the project does not fit on it");
+        throw disk ?? failed(`${shortLine(file.path)} cannot be written there (${thrown.message})`, thrown);
       });
       return value;
     };

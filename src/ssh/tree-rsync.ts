@@ -9,6 +9,7 @@ import { SvcError } from "../errors/index.ts";
 import { firstChars, lastChars } from "../domain/terminal-text.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { carry, CHANNEL_FD, CHANNEL_SHELL, type Carried } from "./rsync-channel.ts";
+import { fileLimitMet } from "./file-limit.ts";
 import { HOST_WORD, sshForRsync } from "./system-ssh.ts";
 import type { Report, TreeOptions } from "./tree-options.ts";
 import { diskFailure, partialPath } from "./tree-manifest.ts";
@@ -22,6 +23,8 @@ const KILL_AFTER_MS = 2_000;
 const SAID_MAX = 16_000;
 /** The messages of sh, bash, zsh and fish. */
 const NOT_FOUND = /rsync: (?:\S+ )?(?:command )?not found|command not found: rsync|Unknown command.*rsync/;
+/** rsync's exit code for a file that could not be written; its words about it may be lost. */
+const FILE_ERROR = 11;
 /** Exit codes of rsync and ssh for a link that could not be made, or was lost. */
 const UNREACHABLE = new Set([10, 12, 30, 35, 255]);
 
@@ -75,7 +78,7 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
   if (/Permission denied \((publickey|keyboard|password|gssapi|hostbased)/.test(stderr)) {
     throw new SvcError("ssh_refused", { machine, user: endpoint.user, why });
   }
-  const disk = diskFailure(machine, stderr);
+  const disk = (code === FILE_ERROR ? await fileLimitMet(options) : null) ?? diskFailure(machine, stderr);
   if (disk) throw disk;
   if (code === 2 || /is your shell clean/.test(stderr))
     return "the machine's shell prints text at login, which rsync cannot handle";
@@ -84,7 +87,11 @@ export async function pushByRsync(options: TreeOptions & { report: Report }): Pr
   }
   if (UNREACHABLE.has(code ?? 0)) throw new SvcError("ssh_unreachable", { machine, why });
   const what =
-    code === 11 ? "a file could not be written" : code === 23 || code === 24 ? "not every file could be sent" : null;
+    code === FILE_ERROR
+      ? "a file could not be written"
+      : code === 23 || code === 24
+        ? "not every file could be sent"
+        : null;
   throw new SvcError("sync_failed", { machine, why: `${what ?? `rsync ended with ${code ?? ended}`} (${why})` });
 }
 

@@ -3,17 +3,20 @@
 import { SvcError } from "../errors/index.ts";
 import { inAnyShell, quote } from "../domain/shell-words.ts";
 import { digestOf, FileChanged, tarOf, type TarFile } from "../files/tar-writer.ts";
+import { fileLimitMet } from "./file-limit.ts";
 import type { Report, TreeOptions } from "./tree-options.ts";
-import { diskFailure, type TreeState } from "./tree-manifest.ts";
+import { diskFailure, PLAINLY, type TreeState } from "./tree-manifest.ts";
 import { howEnded, shortLine } from "./words.ts";
 
 /** If the machine accepts no byte for this long, it counts as gone. */
 const STALLED_MS = 60_000;
+/** The exit code of a machine without tar. */
+const NO_TAR = 73;
 
 /** Sends files that are missing, changed here or changed there. */
 export async function pushByTar(
   options: TreeOptions & { state: TreeState; report: Report },
-): Promise<{ digests: Map<string, string>; sentBytes: number }> {
+): Promise<{ digests: Map<string, string>; sentBytes: number } | "no tar there"> {
   const { connection, machine, tree, state, signal, report } = options;
   const digests = new Map<string, string>();
   const total = tree.files.reduce((sum, { size }) => sum + size, 0);
@@ -68,16 +71,20 @@ export async function pushByTar(
   try {
     // -m: files that the run writes later are then newer than the manifest, even if other files keep their old times.
     // -o: the files belong to the user who logs in.
-    const script = `umask 022; cd -- ${quote(tree.to)} || exit 71; command -v tar >/dev/null || exit 127; exec tar -x ${keptTimes ? "" : "-m "}-o -f -`;
+    const script = `${PLAINLY}umask 022; cd -- ${quote(tree.to)} || exit 71; command -v tar >/dev/null || exit ${NO_TAR}; exec tar -x ${keptTimes ? "" : "-m "}-o -f -`;
     const done = await connection.exec(inAnyShell(script), {
       stdin: archive(),
       signal: AbortSignal.any([signal, stalled.signal]),
       timeoutMs: 7 * 24 * 3_600_000,
     });
     if (done.code === 0) return { digests, sentBytes };
-    const said = done.stderr.toString("utf8");
-    const why = done.code === 127 ? "it has neither rsync nor tar" : `tar there ended with ${howEnded(done)}`;
-    throw diskFailure(machine, said) ?? new SvcError("sync_failed", { machine, why });
+    if (done.code === NO_TAR) return "no tar there";
+    const why = `tar there ended with ${howEnded(done)}`;
+    throw (
+      (await fileLimitMet(options)) ??
+      diskFailure(machine, done.stderr.toString("utf8")) ??
+      new SvcError("sync_failed", { machine, why })
+    );
   } catch (e) {
     if (e instanceof FileChanged) {
       throw new SvcError(

@@ -63,7 +63,16 @@ export async function pushTree(options: TreeOptions): Promise<TreePushed> {
       unfit = sent;
     }
   }
-  const { digests, sentBytes } = await pushByTar({ ...options, state, report });
+  const byTar = await pushByTar({ ...options, state, report });
+  if (byTar === "no tar there") {
+    // Small trees go by tar because that is faster.
+    if (options.mayRsync === true && options.rsync === null && (await localRsync()))
+      return pushTree({ ...options, rsync: "standing" });
+    const why =
+      options.mayRsync === true ? `it has no tar, and rsync cannot be used (${unfit})` : "it has neither rsync nor tar";
+    throw new SvcError("machine_unfit", { machine, why, image: true });
+  }
+  const { digests, sentBytes } = byTar;
   await writeTreeManifest(connection, tree.to, known(before, listed, digests), signal);
   report({ files: tree.files.length, bytes }, true);
   const how = tree.files.length === 0 ? "nothing to send" : `tar (${unfit ?? "no rsync"})`;

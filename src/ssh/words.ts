@@ -5,6 +5,11 @@ import { oneLine } from "../domain/terminal-text.ts";
 
 const CHARS_MAX = 300;
 
+/** Reasons for `machine_unfit` that another attempt would not change. */
+export const READ_ONLY = "its disk is read-only";
+export const FILE_LIMIT =
+  "its user may write only small files, by a limit of its login (`ulimit -f`); raise it there, for example in /etc/security/limits.conf";
+
 /** A message of another program or of the machine, as one line that is short enough to quote. */
 export const shortLine = (text: string): string => oneLine(text, CHARS_MAX);
 

@@ -33,8 +33,8 @@ export const RUNNING_MUTANTS: readonly TestedMutant[] = [
   disk("F1: a full disk is reported at every look", "if (full !== this.#full) {", "if (full || full !== this.#full) {"),
   disk(
     "F1: a report stays when there is room again",
-    'full ? { kind: "disk_full", message: WORDS } : null',
-    '{ kind: "disk_full", message: WORDS }',
+    'full ? { kind: "disk_full", message: words } : null',
+    '{ kind: "disk_full", message: words }',
   ),
   disk(
     "F2: a run that makes progress is ended",
@@ -42,6 +42,7 @@ export const RUNNING_MUTANTS: readonly TestedMutant[] = [
     "if (this.#full !== true) this.#movedAt = now;",
   ),
   disk("F2: a run without output stays on its machine", "|| now - this.#movedAt < STUCK_MS", "|| this.#movedAt <= now"),
+  disk("F3: a quota is not noticed", " || (look?.disk_fault ?? null) !== null", ""),
   watch(
     "W1: the log is polled every few milliseconds while a checkpoint is downloaded",
     'const scanAt = this.#scanning || this.#run.stream !== "run"',

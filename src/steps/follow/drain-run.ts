@@ -54,7 +54,8 @@ export async function drainRun(
     const stopping = host.stop(grace, context.signal).catch((e: unknown) => {
       // Its log is stored anyway; the machine is released after that.
       const mayBe =
-        e instanceof SvcError && (e.code === "machine_disk_full" || (isDamaged && e.code === "runner_failed"));
+        e instanceof SvcError &&
+        (e.code === "machine_disk_full" || e.code === "machine_unfit" || (isDamaged && e.code === "runner_failed"));
       if (!mayBe) throw e;
     });
     await (grace > STOP_GRACE_SECONDS ? pullWhile(services, follower, stopping) : stopping);

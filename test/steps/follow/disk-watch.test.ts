@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import type { RunLook } from "../../../src/providers/host.ts";
+import type { DiskFault } from "../../../src/schemas/runner.ts";
 import { FullDisk } from "../../../src/steps/follow/disk-watch.ts";
 import type { RunServices } from "../../../src/steps/run-services.ts";
 import type { StepContext } from "../../../src/steps/step.ts";
@@ -25,7 +26,8 @@ beforeEach(async () => {
 afterEach(() => void rent.h.store.db.close());
 afterAll(removeHomes);
 
-const look = (disk_free: number | null): RunLook => ({ disk_free }) as RunLook;
+const look = (disk_free: number | null, disk_fault: DiskFault | null = null): RunLook =>
+  ({ disk_free, disk_fault }) as RunLook;
 const note = () => {
   const row = rent.ledger.row(rent.name(1));
   return row ? noteOfMachine(row) : null;
@@ -61,4 +63,22 @@ test("A full disk is ignored if the free space is unknown", async () => {
   await rent.h.clock.advance(60 * 60_000);
   await disk.saw(look(null), false);
   expect([said, note()]).toEqual([[], null]);
+});
+
+test.each<[DiskFault, string, RegExp, RegExp]>([
+  ["EDQUOT", "machine_disk_full", /disk is full/, /free space within its quota/],
+  ["ENOSPC", "machine_disk_full", /disk is full/, /waits for free space/],
+  ["EROFS", "machine_unfit", /takes no bytes: it is read-only/, /takes no bytes \(it is read-only\)/],
+])("A disk with free space that refuses a file with %s counts as full", async (fault, code, told, why) => {
+  await disk.saw(look(5e9, fault), true);
+  expect([said, note()?.message]).toEqual([["warning"], expect.stringMatching(told)]);
+  await rent.h.clock.advance(9 * 60_000);
+  await disk.saw(look(5e9, fault), false);
+  await rent.h.clock.advance(60_000);
+  await expect(disk.saw(look(null, fault), false)).rejects.toMatchObject({
+    code,
+    message: expect.stringMatching(why) as string,
+  });
+  await disk.saw(look(5e9), true);
+  expect([said, note()]).toEqual([["warning", "info"], null]);
 });
