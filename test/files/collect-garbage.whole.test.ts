@@ -72,6 +72,36 @@ it("A content that a submission finds outlives a collection that began before", 
   for (const id of rows) expect(await readSnapshot({ codeDir, id })).not.toBeNull();
 });
 
+it("A content that was held at any time since a collection began stays", async () => {
+  const { id, files } = await snapshotOf({ "a.py": "held for a moment" });
+  const collecting = collectGarbage({ codeDir, inUse: () => [] });
+  const hold = holdCode(codeDir);
+  hold.add(id);
+  hold.add(files[0]!.sha256 ?? "");
+  hold.release();
+  expect(await collecting).toMatchObject({ snapshots: 0, blobs: 0 });
+  await restoreSnapshot({ codeDir, id, target: join(top, "target") });
+});
+
+it("A content that exists when its hold is taken stays, even if it is the next one to be deleted", async () => {
+  await snapshotOf(Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`f${i}`, `content ${i}`])));
+  const state = { over: false };
+  const collecting = collectGarbage({ codeDir, inUse: () => [] }).finally(() => (state.over = true));
+  const hold = holdCode(codeDir);
+  const held = new Set<string>();
+  for (let turn = 0; !state.over; turn++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    const next = blobs().find((name) => !held.has(name));
+    if (next === undefined || turn % 2 === 1) continue;
+    hold.add(next.slice(next.indexOf("/") + 1));
+    held.add(next);
+  }
+  await collecting;
+  hold.release();
+  expect(held.size).toBeGreaterThan(0);
+  expect(new Set(blobs())).toEqual(held);
+});
+
 it("A manifest of a run that cannot be read keeps every content, and the collection says so", async () => {
   const { id, files } = await snapshotOf({ "a.py": "x" });
   await writeFile(join(codeDir, "snapshots", `${id}.json`), "{ torn");

@@ -109,6 +109,7 @@ describe("adding data", () => {
     symlinkSync("../private", join(folder, "out"));
     symlinkSync("nothing", join(folder, "broken"));
     symlinkSync(".", join(folder, "real/back"));
+    symlinkSync(".", join(folder, "here"));
     execFileSync("mkfifo", [join(folder, "pipe")]);
     mkdirSync(join(folder, ".ssh"));
     const { data } = await add();
@@ -117,6 +118,7 @@ describe("adding data", () => {
       out: expect.stringContaining("leaves the folder"),
       broken: expect.stringContaining("broken"),
       "real/back": expect.stringContaining("contains it"),
+      here: expect.stringContaining("contains it"),
       pipe: expect.stringContaining("neither"),
       ".ssh": expect.stringContaining("never sends"),
     });
@@ -171,6 +173,9 @@ describe("adding data", () => {
     }
     mkdirSync(join(folder, "bare"));
     await expect(add({ paths: [join(folder, "bare")] })).rejects.toThrowError(failing("data_path_refused", /no file/));
+    symlinkSync("x".repeat(300), join(folder, "unreadable"));
+    await expect(add()).rejects.toThrowError(failing("data_path_refused", /unreadable/));
+    rmSync(join(folder, "unreadable"));
     expect(namesOf(home)).toEqual([]);
     await add({ name: "Set" });
     await expect(add({ name: "set" })).rejects.toThrowError(failing("data_name_refused", /case alone/));

@@ -287,6 +287,13 @@ it("A broken index, a .git that leads nowhere and a repository without its HEAD 
   expect(await refusal()).toContain("remove its .git");
 });
 
+it("A file of rules that git cannot read refuses the project: ignored files might be sent", async () => {
+  git("init", "-q");
+  git("config", "core.excludesFile", join(project, "x".repeat(300)));
+  put({ "train.py": "" });
+  expect(await refusal()).toContain("unable to access");
+});
+
 it("Git and our own walk obey a .gitignore with 100,000 rules", async () => {
   const rules = Array.from({ length: 100_000 }, (_, i) => (i % 2 === 0 ? `ignored-${i}` : `some/where-${i}/*.tmp`));
   put({ ".gitignore": `${rules.join("\n")}\n`, "ignored-99998": "", "a.py": "", "some/where-99999/x.tmp": "" });

@@ -15,9 +15,11 @@ import { KEEPING_MUTANTS } from "./keeping-mutants.ts";
 import { MACHINE_MUTANTS } from "./machine-mutants.ts";
 import { MONEY_MUTANTS } from "./money-mutants.ts";
 import { MOVING_MUTANTS } from "./moving-mutants.ts";
+import { PROJECT_MUTANTS } from "./project-mutants.ts";
 import { PROVIDER_MUTANTS } from "./provider-mutants.ts";
 import { RENTING_MUTANTS } from "./renting-mutants.ts";
 import { RUNNING_MUTANTS } from "./running-mutants.ts";
+import { SINK_MUTANTS } from "./sink-mutants.ts";
 import { TELLING_MUTANTS } from "./telling-mutants.ts";
 import { patched, type Patch, type Score, type TestedMutant } from "./mutants.ts";
 
@@ -111,6 +113,18 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     tests: ["test/engine/reconcile.test.ts", ...LATE],
   },
   {
+    name: "budgets: an order counts though a list was taken in time",
+    patches: [
+      patch("src/steps/rental/resolve-lost-order.ts", "firstAt >= (entry.endsFrom ?? Infinity)", "firstAt >= 0"),
+    ],
+    tests: ["test/steps/rental/unproven-order.test.ts"],
+  },
+  {
+    name: "budgets: another machine is ordered though the rest is too small",
+    patches: [patch("src/steps/terminate.ts", "const lack = ports.budget?.lack(jobId) ?? null;", "const lack = null;")],
+    tests: ["test/steps/rental/unproven-order.test.ts"],
+  },
+  {
     name: "rows: the cost of earlier placements is forgotten",
     patches: [
       patch(
@@ -187,6 +201,7 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   ...GUARDING_MUTANTS,
   ...MACHINE_MUTANTS,
   ...RENTING_MUTANTS,
+  ...SINK_MUTANTS,
   ...TELLING_MUTANTS,
   ...KEEPING_MUTANTS,
   ...FACING_MUTANTS,
@@ -195,6 +210,7 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
   ...COLLECTING_MUTANTS,
   ...HUB_MUTANTS,
   ...ENGINE_MUTANTS,
+  ...PROJECT_MUTANTS,
   ...PROVIDER_MUTANTS,
 ];
 

@@ -1,4 +1,4 @@
-// An object store with an endless answer.
+// Object stores with an endless answer, or with one that leads elsewhere.
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -60,4 +60,46 @@ it.each([200, 403, 500])("a bomb with status %i is cut, counted after decompress
     code: "sink_unreachable",
     message: expect.stringContaining("longer than 1 MiB") as string,
   });
+});
+
+it("An upload that the store begins at another address than its own is not sent there", async () => {
+  const asked: string[] = [];
+  const other = createServer((request, response) => {
+    asked.push(String(request.url));
+    response.writeHead(200).end("{}");
+  });
+  await new Promise<void>((up) => other.listen(0, "127.0.0.1", up));
+  const elsewhere = `http://127.0.0.1:${(other.address() as AddressInfo).port}/session`;
+  server = createServer((request, response) => {
+    if (request.url === "/token") return void response.end('{"access_token":"t","expires_in":3600}');
+    response.writeHead(200, { location: elsewhere }).end();
+  });
+  const place = await placeAt(server, "gs");
+  const user = { type: "authorized_user", client_id: "c", client_secret: "s", refresh_token: "r" };
+  const keyFile = JSON.stringify({ ...user, token_uri: `${place.endpoint}/token` });
+  const store = openGcs({ kind: "objstore_b", ...place, keyFile }, Date.now);
+  const bytes = Buffer.from("12");
+  const file = {
+    key: "k",
+    size: 2,
+    sha256: "0",
+    md5: Buffer.alloc(16),
+    contentType: "a/b",
+    partBytes: 1,
+    partMd5s: [],
+  };
+  const remembered: string[] = [];
+  const upload = store.upload(
+    { ...file, read: (at, length) => Promise.resolve(bytes.subarray(at, at + length)) },
+    {
+      signal: new AbortController().signal,
+      resume: null,
+      remember: (name) => Promise.resolve(void remembered.push(name)),
+      sent: () => {},
+      lend: (_, fn) => fn(),
+    },
+  );
+  await expect(upload).rejects.toMatchObject({ code: "sink_unreachable" });
+  other.close();
+  expect([asked, remembered]).toEqual([[], []]);
 });

@@ -121,3 +121,12 @@ it("An intent whose process was killed before its answer counts from its horizon
   await rent.h.clock.jump(2 * HOUR);
   expect(rent.h.reads.job("job1")).toMatchObject({ spent_usd: 2, cost_estimate_usd: 2 });
 });
+
+it("The end of a placement says that the rest of the budget is too small for another machine", async () => {
+  await loseTheMachine(0);
+  withBudget();
+  const lack = { code: "budget_reached", message: "The rest is too small.", hint: "" };
+  rent.ports.budget = { ...rent.ports.budget!, lack: () => lack };
+  await rent.runToEnd(terminateStep);
+  expect(await rent.run(terminateStep)).toMatchObject({ done: { lack } });
+});
