@@ -217,8 +217,9 @@ describe("listProject", () => {
 
 describe("checkProjectDir", () => {
   it("refuses the root, the homes and the folders above them, missing paths, and files; also behind a symlink", async () => {
-    await put({ file: "" });
+    await put({ file: "", ".aws/credentials": "key", ".git/hooks/a": "" });
     await symlink(homedir(), join(top, "link-home"));
+    await symlink(join(project, ".aws"), join(top, "link-keys"));
     const home = dirname(codeDir);
     for (const dir of [
       "/",
@@ -229,6 +230,9 @@ describe("checkProjectDir", () => {
       join(top, "link-home"),
       join(top, "none"),
       join(project, "file"),
+      join(project, ".aws"),
+      join(project, ".git/hooks"),
+      join(top, "link-keys"),
     ]) {
       await expect(checkProjectDir(dir, home), dir).rejects.toMatchObject({ code: "project_dir_refused" });
     }

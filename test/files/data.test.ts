@@ -126,6 +126,15 @@ describe("adding data", () => {
     expect(readManifest(home, "set").files.map(([path]) => path)).toContain("out");
   });
 
+  it("refuses folders whose symlinks lead to each other, which could be followed in millions of ways", async () => {
+    const names = Array.from({ length: 11 }, (_, i) => `f${i}`);
+    for (const name of names) mkdirSync(join(folder, name), { recursive: true });
+    for (const name of names) for (const other of names) symlinkSync(`../${other}`, join(folder, name, other));
+    await expect(add()).rejects.toThrowError(
+      failing("data_path_refused", /more than 500 symlinks lead to this folder/),
+    );
+  });
+
   it("takes nothing out of folders of keys, version control and homes, through any symlink and option", async () => {
     put({ a: "1", "sub/.ssh/work": "key", ".git/config": "token", ".git/annex/objects/x/y": "2" });
     mkdirSync(join(top, ".aws"));

@@ -3,6 +3,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { PodhostProvider } from "../../src/providers/podhost/provider.ts";
+import { shownInPart } from "../../src/providers/provider.ts";
 import {
   data,
   errors,
@@ -193,6 +194,16 @@ describe("gone", () => {
   test("a pod with an unreadable id, but the right name, still exists", async () => {
     const stub = await podhostStub(listing(pod({ id: "../../x" })));
     expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "broken" });
+  });
+
+  test("a pod of ours without any id does not hide the others: the list is incomplete", async () => {
+    const stub = await podhostStub(listing(pod({ id: null, name: `${HANDLE.name}9` }), pod()));
+    const why = await stub.provider.listOwned(HANDLE.name, never).then(
+      () => null,
+      (e: unknown) => e,
+    );
+    expect(why).toMatchObject({ code: "provider_error", message: expect.stringContaining("console") as string });
+    expect(shownInPart(why)?.machines).toMatchObject([{ id: HANDLE.id, name: HANDLE.name }]);
   });
 
   test.each<[string, Answer, string]>([

@@ -63,6 +63,8 @@ export class S3Double extends StoreDouble {
     if (decodeURIComponent(url.pathname).split("/")[1] !== this.bucket)
       return this.refuse(response, 404, "NoSuchBucket", "The specified bucket does not exist");
     const digest = request.headers["content-md5"];
+    if (digest === undefined && (what === "PutObject" || what === "UploadPart"))
+      return this.refuse(response, 400, "InvalidRequest", "Content-MD5 is required");
     if (digest !== undefined && digest !== createHash("md5").update(asked.body).digest("base64"))
       return this.refuse(response, 400, "BadDigest", "The Content-MD5 you specified did not match");
     switch (what) {

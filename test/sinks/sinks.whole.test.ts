@@ -360,6 +360,16 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     expect(() => readFileSync(join(w.h.home, "sinks", `${JOB}.sealed`))).toThrow("ENOENT");
   });
 
+  it("gets a little time at the end of a control plane for copies of an ended run", async () => {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    await w.checkpoint("model.bin", "content");
+    await w.over();
+    const states: string[] = [];
+    void w.sinks.settle(24 * 3_600_000).then(() => states.push(w.status.state));
+    await w.until("nothing is waited for any more", () => states.length > 0);
+    expect(states).toEqual(["done"]);
+  });
+
   it("refuses a missing bucket and wrong credentials before anything is made; not an unreachable store", async () => {
     const wrong = (change: object) => w.submit({ sinks: [{ ...sinks()![0]!, ...change }] });
     await expect(wrong({ url: `${kind.scheme}://another-bucket` })).rejects.toMatchObject({

@@ -3,7 +3,8 @@
 // D1. Plain files only. Pipes, sockets and devices are excluded and reported; so are names that are not UTF-8.
 // D2. A symlink within the added folder counts as its target. A symlink that leaves the folder is excluded unless
 //     `followLinks` is set, because it could include any file of the computer.
-// D3. A symlink to one of its own parent folders is excluded: following it would never end.
+// D3. A symlink to one of its own parent folders is excluded: following it would never end. Folders whose symlinks lead to
+//     each other are refused: a bound limits how many symlinks may lead to one folder.
 // D4. Version control and folders of keys (NEVER in protections.ts), the user's home directory and the home of svc are
 //     excluded and reported wherever they are and whatever symlink leads to them.
 // D5. An unreadable file is reported with the system's error; only "does not exist" counts as absence.
@@ -19,6 +20,7 @@ import { knownUserHome } from "../../platform/user-home.ts";
 /** The scan yields the event loop after this time. */
 const SLICE_MS = 8;
 const FILES_MAX = 1_000_000;
+const LINKS_TO_FOLDER_MAX = 500;
 
 export interface Root {
   /** Real and absolute. */
@@ -69,6 +71,7 @@ class Walk implements Scan {
   readonly leftOut: Scan["leftOut"] = [];
   readonly problems: Scan["problems"] = [];
   bytes = 0;
+  readonly #linksTo = new Map<string, number>();
   readonly #options: ScanOptions;
   readonly #neverData: (real: string) => string | null;
   #sliceEndsAt = performance.now() + SLICE_MS;
@@ -129,7 +132,16 @@ class Walk implements Scan {
     else if (!stats.isDirectory()) this.leftOut.push({ path, why: "the symlink leads to neither a file nor a folder" });
     else if (within.chain.some((folder) => folder === real || folder.startsWith(real + sep)))
       this.leftOut.push({ path, why: "the symlink leads to a folder that contains it" });
-    else await this.#folder(real, path, { ...within, chain: [...within.chain, real] });
+    else {
+      const links = (this.#linksTo.get(real) ?? 0) + 1;
+      this.#linksTo.set(real, links);
+      if (links > LINKS_TO_FOLDER_MAX)
+        throw new SvcError("data_path_refused", {
+          path: real,
+          why: `more than ${LINKS_TO_FOLDER_MAX} symlinks lead to this folder, each by another way`,
+        });
+      await this.#folder(real, path, { ...within, chain: [...within.chain, real] });
+    }
   }
 
   #statsOf(at: string, path: string): Stats | null {

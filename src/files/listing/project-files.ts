@@ -1,13 +1,14 @@
 // Checks which directories may be projects.
 //
 // P4. A directory that holds more than a project is refused: the root, the home of the user or of svc, and all above
-//     them; so is everything inside the home of svc. project-listing.ts (P1 to P3) decides which of its files belong to
-//     a run.
+//     them; so is everything inside the home of svc, and a folder of keys or of version control with everything inside
+//     it. project-listing.ts (P1 to P3) decides which of its files belong to a run.
 
 import { access, constants, realpath, stat, statfs } from "node:fs/promises";
 import { dirname, resolve, sep } from "node:path";
 import { messageOf, SvcError } from "../../errors/index.ts";
 import { knownUserHome } from "../../platform/user-home.ts";
+import { NEVER } from "./protections.ts";
 
 /** proc, sysfs, cgroup 1 and 2, debugfs, tracefs. */
 const KERNEL_FILE_SYSTEMS = new Set([0x9fa0, 0x62656572, 0x27e0eb, 0x63677270, 0x64626720, 0x74726163]);
@@ -37,6 +38,8 @@ export async function checkProjectDir(projectDir: string, svcHome: string): Prom
   const home = await realOrSame(svcHome);
   if (isWithin(real, home) || isWithin(home, real))
     throw refuse("is, contains or is below the home of svc, with its credentials");
+  const never = real.split(sep).find((name) => NEVER.includes(name));
+  if (never !== undefined) throw refuse(`is or is below a folder called ${never}, of which svc never sends a file`);
   return real;
 }
 

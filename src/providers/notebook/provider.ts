@@ -76,7 +76,7 @@ export class NotebookProvider implements Provider {
 
   async account(): Promise<Account> {
     const { proxyCommand, ...way } = this.#endpoint();
-    const name = `${way.user}@${way.host}:${way.port}`;
+    const name = `${way.user}@${way.host.includes(":") ? `[${way.host}]` : way.host}:${way.port}`;
     if (proxyCommand !== undefined) {
       const warnings = ["the way in is a command, which is run only for a run"];
       return { name, may: [], balanceUsd: null, warnings };

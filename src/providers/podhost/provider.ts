@@ -252,11 +252,15 @@ export class PodhostProvider implements Provider {
 
   async listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
     const { pods, missing } = await this.#pods(signal, Infinity);
-    const owned = pods
+    const ours = pods
       .filter((pod) => !pod.deleted && pod.name.startsWith(prefix))
-      .toSorted((a, b) => usefulness(statusOf(a)) - usefulness(statusOf(b)))
-      .map((pod) => this.#handle(pod, pod.name, this.#o.now()));
-    if (missing !== null) throw inPart(missing, owned, "anywhere");
+      .toSorted((a, b) => usefulness(statusOf(a)) - usefulness(statusOf(b)));
+    // A pod that no call can name must not hide the others.
+    const named = ours.filter((pod) => usableId(pod) !== null);
+    const owned = named.map((pod) => this.#handle(pod, pod.name, this.#o.now()));
+    const nameless = ours.find((pod) => usableId(pod) === null);
+    const short = nameless === undefined ? missing : withoutId(nameless.name);
+    if (short !== null) throw inPart(short, owned, "anywhere");
     return owned;
   }
 
@@ -426,12 +430,8 @@ export class PodhostProvider implements Provider {
 
   /** @param createdAt when the pod was made, or found, by this computer's clock: it is compared with that clock */
   #handle(pod: Pod, name: string, createdAt: number): MachineHandle {
-    const id = pod.id ?? (pod.oddId === null ? null : ODD_ID);
-    if (id === null)
-      throw new SvcError("provider_error", {
-        provider: PODHOST,
-        why: `the pod ${name} has an id that cannot be one; end it in the provider's console`,
-      });
+    const id = usableId(pod);
+    if (id === null) throw withoutId(name);
     return {
       v: 1,
       provider: PODHOST,
@@ -447,6 +447,15 @@ export class PodhostProvider implements Provider {
     };
   }
 }
+
+/** The id of a handle for the pod; null if no call can name it. */
+const usableId = ({ id, oddId }: Pod): string | null => id ?? (oddId === null ? null : ODD_ID);
+
+const withoutId = (name: string): SvcError =>
+  new SvcError("provider_error", {
+    provider: PODHOST,
+    why: `the pod ${name} has an id that cannot be one; end it in the provider's console`,
+  });
 
 /** The pod of this handle. A pod whose id cannot be read counts if it has the machine's name. */
 function pick(pods: readonly Pod[], handle: MachineHandle): Pod | undefined {
