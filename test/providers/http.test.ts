@@ -190,7 +190,7 @@ describe("a call", () => {
     }
   });
   test("an answer that writes the key in escapes of JSON holds it nowhere once it is read", async () => {
-    const escaped = [...KEY].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
+    const escaped = Array.from(KEY, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
     const base = await serve(
       (_, response) => void response.end(`{"error":{"message":"no ${escaped}","${escaped}":1}}`),
     );

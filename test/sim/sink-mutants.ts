@@ -140,6 +140,9 @@ export const storeOf = (places: Places): Record<string, unknown> => {
     "B1: a part carries no MD5",
     "PartNumber: i + 1, Body, ContentMD5 };",
     'PartNumber: i + 1, Body, ...(ContentMD5 === "" ? { ContentMD5 } : {}) };',
+    [`${SINKS} > goes on with an upload whose name was lost, and leaves no second one at the store`],
   ),
-  sinks("L4: a control plane that stops waits for no copy", "!r.failing && this.#o.job", "r.failing && this.#o.job"),
+  sinks("L4: a control plane that stops waits for no copy", "!r.failing && this.#o.job", "r.failing && this.#o.job", [
+    `${SINKS} > gets a little time at the end of a control plane for copies of an ended run`,
+  ]),
 ];
