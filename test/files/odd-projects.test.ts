@@ -179,7 +179,7 @@ it(
   },
 );
 
-it("The error of a script in a part of a repository names what lies beside the project", async () => {
+it("The error of a script in a part of a repository names the missing file of the rest of the repository", async () => {
   put({ "shared/__init__.py": "", "one.py": "", "exp/a/train.py": "", "data/x.csv": "" }, project);
   put({ "outside.py": "", "project/wandb/run-1/x": "" }, top);
   gitIn(project, "init", "-q");

@@ -47,7 +47,7 @@ describe("an id beyond 2^53", () => {
     expect(await provider.inspect(handle, signal)).toEqual({ phase: "gone" });
   });
 
-  test("of a machine of another program hides none of ours", async () => {
+  test("A machine of another program with such an id hides none of ours", async () => {
     stub.routes[LIST] = () => listed(machineRow({ id: "#ID", label: "theirs" }), machineRow());
     const owned = await stub.provider().listOwned(PREFIX, signal);
     expect(owned.map(({ name }) => name)).toEqual([NAME]);

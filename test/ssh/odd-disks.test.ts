@@ -167,7 +167,7 @@ describe("a machine without tar", () => {
     expect(readFileSync(join(tree.to, "weights")).length).toBe(1_000);
   });
 
-  it("and without rsync is unfit at once, because of its image", async () => {
+  it("is unfit at once without rsync, because of its image", async () => {
     const bin = programs("sh", "mkdir", "cat", "find", "wc", "mv", "rm", "xargs", "rmdir", "python3");
     const link = (await machineWith(`PATH=${bin}; export PATH`)).link();
     const e = await failure(link.push(project(1_000), never));
