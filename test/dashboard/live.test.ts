@@ -157,6 +157,9 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await expect.poll(focused, WAIT).toBe("Keep running");
       expect(await dialog.textContent()).toContain("digits, two hidden layers");
       expect(await dialog.textContent()).toContain("svc-r1-digits-0");
+      // It runs on this computer, which no dialog may threaten to terminate.
+      expect(await dialog.textContent()).toContain("This computer stays as it is.");
+      expect(await dialog.textContent()).not.toContain("terminated");
       await page.keyboard.press("Escape");
       await dialog.waitFor({ state: "hidden" });
       await expect

@@ -183,6 +183,16 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       expect(killed).toContain("/jobs/r1-digits/kill");
     }));
 
+  it("kills a run on this computer without a word of terminating its machine", () =>
+    withPage("/?status=active", async ({ page }) => {
+      await page.getByLabel("Select digits, two hidden layers r1-digits").check();
+      const bar = page.getByRole("region", { name: "Selected runs" });
+      await bar.getByRole("button", { name: "Kill…" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("They run on this computer, at no cost.").waitFor();
+      expect(await dialog.textContent()).not.toContain("terminated");
+    }));
+
   it("deletes several ended runs after it has named them with their sizes", () =>
     withPage("/?status=succeeded", async ({ page, server }) => {
       const boxes = page.getByLabel(/^Select (?!all)/);

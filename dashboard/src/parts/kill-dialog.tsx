@@ -1,6 +1,7 @@
 // The dialog before one run is ended.
 
 import { useRef, useState } from "react";
+import { runsHere } from "../../../src/providers/descriptors.ts";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { usdPerHour, words } from "../format.ts";
@@ -51,7 +52,9 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
       )}
       {!over && (
         <p className="quiet">
-          Checkpoints are collected first, for a limited time. Then the machine is terminated. This cannot be undone.
+          {runsHere(job.provider)
+            ? "The script is stopped, and its checkpoints are kept. This computer stays as it is. This cannot be undone."
+            : "Checkpoints are collected first, for a limited time. Then the machine is terminated. This cannot be undone."}
         </p>
       )}
       {problem && <ProblemBanner problem={problem} />}

@@ -1,6 +1,7 @@
 // The dialog before several runs are ended at once.
 
 import { useRef, useState } from "react";
+import { runsHere } from "../../../src/providers/descriptors.ts";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { plural, usdPerHour } from "../format.ts";
@@ -19,7 +20,8 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
   const [asked] = useState(jobs);
   const [done, setDone] = useState<number | null>(null);
   const [problems, setProblems] = useState<{ job: JobRecord; problem: Problem }[]>([]);
-  const held = asked.flatMap((job) => job.machines.filter((machine) => machine.terminated_at === null));
+  const rented = asked.filter((job) => !runsHere(job.provider));
+  const held = rented.flatMap((job) => job.machines.filter((machine) => machine.terminated_at === null));
   const kill = async () => {
     if (done !== null) return;
     setDone(0);
@@ -50,8 +52,10 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
             {plural(held.length, "machine")} will be terminated and stop costing money:{" "}
             <strong>{perHourOf(held.map((machine) => machine.price_per_hour_usd))}</strong>.
           </>
+        ) : rented.length === 0 ? (
+          "They run on this computer, at no cost."
         ) : (
-          "None of them has a machine yet."
+          "None of them has a rented machine yet."
         )}
       </p>
       <ul className="plain kill-list" tabIndex={0} aria-label="Runs and machines">
@@ -71,7 +75,9 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
         {asked.length > SHOWN && <li className="quiet">and {asked.length - SHOWN} more</li>}
       </ul>
       <p className="quiet">
-        Checkpoints are collected first, for a limited time. Then the machines are terminated. This cannot be undone.
+        {rented.length === 0
+          ? "The scripts are stopped, and their checkpoints are kept. This computer stays as it is. This cannot be undone."
+          : "Checkpoints are collected first, for a limited time. Then the rented machines are terminated. This cannot be undone."}
       </p>
       {problems[0] && (
         <>
