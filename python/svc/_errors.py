@@ -116,6 +116,7 @@ _CLASSES: dict[str, type[SvcError]] = {
     "user_home_unknown": ConfigError,
     "idempotency_conflict": ConfigError,
     "project_dir_refused": ConfigError,
+    "budget_too_small": ConfigError,
 }
 _BEGINNINGS: dict[str, type[SvcError]] = {
     "credential_": CredentialError,

@@ -62,7 +62,7 @@ def call_runner(ask: dict[str, Any], command: str, seconds: float, more: Sequenc
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
-KINDS = (
+RUNNER_KINDS = (
     ("No space left on device", "disk_full"),
     ("Disk quota exceeded", "disk_full"),
     ("Read-only file system", "read_only"),
@@ -71,7 +71,7 @@ KINDS = (
 
 
 def runner_refusal(code: int, err: str) -> Refusal:
-    for text, kind in KINDS:
+    for text, kind in RUNNER_KINDS:
         if text in err:
             return Refusal(kind, text)
     rows = err.strip().split("\n")

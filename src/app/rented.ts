@@ -97,7 +97,11 @@ export async function shellCommand(
   handle: MachineHandle,
 ): Promise<{ argv: string[]; project: string | null }> {
   const endpoint = handle.ssh?.[0];
-  if (!endpoint) throw new SvcError("ssh_unreachable", { machine: handle.name, why: "its address is not known yet" });
+  if (!endpoint)
+    throw new SvcError("ssh_unreachable", {
+      machine: handle.name,
+      why: "it is still starting, and its address is not known yet; try again in a moment",
+    });
   const key = await sshKeyOf(handle.provider, { home, env });
   const there = handle.extra?.["home"];
   return {

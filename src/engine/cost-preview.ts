@@ -186,9 +186,9 @@ function stopsOf(spec: RunSpec, provider: Provider | undefined): string[] {
       ? [`Neither output nor work on CPU or GPU for ${minutes(idleMinutes)} (idle_timeout_minutes).`]
       : []),
     ...(spec.terminate_on_exit ? ["The control plane is ended (terminate_on_exit)."] : []),
-    `Anything else that ends it sends SIGTERM first, and SIGKILL after ${stopGraceSeconds(spec)} s (stop_grace_seconds).`,
     "A user kills it: here, with `svc kill`, or through an SDK.",
     ...(provider ? [provider.info.stops_by_itself] : []),
+    `Where svc ends it, the script gets SIGTERM first, and SIGKILL after ${stopGraceSeconds(spec)} s (stop_grace_seconds).`,
   ];
 }
 

@@ -237,10 +237,10 @@ class Calls(WithHome):
         with self.assertRaises(svc.WaitTimeout) as caught:
             svc.wait("a", timeout=0.1)
         self.assertIsInstance(caught.exception, TimeoutError)
-        self.server.put("a", "failed", exit_code=7, error={"code": "script_failed", "message": "m", "hint": "h", "new": 1})
+        self.server.put("a", "failed", exit_code=7, error={"code": "script_failed", "message": "m", "hint": "See `svc logs JOB`, or JOB.", "new": 1})
         self.server.jobs["a"]["note"] = {"kind": "sink_copying", "message": "Uploading", "new": 1}
         job = svc.wait("a", timeout=30)
-        self.assertEqual((job.done, job.exit_code, job.error), (True, 7, svc.JobError("script_failed", "m", "h")))
+        self.assertEqual((job.done, job.exit_code, job.error), (True, 7, svc.JobError("script_failed", "m", "See `svc logs a`, or JOB.")))
         self.assertEqual(job.note, svc.Note("sink_copying", "Uploading"))
 
     def shown(self, **env):
@@ -290,6 +290,7 @@ class Calls(WithHome):
         self.assertEqual(self.server.requests[-1][1], "/jobs/nobody%2F..%2Fx")
         classes = {
             "price_cap_exceeded": svc.PriceCapExceeded, "invalid_request": svc.ConfigError, "entrypoint_not_found": svc.ConfigError,
+            "budget_too_small": svc.ConfigError,
             "credential_read_only": svc.CredentialError, "nodes_unsupported": svc.UnsupportedError, "provider_error": svc.ProvisionError,
             "extra_missing": svc.ExtraMissing, "a_code_to_come": svc.SvcError,
         }  # fmt: skip

@@ -2,6 +2,7 @@
 // printed once. It reads the store alone. top/screen.ts draws, top/table.ts makes the rows.
 
 import { ACTIVE_STATUSES, JOB_FIELDS } from "../../schemas/names.ts";
+import { areLeftAlone, AWAY_WORDS } from "../away.ts";
 import type { Command } from "../command.ts";
 import { redrawEachSecond } from "../redraw.ts";
 import { everyJob, withStore, type OpenReads } from "../store.ts";
@@ -26,7 +27,8 @@ export const top: Command = {
     await onScreen(io, (screen) =>
       redrawEachSecond(io, screen.end, async (reads) => {
         const jobs = active(reads);
-        await screen.draw(headline(jobs), jobs.length > 0 ? topTable(io, jobs) : "No run is active.");
+        const head = (await areLeftAlone(io, jobs)) ? `${headline(jobs)}\n${AWAY_WORDS}` : headline(jobs);
+        await screen.draw(head, jobs.length > 0 ? topTable(io, jobs) : "No run is active.");
       }),
     );
     return io.interrupted.aborted ? 130 : 0;

@@ -1,6 +1,7 @@
 // Prints the list of `svc jobs`: as a table, as JSON, or again each second with --watch.
 
 import { toJson } from "../../../domain/terminal-text.ts";
+import { areLeftAlone, AWAY_WORDS } from "../../away.ts";
 import type { Input } from "../../command.ts";
 import type { Io } from "../../io.ts";
 import { redrawEachSecond } from "../../redraw.ts";
@@ -22,6 +23,7 @@ export const listJobs = (chosen: ChosenJobs, input: Input, io: Io): Promise<numb
     if (!io.tty) return 0;
     if (list.jobs.length === 0)
       io.err(chosen.status ? `No run is ${chosen.status}.` : "No runs yet. `svc run` shows how to start one.");
+    if (await areLeftAlone(io, list.jobs)) io.err(AWAY_WORDS);
     if (list.next !== null) io.err("More runs exist: use --limit N or --all.");
     return 0;
   });
