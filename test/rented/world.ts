@@ -124,8 +124,9 @@ export class World {
       entrypoint: "train.py",
       args: [String(this.lines), String(options.seconds ?? 1.5)],
       project_dir: project,
-      // Only the owner of a notebook can tell that it is gone; the test must not wait for ever.
-      ...(options.provider === "notebook" && { max_runtime_minutes: 10 }),
+      // Only the owner of a notebook can tell that it is gone; the test must not wait for ever. Two faults may take ten minutes
+      // before its closed tunnel counts as the end.
+      ...(options.provider === "notebook" && { max_runtime_minutes: 20 }),
       ...options.spec,
     };
     const jobs = Array.from({ length: options.jobs ?? 1 }, () => spec);
