@@ -20,6 +20,14 @@ async function placeAt(listening: Server, scheme: "s3" | "gs") {
   return { url: `${scheme}://b`, bucket: "b", prefix: "", endpoint, region: "r", profile: null, keys, secrets: [] };
 }
 
+/** The second kind of store at this server, which also answers `/token`. */
+async function gcsAt(listening: Server) {
+  const place = await placeAt(listening, "gs");
+  const user = { type: "authorized_user", client_id: "c", client_secret: "s", refresh_token: "r" };
+  const keyFile = JSON.stringify({ ...user, token_uri: `${place.endpoint}/token` });
+  return openGcs({ kind: "objstore_b", ...place, keyFile }, Date.now);
+}
+
 it.each([200, 403, 500])("an endless answer of S3, with status %i, is cut", async (status) => {
   let sent = 0;
   server = createServer((_, response) => {
@@ -50,11 +58,7 @@ it.each([200, 403, 500])("a bomb with status %i is cut, counted after decompress
     if (request.url === "/token") return void response.end('{"access_token":"t","expires_in":3600}');
     response.writeHead(status, { "content-type": "application/json", "content-encoding": "gzip" }).end(bomb);
   });
-  const place = await placeAt(server, "gs");
-  const { endpoint } = place;
-  const user = { type: "authorized_user", client_id: "c", client_secret: "s", refresh_token: "r" };
-  const keyFile = JSON.stringify({ ...user, token_uri: `${endpoint}/token` });
-  const store = openGcs({ kind: "objstore_b", ...place, keyFile }, Date.now);
+  const store = await gcsAt(server);
   const file = { key: "k", size: 1, sha256: "0", md5: Buffer.alloc(16) } as Parameters<typeof store.holds>[0];
   await expect(store.holds(file, new AbortController().signal)).rejects.toMatchObject({
     code: "sink_unreachable",
@@ -74,10 +78,7 @@ it("An upload that the store begins at another address than its own is not sent 
     if (request.url === "/token") return void response.end('{"access_token":"t","expires_in":3600}');
     response.writeHead(200, { location: elsewhere }).end();
   });
-  const place = await placeAt(server, "gs");
-  const user = { type: "authorized_user", client_id: "c", client_secret: "s", refresh_token: "r" };
-  const keyFile = JSON.stringify({ ...user, token_uri: `${place.endpoint}/token` });
-  const store = openGcs({ kind: "objstore_b", ...place, keyFile }, Date.now);
+  const store = await gcsAt(server);
   const bytes = Buffer.from("12");
   const file = {
     key: "k",
