@@ -98,7 +98,8 @@ function newestRound(all: readonly Kept[]): string {
   return `
 ## The round of ${round}
 
-A program is a digest of the files of svc that the part loads: a commit of words, tests or of the dashboard does not change it.
+A program is a digest of the files of svc that the part loads: a commit of words, of tests, of the dashboard or of a command that the
+part does not run leaves it as it is.
 \`npm run campaign -- --sources\` prints those of a checkout.
 
 | part | gone through | wrong | program | commits |

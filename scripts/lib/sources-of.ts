@@ -1,10 +1,10 @@
-// Says which program a part of the campaign has tested: a digest of the files of svc that it loads. A commit of words, tests or of
-// the dashboard does not change it, so results of several commits with one digest belong to one program.
+// Says which program a part of the campaign has tested: a digest of the files of svc that it loads. A commit of words, tests, of
+// the dashboard or of a command that the part does not run leaves it as it is, so results with one digest belong to one program.
 
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import { build } from "esbuild";
+import { build, type Plugin } from "esbuild";
 import type { Kept } from "./campaign-page.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -15,12 +15,30 @@ const runnerFiles = (): string[] =>
     .filter((entry) => entry.isFile() && !entry.parentPath.includes("__pycache__"))
     .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
 
+/** Where the program of each part begins. */
+const ENTRY: Record<Kept["part"], string> = {
+  simulation: "test/sim/batch.child.ts",
+  kills: "src/cli/main.ts",
+  calls: "src/cli/main.ts",
+  matrix: "test/rented/control-plane.child.ts",
+  preemptions: "test/rented/control-plane.child.ts",
+  budgets: "test/rented/control-plane.child.ts",
+};
+
+/** `svc` loads one command at a time, and the parts that start it as a process run `svc serve`. */
+const onlyServe: Plugin = {
+  name: "only svc serve",
+  setup: (to) =>
+    to.onResolve({ filter: /^\.\// }, ({ importer, path }) =>
+      importer === join(ROOT, "src/cli/commands/index.ts") && path !== "./serve.ts" ? { path, external: true } : null,
+    ),
+};
+
 /** The digest of the part's program, as eight hexadecimal digits. */
 export async function sourcesOf(part: Kept["part"]): Promise<string> {
-  const simulated = part === "simulation";
   const { metafile } = await build({
     absWorkingDir: ROOT,
-    entryPoints: [simulated ? "test/sim/batch.child.ts" : "src/cli/main.ts"],
+    entryPoints: [ENTRY[part]],
     bundle: true,
     write: false,
     metafile: true,
@@ -29,11 +47,12 @@ export async function sourcesOf(part: Kept["part"]): Promise<string> {
     format: "esm",
     platform: "node",
     packages: "external",
+    plugins: [onlyServe],
     logLevel: "error",
   });
   const loaded = Object.keys(metafile.inputs).filter((file) => file.startsWith("src/"));
   const digest = createHash("sha256");
-  for (const file of [...loaded, ...(simulated ? [] : runnerFiles())].sort())
+  for (const file of [...loaded, ...(part === "simulation" ? [] : runnerFiles())].sort())
     digest
       .update(`${file}\0`)
       .update(readFileSync(join(ROOT, file)))
