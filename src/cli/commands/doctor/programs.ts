@@ -74,11 +74,11 @@ export async function rsync(io: Io): Promise<Check> {
     return warn("rsync", "none", "Local runs do not need it. For rented machines, install it (`apt install rsync`).");
   const [, a = "0", b = "0", c = "0"] = /version v?(\d+)\.(\d+)\.(\d+)/.exec(said) ?? [];
   const found = `${a}.${b}.${c}`;
-  return Number(a) * 1e6 + Number(b) * 1e3 + Number(c) < 3_004_003
+  return Number(a) * 1e6 + Number(b) * 1e3 + Number(c) < 3_005_000
     ? warn(
         "rsync",
         found,
-        "Versions before 3.4.3 trust the remote machine too much; upgrade, unless your distribution has patched it.",
+        "Versions before 3.5.0 trust the remote machine too much. `apt install rsync` gets the newest of your distribution; if that is older, `apt changelog rsync` must name CVE-2026-53792.",
       )
     : ok("rsync", found);
 }
