@@ -4,6 +4,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { openStore, prepareHome } from "../../src/store/database.ts";
+import { wasteWords } from "../../src/cli/commands/costs/words.ts";
 import { Workplace } from "./serving.ts";
 
 const at = new Workplace();
@@ -55,4 +56,9 @@ it("An invalid day, and a period that ends before it begins, are wrong usage", (
   expect(at.svcIn(home, "costs", "--from", "yesterday").code).toBe(2);
   expect(at.svcIn(home, "costs", "--from", "2026-11-04", "--to", "2026-11-03").code).toBe(2);
   expect(at.svcIn(home, "costs", "nothing").code).toBe(3);
+});
+
+it("A cause of waste is named, also if it cost less than a cent", () => {
+  const waste = { starting: 0.004, idle_gpu: 0, held: 1e-9, lost: 0, failed: 2, proof: 0 };
+  expect(wasteWords({ waste })).toBe("starting $0.004, failed runs $2.00");
 });

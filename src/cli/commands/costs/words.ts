@@ -11,9 +11,12 @@ export function knownCost({ cost_usd, machines_without_price, hours_without_pric
   return machines_without_price > 0 || hours_without_price > 0 ? `> ${dollars(cost_usd)}` : dollars(cost_usd);
 }
 
-/** Each cause that cost at least a cent. */
+/** The least amount that `dollars` shows. */
+const LEAST_USD = 1e-6;
+
+/** Each cause that cost something. */
 export const wasteWords = ({ waste }: Pick<CostTotal, "waste">): string =>
-  WASTE_KINDS.filter((kind) => waste[kind] >= 0.005)
+  WASTE_KINDS.filter((kind) => waste[kind] >= LEAST_USD)
     .map((kind) => `${WASTE_WORDS[kind]} ${dollars(waste[kind])}`)
     .join(", ");
 
