@@ -160,7 +160,7 @@ export async function update(jobId: string, change: JobChange): Promise<JobRecor
   const given = (name: string, value: number | string | null | undefined, none: string): string[] =>
     value === undefined ? [] : [`--${name}=${value ?? none}`];
   const words = [
-    ...given("budget", budget, "none"),
+    ...given("budget-usd", budget, "none"),
     ...given("max-runtime", minutes, "none"),
     ...given("price-cap", cap, "none"),
     ...given("label", label, ""),

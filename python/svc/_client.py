@@ -388,7 +388,7 @@ def update(job_id: str, **change: Unpack[JobChange]) -> Job:
     if PLANES.is_there():
         return Job.from_record(call("PATCH", f"/jobs/{_quoted(job_id)}", dict(change)))
     job(job_id)
-    flags = {"budget_usd": "budget", "max_runtime_minutes": "max-runtime", "price_cap": "price-cap", "label": "label", "tags": "tags"}
+    flags = {"budget_usd": "budget-usd", "max_runtime_minutes": "max-runtime", "price_cap": "price-cap", "label": "label", "tags": "tags"}
     for name in change:
         if name not in flags:
             raise ConfigError("invalid_request", f"{name} cannot be changed after the start of a run.")

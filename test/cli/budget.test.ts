@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { plan } from "../../src/cli/commands/plan.ts";
+import { set } from "../../src/cli/commands/set.ts";
 import { CLI, until, Workplace } from "./serving.ts";
 import { onTerminal } from "./terminal.ts";
 
@@ -48,4 +50,12 @@ it("`svc plan` plans with a budget and with a given rate", () => {
   expect(code).toBe(0);
   expect(JSON.parse(out)).toMatchObject({ budget_usd: 2.5 });
   expect(place.svc("plan", "train.py", "--budget-usd", "much").code).toBe(2);
+});
+
+it("`svc set` and `svc plan` give a limit the same flag, and the earlier word for it names the flag", () => {
+  const flags = (command: typeof set): string[] => command.options.map((option) => option.flags.split(" ")[0] ?? "");
+  expect(flags(plan)).toEqual(expect.arrayContaining(["--budget-usd", "--max-runtime", "--price-cap"]));
+  expect(flags(set)).toEqual(expect.arrayContaining(["--budget-usd", "--max-runtime", "--price-cap"]));
+  expect(place.svc("set", id, "--budget", "3").err).toContain("Did you mean --budget-usd?");
+  expect(place.svc("set", id, "--budget-usd", "3", "--json").err).toContain("change_refused");
 });

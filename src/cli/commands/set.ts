@@ -17,7 +17,7 @@ export const set: Command = {
   args: "<job>",
   summary: "Change the budget, the time limit, the price cap, the label or the tags of a run",
   options: [
-    { flags: "--budget <usd>", what: "Dollars for all that the run costs; `none` removes the budget" },
+    { flags: "--budget-usd <usd>", what: "Dollars for all that the run costs; `none` removes the budget" },
     { flags: "--max-runtime <minutes>", what: "Minutes that the script may run; `none` removes the limit" },
     { flags: "--price-cap <usd>", what: "Dollars per hour; `none` removes the cap" },
     { flags: "--label <text>", what: "A name for people; an empty text removes it" },
@@ -30,7 +30,7 @@ export const set: Command = {
     ["5", "control plane not reachable"],
   ],
   examples: [
-    "svc set 4k2m --budget 20",
+    "svc set 4k2m --budget-usd 20",
     "svc set last --max-runtime none --label baseline",
     "svc set last --tag paper --untag draft",
   ],
@@ -67,7 +67,7 @@ function tagsOf({ values }: Input, before: readonly string[]): Pick<JobChange, "
 function changeOf(input: Input): JobChange {
   const label = value(input, "label");
   const fields = {
-    budget_usd: amount(input, "budget"),
+    budget_usd: amount(input, "budget-usd"),
     max_runtime_minutes: amount(input, "max-runtime"),
     price_cap: amount(input, "price-cap"),
     label: label === "" ? null : label,
@@ -76,7 +76,7 @@ function changeOf(input: Input): JobChange {
   if (Object.keys(change).length === 0 && !["tags", "tag", "untag"].some((name) => input.values.has(name)))
     throw usage(
       "`svc set` needs something to change.",
-      "Write `svc set JOB --budget 20`; `svc set --help` lists the rest.",
+      "Write `svc set JOB --budget-usd 20`; `svc set --help` lists the rest.",
     );
   return change;
 }
