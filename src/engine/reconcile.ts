@@ -8,6 +8,7 @@ import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
 import { usdOrNull } from "../domain/money.ts";
 import type { MachineRow } from "../store/tables.ts";
+import { assertSameAccount } from "../steps/rental/account-check.ts";
 import { ownedMachines } from "../steps/rental/list-owned.ts";
 import type { OrphanPorts } from "../steps/ports.ts";
 import { release } from "../steps/terminate.ts";
@@ -80,7 +81,9 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
     if (listing === null || listing.missing !== null) report.unreachable_providers.push(provider.name);
     if (listing === null) continue;
     const owned = listing.machines;
-    for (const handle of owned) if (isOrphan(parts, handle)) await end(parts, provider, handle, options, report);
+    for (const handle of owned)
+      if (isOrphan(parts, handle) && !(await isStale(parts, provider, handle, options)))
+        await end(parts, provider, handle, options, report);
     // Owed by an ended job: a late answer reopened it.
     for (const row of parts.ledger.owed()) {
       const handle = entryOf(row).handle;
@@ -119,6 +122,29 @@ const isOwn = (parts: ReconcileParts, { job_id, node }: MachineRow, handle: Mach
 /** A second machine under the name of a live job's order: the row says which one is the job's, or the order was closed. */
 const isStray = (row: MachineRow, handle: MachineHandle): boolean =>
   row.state === "released" || (row.resource_id !== null && row.resource_id !== handle.id);
+
+/**
+ * Whether a machine is listed although the proof of its end holds: the list is older than the proof, or lags behind it. The row stays
+ * closed, and the release is repeated all the same, because this provider has contradicted itself.
+ */
+async function isStale(
+  { ledger }: ReconcileParts,
+  provider: Provider,
+  handle: MachineHandle,
+  { dryRun }: { dryRun: boolean },
+): Promise<boolean> {
+  const row = ledger.row(handle.name);
+  if (row?.state !== "released" || row.resource_id !== handle.id) return false;
+  const signal = AbortSignal.timeout(60_000);
+  try {
+    if ((await provider.inspect(handle, signal)).phase !== "gone") return false;
+    await assertSameAccount(provider, row, signal, handle);
+    if (!dryRun) await provider.terminate(handle, signal);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 async function end(
   parts: ReconcileParts,

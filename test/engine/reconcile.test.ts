@@ -96,6 +96,32 @@ describe("a machine that bears our mark", () => {
     expect(ledger.row(MINE)).toMatchObject({ state: "released" });
   });
 
+  it.each([false, true])(
+    "A list older than the proof does not open a closed row again (dry run: %s)",
+    async (dryRun) => {
+      await liveJob();
+      await h.kill();
+      const [handle] = cloud.machines;
+      cloud.machines = [];
+      await ledger.released(MINE, "the provider says that it does not exist");
+      await h.attempt("terminate").done();
+      const before = ledger.row(MINE);
+      Object.assign(cloud, { listOwned: () => Promise.resolve([handle]) });
+      expect(await run(dryRun)).toMatchObject({ terminated: [], failed: [] });
+      expect(ledger.row(MINE)).toEqual(before);
+      expect(cloud.calls.includes("terminate pod-1")).toBe(!dryRun);
+    },
+  );
+
+  it("A machine that exists in spite of its proof is released again", async () => {
+    await liveJob();
+    await h.kill();
+    await ledger.released(MINE, "the provider says that it does not exist");
+    await h.attempt("terminate").done();
+    expect((await run()).terminated).toMatchObject([{ name: MINE, job_id: "job1" }]);
+    expect([cloud.machines, ledger.owed()]).toEqual([[], []]);
+  });
+
   it("A reconcile releases a second machine of a name, and not the one of the live job", async () => {
     await liveJob();
     const second = cloud.add(MINE);

@@ -326,8 +326,8 @@ export const MUTANTS: readonly Mutant[] = [
     patches: [
       {
         file: "src/engine/reconcile.ts",
-        find: "if (isOrphan(parts, handle)) await end(",
-        replace: "if (!parts.ledger.row(handle.name) && isOrphan(parts, handle)) await end(",
+        find: "if (isOrphan(parts, handle) &&",
+        replace: "if (!parts.ledger.row(handle.name) && isOrphan(parts, handle) &&",
       },
     ],
   },

@@ -102,12 +102,28 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     tests: ["test/steps/price-cap.test.ts", "test/steps/provision.test.ts"],
   },
   {
+    name: "rare: a list opens the row of a machine that was proven gone after it",
+    patches: [
+      patch(
+        "src/engine/reconcile.ts",
+        'if ((await provider.inspect(handle, signal)).phase !== "gone") return false;',
+        "if (provider.inspect !== undefined) return false;",
+      ),
+    ],
+    tests: ["test/engine/reconcile.test.ts"],
+  },
+  {
+    name: "rare: a machine that is listed in spite of its proof is not released again",
+    patches: [patch("src/engine/reconcile.ts", "if (!dryRun) await provider.terminate(handle, signal);", "")],
+    tests: ["test/engine/reconcile.test.ts"],
+  },
+  {
     name: "rare: a sweep passes by what a row explains",
     patches: [
       patch(
         "src/engine/reconcile.ts",
-        "if (isOrphan(parts, handle)) await end(",
-        "if (!parts.ledger.row(handle.name) && isOrphan(parts, handle)) await end(",
+        "if (isOrphan(parts, handle) &&",
+        "if (!parts.ledger.row(handle.name) && isOrphan(parts, handle) &&",
       ),
     ],
     tests: ["test/engine/reconcile.test.ts", ...LATE],
