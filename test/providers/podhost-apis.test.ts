@@ -73,6 +73,30 @@ describe("REST takes over", () => {
     expect(stub.names().at(-1)).toBe("myself");
   });
 
+  test("seconds after its own failure, while GraphQL still limits requests, and less often while it keeps failing", async () => {
+    let working = false;
+    const other = both(() => limited());
+    const stub = await podhostStub((asked) =>
+      asked.path === "/graphql" || working ? other(asked) : { status: 200, raw: "<html>" },
+    );
+    const tries = async (seconds: number): Promise<number> => {
+      const before = stub.names().length;
+      for (let at = 0; at < seconds; at += 5) {
+        stub.clock.now += 5_000;
+        await stub.provider.inspect(HANDLE, never).catch(() => undefined);
+      }
+      return stub
+        .names()
+        .slice(before)
+        .filter((name) => name === "GET /v2/pods").length;
+    };
+    const [first, later] = [await tries(240), await tries(1_200)];
+    expect([first >= 4, first <= 6, later >= 1, later <= 4]).toEqual([true, true, true, true]);
+    working = true;
+    stub.clock.now += 11 * 60_000;
+    expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("ready");
+  });
+
   test("for an order only once it has answered", async () => {
     const made = data({ podFindAndDeployOnDemand: pod() });
     const stub = await podhostStub(({ path, root }) =>

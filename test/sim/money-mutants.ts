@@ -283,6 +283,7 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
     "missing === null",
   ),
   apis("D3: an incomplete list of REST lets it make a second pod", "missing === null && !rows.some(", "!rows.some("),
+  apis("A4: one failure keeps REST away for ten minutes", "REST_AGAIN_MS * 2 **", "40 * REST_AGAIN_MS * 2 **"),
   apis(
     "A3: an order goes through an API that never answered",
     "return this.#restAnswered ? this.#rest : this.#graphql;",

@@ -6,6 +6,8 @@
 //     requests again and again. After limits, GraphQL gets another chance after a while.
 // A3. REST must have answered once before a pod is ordered through it. If it does not answer, GraphQL is used as
 //     before.
+// A4. One failure of REST must not fail a run while GraphQL limits requests: REST is tried again after seconds, then
+//     less and less often.
 
 import { SvcError } from "../../errors/index.ts";
 import { isRetired, type GraphqlSign } from "./transport.ts";
@@ -15,6 +17,7 @@ export type ApiMode = "graphql" | "rest" | "auto";
 
 const LIMITED_IN_A_ROW = 3;
 const REST_MS = 10 * 60_000;
+const REST_AGAIN_MS = 15_000;
 
 export class ApiChoice {
   readonly #graphql: PodApi;
@@ -27,8 +30,9 @@ export class ApiChoice {
   /** GraphQL limits requests: REST is used until then. */
   #limitedUntil = -Infinity;
   #restAnswered = false;
-  /** REST did not answer: it is not used until then. */
+  /** REST did not answer, so many times in a row: it is not used until then. */
   #restFailedUntil = -Infinity;
+  #restFailures = 0;
 
   constructor(apis: { graphql: PodApi; rest: PodApi }, mode: () => ApiMode, now: () => number) {
     this.#graphql = apis.graphql;
@@ -109,7 +113,7 @@ export class ApiChoice {
     } catch (e) {
       // Once it has answered, its errors count.
       if (this.#restAnswered || !(e instanceof SvcError && e.code === "provider_error")) throw e;
-      this.#restFailedUntil = this.#now() + REST_MS;
+      this.#restFailedUntil = this.#now() + Math.min(REST_MS, REST_AGAIN_MS * 2 ** this.#restFailures++);
       return null;
     }
   }
