@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -50,11 +49,6 @@ class Task:
 
     entrypoint: str
     args: list[str] = field(default_factory=list)
-
-
-def _for_job(hint: str, job_id: str) -> str:
-    """The hint, ready to paste: the id replaces JOB in its commands."""
-    return re.sub(r"`[^`]*`", lambda command: re.sub(r"\bJOB\b", job_id, command.group()), hint)
 
 
 @dataclass(frozen=True)
@@ -166,8 +160,6 @@ class Job:
             values[name] = tuple(values.get(name) or ())
         values["machines"] = tuple(Machine(**known_fields(Machine, machine)) for machine in values.get("machines") or ())
         error = values.get("error")
-        if error:
-            error = {**error, "hint": _for_job(str(error.get("hint") or ""), str(values.get("id") or "JOB"))}
         values["error"] = JobError(**known_fields(JobError, error)) if error else None
         note = values.get("note")
         values["note"] = Note(**known_fields(Note, note)) if note else None

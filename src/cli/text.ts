@@ -6,10 +6,6 @@ import { take, width } from "./columns.ts";
 import type { Input } from "./command.ts";
 import type { Io } from "./io.ts";
 
-/** A hint of the catalogue, ready to paste: the id replaces JOB in its commands. */
-export const hintFor = (id: string, hint: string): string =>
-  safeField(hint.replace(/`[^`]*`/g, (command) => command.replace(/\bJOB\b/g, id)));
-
 /** The only way in which commands print JSON: readable on a terminal, one line in a pipe. */
 export const printJson = (io: Io, value: unknown): Promise<void> =>
   io.out(`${toJson(value, io.tty ? 2 : undefined)}\n`);

@@ -313,7 +313,7 @@ export class Engine {
       } as unknown as EventBody);
       return;
     }
-    const error = errorOf(tx.store.job(effect.job_id)?.provider ?? "", verdict.error.toJobError());
+    const error = errorOf(effect.job_id, tx.store.job(effect.job_id)?.provider ?? "", verdict.error.toJobError());
     if (verdict.error.code === "disk_full") tx.after(() => this.#report(verdict.error));
     const failed = { ...end, status: "failed", error: JSON.stringify(error), detail: detail(verdict.detail) } as const;
     const policy = this.#o.steps[step].retry;

@@ -58,7 +58,7 @@ async function tellLeftOut(services: RunServices, { jobId, node }: StepContext, 
   const told = services.leftOut(jobId);
   if (told === null) return {};
   // A run in place sees every file of the directory, even those that its record excludes.
-  if (node === 0 && !inPlace) await services.sink.preface(jobId, leftOutLines(told));
+  if (node === 0 && !inPlace) await services.sink.preface(jobId, leftOutLines(jobId, told));
   const { count, names, ignored } = told;
   return count === 0 ? {} : { left_out: { count, names, ignored } };
 }

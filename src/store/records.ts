@@ -128,17 +128,22 @@ export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "mi
   };
 }
 
-/** A run on this computer or in a notebook rents no machine, so its errors must not mention a release. */
-export function errorOf(provider: string, error: JobError): JobError {
-  if (isBilled(provider)) return error;
-  const hint = error.hint
+/**
+ * The error as the run's record has it: its commands name the run. A run on this computer or in a notebook rents no machine,
+ * so its errors must not mention a release.
+ */
+export function errorOf(jobId: string, provider: string, error: JobError): JobError {
+  const named = (text: string): string => text.replace(/`[^`]*`/g, (command) => command.replace(/\bJOB\b/g, jobId));
+  const told = { ...error, message: named(error.message), hint: named(error.hint) };
+  if (isBilled(provider)) return told;
+  const hint = told.hint
     .replaceAll(RELEASED, "")
     // Older versions wrote this text.
     .replace(/,? and a rented machine (is )?given back(?=[.,;])/g, "")
     .replace(/\s*A rented machine is given back\./g, "")
     .replace(/ {2,}/g, " ")
     .trim();
-  return { ...error, hint };
+  return { ...told, hint };
 }
 
 type Money = Pick<
@@ -224,7 +229,7 @@ export function jobRecordOf(
     price_per_hour_usd: known.length === 0 ? null : usdOf(known.reduce((a, b) => a + b, 0)),
     machines: machines.map(jobMachineOf),
     placements: placements?.count ?? (row.state === "waiting" ? 0 : 1),
-    error: row.error === null ? null : errorOf(row.provider, storedError(row.error)),
+    error: row.error === null ? null : errorOf(row.id, row.provider, storedError(row.error)),
     resumed_from: resumedFrom(spec, placements?.first_source),
     code_snapshot: row.code_snapshot,
     left_out: leftOutOfRow(row),

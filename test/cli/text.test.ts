@@ -3,7 +3,7 @@ import { wantsColor } from "../../src/cli/io.ts";
 import type { Io } from "../../src/cli/io.ts";
 import { width } from "../../src/cli/columns.ts";
 import { safeField, toJson } from "../../src/domain/terminal-text.ts";
-import { duration, hintFor, table } from "../../src/cli/text.ts";
+import { duration, table } from "../../src/cli/text.ts";
 
 const io = (tty: boolean, columns = 80, color = false): Io => ({ tty, color, columns: () => columns }) as unknown as Io;
 const columns = [{ title: "JOB" }, { title: "N", right: true }, { title: "LABEL", shrinks: true }];
@@ -68,12 +68,6 @@ test("columns are dropped in their order if shrinking is not enough; a pipe rece
     for (const line of table(io(true, columns), some, rows).split("\n"))
       expect(width(line)).toBeLessThanOrEqual(columns);
   expect(table(io(false, 22), some, rows)).toBe(`${rows[0]?.join("\t")}\n`);
-});
-
-test("a hint about one run names the run in its commands, and nowhere else", () => {
-  expect(hintFor("4k2m", "`svc logs JOB --tail 50` shows the last words of JOB.")).toBe(
-    "`svc logs 4k2m --tail 50` shows the last words of JOB.",
-  );
 });
 
 test("colour appears only on request", () => {

@@ -103,7 +103,7 @@ it("The records of an experiment tracker and an environment of any name are not 
     ["wandb/", true],
   ]);
   const told = leftOutOf({ leftOut, ignored: [] });
-  const lines = leftOutLines({ names: told?.names ?? [], missed: 2 });
+  const lines = leftOutLines("4k2m", { names: told?.names ?? [], missed: 2 });
   expect(lines[1]).toContain('"wandb/" is left out of the code: an experiment tracker wrote it');
   put({ ".svcignore": "!wandb\n" });
   expect(await listed()).toEqual(
@@ -133,7 +133,7 @@ it("A symlink out of the project is left out with its target and what to do, fir
   expect(told).toMatchObject({ count: 3, ignored: 0 });
   expect(told?.names.map(({ path }) => path)).toEqual([".env", "common", "node_modules/"]);
   expect(told?.names[1]?.why).toContain(`to ${join(top, "common")}; put a copy in its place`);
-  const lines = leftOutLines({ names: told?.names ?? [], missed: 2 });
+  const lines = leftOutLines("4k2m", { names: told?.names ?? [], missed: 2 });
   expect(lines).toHaveLength(2);
   expect(lines[1]).toMatch(/^svc: "common" is left out of the code: the symlink leads out of the project/);
 });

@@ -237,10 +237,10 @@ class Calls(WithHome):
         with self.assertRaises(svc.WaitTimeout) as caught:
             svc.wait("a", timeout=0.1)
         self.assertIsInstance(caught.exception, TimeoutError)
-        self.server.put("a", "failed", exit_code=7, error={"code": "script_failed", "message": "m", "hint": "See `svc logs JOB`, or JOB.", "new": 1})
+        self.server.put("a", "failed", exit_code=7, error={"code": "script_failed", "message": "m", "hint": "See `svc logs a`.", "new": 1})
         self.server.jobs["a"]["note"] = {"kind": "sink_copying", "message": "Uploading", "new": 1}
         job = svc.wait("a", timeout=30)
-        self.assertEqual((job.done, job.exit_code, job.error), (True, 7, svc.JobError("script_failed", "m", "See `svc logs a`, or JOB.")))
+        self.assertEqual((job.done, job.exit_code, job.error), (True, 7, svc.JobError("script_failed", "m", "See `svc logs a`.")))
         self.assertEqual(job.note, svc.Note("sink_copying", "Uploading"))
 
     def shown(self, **env):

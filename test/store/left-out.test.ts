@@ -70,7 +70,7 @@ describe("Files that were left out of a run's code", () => {
   it("are the first lines of its log, once, and only those that the user may miss", async () => {
     const story = new DurableStorySink({ engine: h.engine, home: h.home, hint: () => undefined });
     await h.create("job1", { leftOut: told(1) });
-    const lines = leftOutLines(told(1));
+    const lines = leftOutLines("4k2m", told(1));
     await story.preface("job1", lines);
     // The step that sends the code is repeated after a restart.
     await story.preface("job1", lines);

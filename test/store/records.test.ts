@@ -9,8 +9,18 @@ it("The error of a local run does not mention a rented machine, and that of a re
   expect(about.length).toBeGreaterThan(5);
   for (const hint of about) {
     const error = { code: "x", message: "m", hint };
-    expect(errorOf("podhost", error)).toEqual(error);
-    expect(errorOf("local", error).hint).not.toMatch(/rented machine/);
-    expect(errorOf("local", error).hint).toMatch(/^$|[.!]$/);
+    expect(errorOf("4k2m", "podhost", error)).toEqual(error);
+    expect(errorOf("4k2m", "local", error).hint).not.toMatch(/rented machine/);
+    expect(errorOf("4k2m", "local", error).hint).toMatch(/^$|[.!]$/);
   }
+});
+
+it.each(["local", "podhost"])("The commands of an error name the run, and its other words stay (%s)", (provider) => {
+  const hint = "`svc logs JOB --tail 50` shows the last words of JOB.";
+  const message = "It lacks a file; `svc code ls JOB --left-out` names it.";
+  expect(errorOf("4k2m", provider, { code: "x", message, hint })).toEqual({
+    code: "x",
+    message: "It lacks a file; `svc code ls 4k2m --left-out` names it.",
+    hint: "`svc logs 4k2m --tail 50` shows the last words of JOB.",
+  });
 });

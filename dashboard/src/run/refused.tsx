@@ -14,7 +14,7 @@ export function Refused({ job, error }: { job: JobRecord; error: JobError }) {
   return (
     <Banner tone="info" title={refusalOf(job) === "refused" ? "Refused, nothing rented" : "No machine, nothing rented"}>
       <p>
-        <bdi>{error.message}</bdi> {withCode(error.hint, job.id)} <code className="quiet">{error.code}</code>
+        <bdi>{error.message}</bdi> {withCode(error.hint)} <code className="quiet">{error.code}</code>
       </p>
       {isOffersSeen(seen) && <Seen seen={seen} />}
       <p>

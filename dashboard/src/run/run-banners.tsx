@@ -45,13 +45,13 @@ export function RunBanners({ job }: { job: JobRecord }) {
                 <Link href={`/new?from=${encodeURIComponent(job.id)}`}>run it again with changes</Link>.{" "}
               </>
             )}
-            {withCode(job.error.hint, job.id)} <code className="quiet">{job.error.code}</code>
+            {withCode(job.error.hint)} <code className="quiet">{job.error.code}</code>
           </p>
         </Banner>
       )}
       {calm && <Banner tone="info" title={calm} />}
       {note && !calm && note.message !== said && (costly || retrying.length === 0) && (
-        <Banner tone={costly ? "warn" : "info"} title={<bdi>{withCode(note.message, job.id)}</bdi>} />
+        <Banner tone={costly ? "warn" : "info"} title={<bdi>{withCode(note.message)}</bdi>} />
       )}
       {unsure.length > 0 && !note && (
         <Banner tone="warn" title="May still cost money">

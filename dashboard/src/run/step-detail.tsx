@@ -61,7 +61,7 @@ export function StepDetail(props: {
           <strong>
             <bdi>{step.error.message}</bdi>
           </strong>{" "}
-          {withCode(step.error.hint, job.id)} <code className="quiet">{step.error.code}</code>
+          {withCode(step.error.hint)} <code className="quiet">{step.error.code}</code>
         </p>
       )}
       {detail.length > 0 && (

@@ -356,7 +356,7 @@ function StepWords({ job, last, now, isRepeated }: StepWordsProps) {
       {/* The banner above already shows the reason of a retry. */}
       {last.error && last.status !== "retrying" && (
         <>
-          <bdi>{last.error.message}</bdi> <span className="quiet">{withCode(last.error.hint, job.id)}</span>
+          <bdi>{last.error.message}</bdi> <span className="quiet">{withCode(last.error.hint)}</span>
         </>
       )}
     </span>

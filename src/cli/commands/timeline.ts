@@ -10,7 +10,7 @@ import type { Command } from "../command.ts";
 import { haveLanes, placementTable, waitingTable, waitingWords } from "../placement-lanes.ts";
 import { withJob } from "../store.ts";
 import { safeField } from "../../domain/terminal-text.ts";
-import { duration, hintFor, printJson } from "../text.ts";
+import { duration, printJson } from "../text.ts";
 import { sinkTable, startWords, stepTable } from "./timeline/tables.ts";
 
 export const timeline: Command = {
@@ -54,7 +54,7 @@ export const timeline: Command = {
         const budget = budgetWords(job);
         if (budget !== null) io.err(budget);
         if (placed.waiting !== null) io.err(waitingWords(io, placed.waiting));
-        if (job.error) io.err(`${safeField(job.error.message)}\n${hintFor(id, job.error.hint)}`);
+        if (job.error) io.err(`${safeField(job.error.message)}\n${safeField(job.error.hint)}`);
       }
       return 0;
     }),

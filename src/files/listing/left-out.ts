@@ -34,11 +34,11 @@ function inOrder(leftOut: ProjectListing["leftOut"]) {
 }
 
 /** Lines for the run's log: the files that a person might miss, each by name. */
-export function leftOutLines({ names, missed }: Pick<StoredLeftOut, "names" | "missed">): string[] {
+export function leftOutLines(jobId: string, { names, missed }: Pick<StoredLeftOut, "names" | "missed">): string[] {
   const more = missed - NAMES_MAX;
   return [
     ...names.slice(0, missed).map(({ path, why }) => `svc: ${JSON.stringify(path)} is left out of the code: ${why}`),
-    ...(more > 0 ? [`svc: and ${more} more are left out; \`svc code ls JOB --left-out\` names them`] : []),
+    ...(more > 0 ? [`svc: and ${more} more are left out; \`svc code ls ${jobId} --left-out\` names them`] : []),
   ];
 }
 

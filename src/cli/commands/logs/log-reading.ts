@@ -9,7 +9,6 @@ import { hasEnded } from "../../../schemas/names.ts";
 import { sleep, type Io } from "../../io.ts";
 import { logWindow } from "../../log-window.ts";
 import type { OpenReads } from "../../store.ts";
-import { hintFor } from "../../text.ts";
 import { LogPrinter, type LogsOptions } from "./log-printer.ts";
 
 const CHUNK_BYTES = 256 * 1024;
@@ -34,7 +33,7 @@ export async function printLog(reads: OpenReads, id: string, options: LogsOption
 function exitOf(record: JobRecord | null, { follow, json, exitStatus }: LogsOptions, id: string, io: Io): number {
   const isOver = !record || hasEnded(record.status);
   if (follow && !json && isOver && record?.error)
-    io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${hintFor(id, record.error.hint)}`);
+    io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${safeField(record.error.hint)}`);
   if (!exitStatus) return follow && !isOver ? NOT_OVER : 0;
   if (!isOver) return NOT_OVER;
   return record?.exit_code ?? (record?.status === "succeeded" ? 0 : 1);
