@@ -200,7 +200,9 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     const habit = habitOf(commandName, known, [...plain, ...dashed]);
     if (habit !== null)
       throw usage(
-        `svc has no command \`${commandName}\`. The command for that is \`svc ${habit.split(" ")[0]}\`.`,
+        habit.startsWith("docs ")
+          ? `svc has no command \`${commandName}\`; a page of its documentation tells how that is done.`
+          : `svc has no command \`${commandName}\`. The command for that is \`svc ${habit.split(" ")[0]}\`.`,
         `Run \`svc ${habit}\`. \`svc --help\` lists all commands.`,
       );
     const near = nearest(commandName, known);

@@ -12,6 +12,15 @@ const GPU_MEMORY = /CUDA.{0,20}out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED
 /** The sentence about a rented machine in the hint of an ended run. The store removes it from the error of a local run, which has none. */
 export const RELEASED = "svc releases any rented machine.";
 
+/** Who installs a module that the script lacks; empty if it lacks none, or if a file of the project was left out. */
+function packageHint(d: { why: string | null; left_out?: string | null; in_place?: boolean }): string {
+  if (d.why === null || typeof d.left_out === "string" || !/^ModuleNotFoundError: No module named/.test(d.why))
+    return "";
+  return d.in_place === true
+    ? "A run on this computer uses the packages of its Python, and svc installs none: install it for the Python that starts the run, in a virtual environment for example, or name another one with `python`. "
+    : "If it is a package, add it to requirements.txt or pyproject.toml: svc installs those on the machine. ";
+}
+
 export const RUNS = {
   python_missing: entry<{ tried: string }>({
     status: 500,
@@ -60,6 +69,8 @@ export const RUNS = {
     left_out?: string | null;
     /** Whether its machine's disk was full when it ended. */
     disk_full?: boolean;
+    /** Whether it ran on this computer, where svc installs nothing. */
+    in_place?: boolean;
   }>({
     status: 500,
     exit: 1,
@@ -77,7 +88,7 @@ export const RUNS = {
         ? `No user requested this; most often the machine ran out of memory. Try smaller batches, fewer data loader workers or a machine with more memory; resume_from continues from the last complete checkpoint. ${RELEASED}`
         : d.why !== null && GPU_MEMORY.test(d.why)
           ? `Try a smaller batch, gradient checkpointing or a GPU with more memory; resume_from continues from the last complete checkpoint. ${RELEASED}`
-          : `\`svc logs JOB --tail 50\` shows the end of its log. ${RELEASED}`,
+          : `${packageHint(d)}\`svc logs JOB --tail 50\` shows the end of its log. ${RELEASED}`,
   }),
   launcher_missing: entry<{ launcher: string; why: string }>({
     status: 500,

@@ -53,7 +53,7 @@ export function streamStep(services: RunServices): StepDefinition {
             status,
             services.facts(context.jobId).spec,
             context.node,
-            { provider: held.provider.name, machine: held.handle.name },
+            { provider: held.provider.name, machine: held.handle.name, inPlace: held.access.inPlace },
             (trouble) => lacked(services, context, held, trouble),
           ),
           detail: { exit_code: status.exit_code, signal: status.signal, log_bytes: status.log_bytes },
@@ -95,7 +95,7 @@ async function outcomeOf(
   status: RunLook & { tail: string },
   spec: Spec,
   node: number,
-  machine: { provider: string; machine: string },
+  { inPlace, ...machine }: { provider: string; machine: string; inPlace: boolean },
   lackedBy: (trouble: string) => Promise<string | null>,
 ): Promise<Record<string, unknown>> {
   const { exit_code } = status;
@@ -130,7 +130,7 @@ async function outcomeOf(
   const disk_full = isFull(status);
   const isOom = signal === OUT_OF_MEMORY || (why !== null && /OutOfMemoryError|out of memory/i.test(why));
   const failure: Failure = isOom ? "oom" : `exit:${exit_code}`;
-  return { exit_code, error: describeError("script_failed", { ...facts, disk_full }), failure };
+  return { exit_code, error: describeError("script_failed", { ...facts, disk_full, in_place: inPlace }), failure };
 }
 
 function whoOf(failed: FailedRank | null, killed: boolean, spec: Spec, node: number): string {

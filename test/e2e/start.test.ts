@@ -109,6 +109,8 @@ describe("the Python of a local run", () => {
       expect((await ran({ entrypoint: "only.py", python })).log).toEqual(["True True"]);
     const { record } = await ran({ entrypoint: "only.py" });
     expect(record.error?.message).toContain("No module named 'only_here'");
+    expect(record.error?.hint).toContain("uses the packages of its Python, and svc installs none");
+    expect(record.error?.hint).toContain(`svc logs ${record.id} --tail 50`);
   });
 
   it("is also the one that a shell script of the run finds", async () => {
