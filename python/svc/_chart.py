@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from svc import _client
 from svc._control_plane import PLANES
@@ -63,7 +63,7 @@ class Chart:
 
     def read(self) -> None:
         """Read the run and its metrics. Raises ``JobNotFound``."""
-        path = f"/jobs/{quote(self.job_id, safe='')}"
+        path = f"/jobs/{_client.quoted(self.job_id)}"
         job = Job.from_record(_client.call("GET", path))
         if self.metrics:
             queries = [{"name": name, "max_points": _POINTS_MAX} for name in self.metrics[:CHARTS_MAX]]

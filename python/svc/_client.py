@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import sys
@@ -60,7 +61,10 @@ LINE_BYTES_MAX = 1024 * 1024
 STATE_SECONDS = 0.5
 STATE_BYTES_MAX = 4096
 PAGE_MAX = 500
+# Deleting large checkpoints takes long, and a reconcile as long as the providers do.
+LONG_SECONDS_MAX = 600.0
 _POLL_SECONDS = (0.05, 0.5)
+_KEY = re.compile(r"[!-~]{1,200}")
 
 
 class _Named:
@@ -231,8 +235,12 @@ def run(
             "notify": notify,
         },
     )
+    if idempotency_key is None:
+        idempotency_key = f"py-{uuid.uuid4().hex}"
+    elif not isinstance(idempotency_key, str) or not _KEY.fullmatch(idempotency_key):
+        raise _bad_field("idempotency_key", "must be 1 to 200 visible ASCII characters without spaces")
     body = {"label": label, **({} if tags is None else {"tags": _words("tags", tags)}), "spec": spec}
-    record = call("POST", "/jobs", body, {"Idempotency-Key": idempotency_key or f"py-{uuid.uuid4().hex}"})
+    record = call("POST", "/jobs", body, {"Idempotency-Key": idempotency_key})
     started = Job.from_record(record)
     STARTED.add(started.id)
     return _wait_for(started.id, None) if wait else started
@@ -252,7 +260,10 @@ def _words(name: str, given: Sequence[str]) -> list[str]:
     """A list; a plain text, which is a sequence of letters, was meant as one word."""
     if isinstance(given, str):
         raise ConfigError("invalid_request", f'{name} must be a list: {name}=["{given}"].')
-    return list(given)
+    try:
+        return list(given)
+    except TypeError:
+        raise _bad_field(name, f"must be a list, not {type(given).__name__}") from None
 
 
 @short_traceback
@@ -325,12 +336,12 @@ def wait(job_id: str, timeout: float | None = None) -> Job:
 @short_traceback
 def job(job_id: str) -> Job:
     """The current record of the job: status, cost, exit code. Raises ``JobNotFound``. Starts no control plane."""
-    return driven(job_id) if PLANES.is_there() else Job.from_record(_only(asked("jobs", "--", job_id), job_id))
+    return driven(job_id) if PLANES.is_there() else Job.from_record(_only(asked("jobs", "--", _checked_id(job_id)), job_id))
 
 
 def driven(job_id: str) -> Job:
     """Like ``job``, for a job that a caller waits for: a control plane must be running, so that it makes progress."""
-    return Job.from_record(call("GET", f"/jobs/{_quoted(job_id)}"))
+    return Job.from_record(call("GET", f"/jobs/{quoted(job_id)}"))
 
 
 def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
@@ -343,7 +354,12 @@ def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
 
 @short_traceback
 def jobs(
-    *, status: str | None = None, provider: ProviderName | None = None, label: str | None = None, tags: Sequence[str] = (), limit: int = 50
+    *,
+    status: str | None = None,
+    provider: ProviderName | None = None,
+    label: str | None = None,
+    tags: Sequence[str] | None = None,
+    limit: int = 50,
 ) -> list[Job]:
     """Recent jobs, newest first, at most ``limit``; the other arguments filter the list; of ``tags``, a run must have all.
 
@@ -357,7 +373,7 @@ def jobs(
         raise ConfigError("invalid_request", "limit must be a whole number of at least 1.")
     given = {"status": status, "provider": provider, "label": label}
     query: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    wanted = _words("tags", tags)
+    wanted = [] if tags is None else _words("tags", tags)
     if not PLANES.is_there():
         words = [f"--{name}={value}" for name, value in query.items()] + [f"--tag={tag}" for tag in wanted]
         return JobList(Job.from_record(record) for record in asked("jobs", f"--limit={limit}", *words)["jobs"])
@@ -386,7 +402,7 @@ def update(job_id: str, **change: Unpack[JobChange]) -> Job:
     if "tags" in change:
         change["tags"] = _words("tags", change["tags"])
     if PLANES.is_there():
-        return Job.from_record(call("PATCH", f"/jobs/{_quoted(job_id)}", dict(change)))
+        return Job.from_record(call("PATCH", f"/jobs/{quoted(job_id)}", dict(change)))
     job(job_id)
     flags = {"budget_usd": "budget-usd", "max_runtime_minutes": "max-runtime", "price_cap": "price-cap", "label": "label", "tags": "tags"}
     for name in change:
@@ -407,7 +423,7 @@ def kill(job_id: str) -> Job:
     if not PLANES.is_there():
         job(job_id)
         return Job.from_record(_only(asked("kill", "--", job_id), job_id))
-    return Job.from_record(call("POST", f"/jobs/{_quoted(job_id)}/kill", {}))
+    return Job.from_record(call("POST", f"/jobs/{quoted(job_id)}/kill", {}))
 
 
 @short_traceback
@@ -418,7 +434,7 @@ def remove(job_id: str) -> int:
     that has not ended, whose machine is not confirmed gone, or that another run resumes from. Starts no control plane.
     """
     if PLANES.is_there():
-        return int(call("DELETE", f"/jobs/{_quoted(job_id)}")["freed_bytes"])
+        return int(call("DELETE", f"/jobs/{quoted(job_id)}", seconds=LONG_SECONDS_MAX)["freed_bytes"])
     job(job_id)
     answer = asked("rm", "--", job_id)
     for failed in answer["failed"]:
@@ -434,11 +450,11 @@ def remove_checkpoints(job_id: str, names: Sequence[str], dry_run: bool = False)
     A checkpoint's name is its path in the checkpoint directory. Raises ``JobNotFound``, and ``SvcError``: ``checkpoint_not_removable``
     while the run is open, or another run or a copy needs one of them; ``checkpoint_not_found``. Starts no control plane.
     """
-    if isinstance(names, str):
-        raise ConfigError("invalid_request", "names must be a list of names.")
+    names = _words("names", names)
     if PLANES.is_there():
-        body = {"names": list(names), "dry_run": bool(dry_run)}
-        return CheckpointsRemoved.from_record(call("POST", f"/jobs/{_quoted(job_id)}/checkpoints/remove", body))
+        body = {"names": names, "dry_run": bool(dry_run)}
+        path = f"/jobs/{quoted(job_id)}/checkpoints/remove"
+        return CheckpointsRemoved.from_record(call("POST", path, body, seconds=LONG_SECONDS_MAX))
     job(job_id)
     # As a path, so that a name of digits is not read as a step.
     words = [f"--checkpoint=./{name}" for name in names] + (["--dry-run"] if dry_run else [])
@@ -452,7 +468,7 @@ def placements(job_id: str) -> list[Placement]:
     Raises ``JobNotFound``. Starts no control plane.
     """
     if PLANES.is_there():
-        answer = call("GET", f"/jobs/{_quoted(job_id)}/placements")
+        answer = call("GET", f"/jobs/{quoted(job_id)}/placements")
     else:
         job(job_id)
         answer = asked("timeline", "--", job_id)
@@ -464,7 +480,7 @@ def reconcile(dry_run: bool = False) -> ReconcileReport:
     """Resume unfinished runs after a crash and terminate orphaned machines; with ``dry_run`` only report."""
     if not PLANES.is_there():
         return ReconcileReport.from_record(asked("reconcile", *(["--dry-run"] if dry_run else [])))
-    return ReconcileReport.from_record(call("POST", "/v1/reconcile", {"dry_run": bool(dry_run)}))
+    return ReconcileReport.from_record(call("POST", "/v1/reconcile", {"dry_run": bool(dry_run)}, seconds=LONG_SECONDS_MAX))
 
 
 @short_traceback
@@ -579,7 +595,7 @@ class _Lines(LogStream):
         port = PLANES.port()
         query = f"offset={self._offset}" + ("&follow=1" if follow else "")
         try:
-            return _http.ByteStream(port, f"/jobs/{_quoted(self._job_id)}/logs?{query}", STREAM_IDLE_SECONDS)
+            return _http.ByteStream(port, f"/jobs/{quoted(self._job_id)}/logs?{query}", STREAM_IDLE_SECONDS)
         except _http.Unreachable:
             PLANES.forget(port)
             raise
@@ -633,9 +649,9 @@ class _TellingOnInterrupt:
 
 
 def _wait_for(job_id: str, timeout: float | None) -> Job:
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = deadline_of(timeout)
     pause, pause_max = _POLL_SECONDS
-    progress = progress_of(lambda name: call("GET", f"/jobs/{_quoted(name)}/timeline"))
+    progress = progress_of(lambda name: call("GET", f"/jobs/{quoted(name)}/timeline"))
     with _TellingOnInterrupt(job_id), contextlib.closing(progress):
         while True:
             now = driven(job_id)
@@ -649,6 +665,19 @@ def _wait_for(job_id: str, timeout: float | None) -> Job:
             pause = min(pause * 1.5, pause_max)
 
 
+def deadline_of(timeout: float | None) -> float | None:
+    """The end of a wait on the monotonic clock; None to wait without limit."""
+    if timeout is None:
+        return None
+    try:
+        seconds = math.nan if isinstance(timeout, str) else float(timeout)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise _bad_field("timeout", "must be a number of seconds, or None to wait without limit")
+    return time.monotonic() + seconds
+
+
 def wait_timeout(last: Job, timeout: float | None) -> WaitTimeout:
     """The error for a job that did not end in time."""
     return WaitTimeout(
@@ -658,14 +687,20 @@ def wait_timeout(last: Job, timeout: float | None) -> WaitTimeout:
     )
 
 
-def call(method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None) -> Any:
-    """One call, retried (C2) while the control plane does not answer, for at most a minute."""
+def call(
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+    seconds: float = _http.CALL_SECONDS_MAX,
+) -> Any:
+    """One call, whose answer may take ``seconds``; retried (C2) while the control plane does not answer, for at most a minute."""
     deadline = time.monotonic() + LOST_SECONDS_MAX
     while True:
         port = PLANES.port()
         try:
             _REGISTRY.tell(port)
-            return _http.call(port, method, path, body, headers)
+            return _http.call(port, method, path, body, headers, seconds)
         except _http.Unreachable:
             PLANES.forget(port)
             if time.monotonic() >= deadline:
@@ -692,20 +727,32 @@ def _list(args: Any) -> Any:
 
 def _check_json(spec: Mapping[str, Any]) -> None:
     for name, value in spec.items():
+
+        def refuse(part: object, name: str = name) -> None:
+            raise _bad_field(name, f"must consist of text, numbers, lists and dicts, but contains a {type(part).__name__}")
+
         try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise _bad_field(name, f"cannot be sent: {error}") from error
+            json.dumps(value, allow_nan=False, default=refuse)
+        except (TypeError, ValueError, RecursionError) as error:
+            why = "must be finite: NaN and infinities cannot be sent" if "Out of range float" in str(error) else f"cannot be sent: {error}"
+            raise _bad_field(name, why) from error
 
 
 def _bad_field(field: str, message: str) -> ConfigError:
-    return ConfigError("invalid_request", f"{field} {message}.", "Nothing was started.", [(field, message)])
+    return ConfigError("invalid_request", f"{field} {message}.", "Nothing was started or changed.", [(field, message)])
 
 
-def _quoted(job_id: str) -> str:
+def quoted(job_id: str) -> str:
+    """The id for a path of the API."""
+    return quote(_checked_id(job_id), safe="")
+
+
+def _checked_id(job_id: str) -> str:
+    if isinstance(job_id, Job):
+        raise _bad_field("job_id", f'must be the id of a job, not the Job: "{job_id.id}", as job.id is')
     if not isinstance(job_id, str) or not job_id:
         raise _bad_field("job_id", "must be the id of a job, as job.id is")
-    return quote(job_id, safe="")
+    return job_id
 
 
 def _text(line: bytes | bytearray) -> str:

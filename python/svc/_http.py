@@ -23,11 +23,20 @@ CALL_SECONDS_MAX = 60.0
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
 
 
+# Homes that SVC_HOME names by a relative path, from the folder of the first call: a script that then changes its folder keeps its home.
+_RELATIVE: dict[str, Path] = {}
+
+
 def home() -> Path:
     """The home of the control plane: ``SVC_HOME``, or ``~/.svc``. Raises ``ConfigError`` if this user's home is unknown."""
     named = os.environ.get("SVC_HOME")
     try:
-        return Path(named).expanduser().absolute() if named else Path.home() / ".svc"
+        path = Path(named).expanduser() if named else Path.home() / ".svc"
+        if named is None or path.is_absolute():
+            return path
+        if named not in _RELATIVE:
+            _RELATIVE[named] = path.absolute()
+        return _RELATIVE[named]
     except RuntimeError:
         raise ConfigError(
             "user_home_unknown",
@@ -35,6 +44,12 @@ def home() -> Path:
             "users has no entry for it.",
             "Set HOME to a folder of this user, or SVC_HOME to the folder where svc keeps its state. Nothing was changed.",
         ) from None
+    except OSError as error:
+        raise ConfigError(
+            "home_unusable",
+            f"The home {named} cannot be used: it is a relative path, and the current folder is gone ({error.strerror}).",
+            "Set SVC_HOME to an absolute path. Nothing was changed.",
+        ) from error
 
 
 class Unreachable(SvcError):

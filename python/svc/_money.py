@@ -10,9 +10,9 @@ import math
 import re
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from svc._client import call, job
+from svc._client import call, job, quoted
 from svc._command import asked
 from svc._control_plane import PLANES
 from svc._costs import CostReport, Limits, Receipt
@@ -58,7 +58,7 @@ def receipt(job_id: str) -> Receipt:
     ``JobNotFound``. Starts no control plane.
     """
     if PLANES.is_there():
-        return Receipt.from_record(call("GET", f"/jobs/{quote(job(job_id).id, safe='')}/receipt"))
+        return Receipt.from_record(call("GET", f"/jobs/{quoted(job(job_id).id)}/receipt"))
     return Receipt.from_record(asked("costs", "--", job(job_id).id))
 
 

@@ -12,6 +12,8 @@ from svc._providers import THIS_COMPUTER
 from svc._table import html_table, text_table
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from svc._chart import Chart
     from svc._costs import Receipt
 
@@ -325,11 +327,13 @@ class ReconcileReport:
 class LogStream(Protocol):
     """The lines of a job's log as they arrive, and states of an unfinished line, which end with ``\\r``.
 
-    ``close`` may be called from another thread and ends the iteration.
+    ``close`` may be called from another thread and ends the iteration, as the end of a ``with`` block does.
     """
 
     def __iter__(self) -> Iterator[str]: ...
     def __next__(self) -> str: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
     def close(self) -> None: ...
 
 

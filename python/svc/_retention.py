@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
-from svc._client import call, job
+from svc._client import call, job, quoted
 from svc._command import asked
 from svc._control_plane import PLANES
 from svc._errors import ConfigError, short_traceback
@@ -88,6 +87,6 @@ def set_retention(older_than: str | None, *, keep_best: str | None = None, keep_
 
 def _archived(job_id: str, path: str, *flags: str) -> Job:
     if PLANES.is_there():
-        return Job.from_record(call("POST", f"/jobs/{quote(job_id, safe='')}/{path}", {}))
+        return Job.from_record(call("POST", f"/jobs/{quoted(job_id)}/{path}", {}))
     job(job_id)
     return Job.from_record(asked("archive", *flags, "--", job_id)["jobs"][0])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 
 from svc import _client, _money, _retention
@@ -106,7 +106,7 @@ async def wait(job_id: str, timeout: float | None = None) -> Job:
 
 
 async def _wait_for(job_id: str, timeout: float | None) -> Job:
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = _client.deadline_of(timeout)
     pause = 0.05
     while True:
         now = await _in_thread(_client.driven, job_id)
@@ -119,7 +119,7 @@ async def _wait_for(job_id: str, timeout: float | None) -> Job:
         pause = min(pause * 1.5, 0.5)
 
 
-async def stream(job_id: str) -> AsyncIterator[str]:
+async def stream(job_id: str) -> AsyncGenerator[str, None]:
     """See ``svc.stream``: ``async for line in svc.aio.stream(id)``."""
     lines = await _in_thread(_client.stream, job_id)
     try:
@@ -142,7 +142,7 @@ async def jobs(
     status: str | None = None,
     provider: _client.ProviderName | None = None,
     label: str | None = None,
-    tags: Sequence[str] = (),
+    tags: Sequence[str] | None = None,
     limit: int = 50,
 ) -> list[Job]:
     """See ``svc.jobs``."""

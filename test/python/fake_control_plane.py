@@ -25,6 +25,7 @@ class FakeControlPlane(ThreadingHTTPServer):
         self.requests = []
         self.jobs = {}
         self.answers = {}  # (method, path without query) -> (status, body)
+        self.slow = {}  # path without query -> seconds before the answer
         self.log = b""
         self.token = None  # asked for where it is set
         self.ends_with_holders = False
@@ -50,6 +51,11 @@ class FakeControlPlane(ThreadingHTTPServer):
             self.over.set()
         return {"ending": ending, "holders": len(self.holders)}
 
+    def handle_error(self, request, client_address):
+        """A caller that did not wait for its answer is no fault."""
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            super().handle_error(request, client_address)
+
     def stop(self):
         self.over.set()
         self.shutdown()
@@ -70,11 +76,15 @@ class Handler(BaseHTTPRequestHandler):
 
     do_PUT = do_POST
 
+    def do_DELETE(self):
+        self.handle_call(None)
+
     def handle_call(self, body):
         path, _, query = self.path.partition("?")
         self.server.requests.append((self.command, self.path, body, dict(self.headers)))
         if self.server.token and self.headers["Authorization"] != "Bearer " + self.server.token:
             return self.answer(401, {"code": "unauthorized", "detail": "The token is missing.", "hint": "Show it."})
+        self.server.over.wait(self.server.slow.get(path, 0))
         fixed = self.server.answers.get((self.command, path))
         if fixed == "drop":
             del self.server.answers[(self.command, path)]

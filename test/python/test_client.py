@@ -477,6 +477,72 @@ class Calls(WithHome):
 
         asyncio.run(asyncio.wait_for(main(), 60))
 
+    def test_a_removal_and_a_reconcile_may_take_longer_than_other_calls(self):
+        self.server.put("a", "succeeded")
+        self.server.answers[("DELETE", "/jobs/a")] = (200, {"id": "a", "freed_bytes": 7})
+        self.server.answers[("POST", "/v1/reconcile")] = (200, {"dry_run": True})
+        self.server.answers[("POST", "/jobs/a/checkpoints/remove")] = (200, {"id": "a", "freed_bytes": 3})
+        svc.job("a")
+        self.server.slow = dict.fromkeys(("/jobs/a", "/v1/reconcile", "/jobs/a/checkpoints/remove"), 0.6)
+        with mock.patch.object(_client.call, "__defaults__", (None, None, 0.2)), mock.patch.object(_client, "LOST_SECONDS_MAX", 0.2):
+            with self.assertRaisesRegex(svc.SvcError, "it took too long"):
+                svc.job("a")
+            self.assertEqual(svc.remove("a"), 7)
+            self.assertEqual(svc.remove_checkpoints("a", ["x"]).freed_bytes, 3)
+            self.assertTrue(svc.reconcile(dry_run=True).dry_run)
+        self.assertEqual(len([r for r in self.server.requests if r[0] == "DELETE"]), 1)
+
+    def test_an_id_that_is_none_is_refused_by_its_field_in_every_function(self):
+        of_a_job = (
+            svc.job, svc.wait, svc.stream, svc.kill, svc.remove, svc.placements, svc.receipt, svc.archive, svc.unarchive, svc.chart,
+            lambda given: svc.update(given, label="x"), lambda given: svc.remove_checkpoints(given, ["x"]),
+        )  # fmt: skip
+        for there in (True, False):
+            for ask in of_a_job:
+                for wrong in (None, "", 7, svc.Job(id="a", status="running")):
+                    with self.subTest(there=there, ask=ask, wrong=wrong), mock.patch.object(_control_plane.PLANES, "is_there", lambda: there):
+                        with self.assertRaises(svc.ConfigError) as caught:
+                            ask(wrong)
+                        self.assertEqual(caught.exception.errors[0][0], "job_id")
+        with self.assertRaisesRegex(svc.ConfigError, r'not the Job: "a", as job\.id is'):
+            svc.wait(svc.Job(id="a", status="running"))
+
+    def test_a_wrong_timeout_key_or_list_of_tags_is_refused_by_its_field(self):
+        self.server.put("a", "running")
+        calls = {
+            "timeout": [lambda: svc.wait("a", timeout="3"), lambda: svc.wait("a", timeout=float("nan")), lambda: svc.wait("a", timeout=[])],
+            "idempotency_key": [lambda key=key: svc.run(svc.Task("t.py"), idempotency_key=key) for key in ("", "a b", "a\nb", "é", 5, "k" * 201)],
+            "tags": [lambda: svc.jobs(tags=3), lambda: svc.update("a", tags=None)],
+            "names": [lambda: svc.remove_checkpoints("a", None)],
+        }
+        for field, asks in calls.items():
+            for ask in asks:
+                with self.subTest(field=field), self.assertRaises(svc.ConfigError) as caught:
+                    ask()
+                self.assertEqual(caught.exception.errors[0][0], field)
+        with self.assertRaises(svc.ConfigError):
+            asyncio.run(svc.aio.wait("a", timeout="3"))
+        self.assertEqual(len(svc.jobs(tags=None)), 1)
+        self.assertEqual([r for r in self.server.requests if r[0] == "POST"], [])
+
+    def test_a_relative_home_stays_where_it_was_at_the_first_call(self):
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.home.parent)
+        self.set("SVC_HOME", "./home")
+        self.server.put("a", "succeeded")
+        self.assertEqual(svc.job("a").status, "succeeded")
+        (self.home.parent / "elsewhere").mkdir()
+        os.chdir(self.home.parent / "elsewhere")
+        self.assertEqual(svc.wait("a").status, "succeeded")
+        os.rmdir(self.home.parent / "elsewhere")
+        self.assertEqual(_http.home(), self.home.parent / "home")
+        self.set("SVC_HOME", "another")
+        with self.assertRaisesRegex(svc.ConfigError, "the current folder is gone") as caught:
+            svc.jobs()
+        self.assertEqual(caught.exception.code, "home_unusable")
+        self.addCleanup(_http._RELATIVE.clear)
+
     def test_kill_and_reconcile(self):
         self.server.put("a")
         self.server.answers["POST", "/v1/reconcile"] = (200, {"dry_run": True, "resumed": ["a"], "unknown": 1})
@@ -728,6 +794,30 @@ class Discovery(WithHome):
         with self.assertRaises(svc.ConfigError) as caught:
             asking()
         self.assertEqual(caught.exception.code, "home_unusable")
+
+
+class WithoutControlPlane(WithHome):
+    def command(self, error):
+        """A command that refuses with this error."""
+        self.home.parent.mkdir(exist_ok=True)
+        program = self.home.parent / "svc"
+        program.write_text("#!/bin/sh\ncat >&2 <<'END'\n" + json.dumps({"error": error}) + "\nEND\nexit 2\n")
+        program.chmod(0o755)
+        self.set("SVC_BIN", str(program))
+
+    def test_a_refusal_names_the_callers_arguments_and_not_the_flags_of_the_command(self):
+        refusal = {"code": "usage", "message": "--from is no day; --keep-newest neither.", "hint": "Write `--older-than 30d`; `svc jobs --all` lists."}
+        self.command(refusal)
+        with self.assertRaises(svc.ConfigError) as caught:
+            svc.retention()
+        self.assertEqual(caught.exception.message, "since is no day; keep_newest neither.")
+        self.assertEqual(caught.exception.hint, "Write `older_than 30d`; `svc jobs --all` lists.")
+
+    def test_text_that_no_command_accepts_is_refused(self):
+        self.command({})
+        for label in ("a\0b", "a\ud800"):
+            with self.subTest(label=label), self.assertRaisesRegex(svc.ConfigError, "An argument cannot be used"):
+                svc.jobs(label=label)
 
 
 class Values(unittest.TestCase):
