@@ -99,7 +99,7 @@ function newestRound(all: readonly Kept[]): string {
 ## The round of ${round}
 
 A program is a digest of the files of svc that the part loads: a commit of words, of tests, of the dashboard or of a command that the
-part does not run leaves it as it is.
+part does not run does not change it.
 \`npm run campaign -- --sources\` prints those of a checkout.
 
 | part | gone through | wrong | program | commits |

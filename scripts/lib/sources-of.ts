@@ -1,5 +1,5 @@
 // Says which program a part of the campaign has tested: a digest of the files of svc that it loads. A commit of words, tests, of
-// the dashboard or of a command that the part does not run leaves it as it is, so results with one digest belong to one program.
+// the dashboard or of a command that the part does not run does not change it, so results with one digest belong to one program.
 
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
@@ -15,7 +15,7 @@ const runnerFiles = (): string[] =>
     .filter((entry) => entry.isFile() && !entry.parentPath.includes("__pycache__"))
     .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
 
-/** Where the program of each part begins. */
+/** The first file of the program of each part. */
 const ENTRY: Record<Kept["part"], string> = {
   simulation: "test/sim/batch.child.ts",
   kills: "src/cli/main.ts",
