@@ -1,15 +1,13 @@
 // Reads the costs of runs, and reads and sets the limits of the home. Reading and setting start no control plane: without a running one, the command does it
 // (command.ts).
 
-import { resolveHome } from "../src/platform/home.ts";
 import type { CostReport, CostsQuery, Receipt } from "../src/schemas/costs.ts";
 import { LIMIT_NAMES } from "../src/schemas/limit-names.ts";
 import type { HomeLimits, LimitsChange } from "../src/schemas/limits.ts";
 import { asked } from "./command.ts";
 import { isThere } from "./control-planes.ts";
-import { call, job, refused } from "./runs.ts";
-
-const home = (): string => resolveHome(process.env);
+import { ownHome } from "./own-home.ts";
+import { call, checkId, job, refused } from "./runs.ts";
 
 /**
  * Returns the costs of this home's machines in US dollars, with the waste in a field of its own: by `day` (default), `month`, `provider`,
@@ -17,9 +15,9 @@ const home = (): string => resolveHome(process.env);
  * is null where no price is known. Rejects with `invalid_request` or `usage` for a day or a group that cannot be.
  */
 export async function costs(query: Partial<CostsQuery> = {}): Promise<CostReport> {
-  if (await isThere(home())) return call((client) => client.costs(query));
+  if (await isThere(ownHome())) return call((client) => client.costs(query));
   const words = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`]));
-  return asked(home(), ["costs", ...words]);
+  return asked(ownHome(), ["costs", ...words]);
 }
 
 /**
@@ -27,14 +25,15 @@ export async function costs(query: Partial<CostsQuery> = {}): Promise<CostReport
  * has no machine that costs money. Rejects with `job_not_found`.
  */
 export async function receipt(jobId: string): Promise<Receipt> {
-  if (await isThere(home())) return call((client) => client.receipt(jobId));
+  checkId(jobId);
+  if (await isThere(ownHome())) return call((client) => client.receipt(jobId));
   const { id } = await job(jobId);
-  return asked(home(), ["costs", "--", id]);
+  return asked(ownHome(), ["costs", "--", id]);
 }
 
 /** Returns the limits of all runs of this home together, what they use and reserve, and which runs wait for room. */
 export async function limits(): Promise<HomeLimits> {
-  return (await isThere(home())) ? call((client) => client.limits()) : asked(home(), ["limits"]);
+  return (await isThere(ownHome())) ? call((client) => client.limits()) : asked(ownHome(), ["limits"]);
 }
 
 /**
@@ -43,6 +42,7 @@ export async function limits(): Promise<HomeLimits> {
  * `invalid_request`, which names the field; then nothing is changed.
  */
 export async function setLimits(change: LimitsChange): Promise<HomeLimits> {
+  if (typeof change !== "object" || change === null) throw refused("change", "must be an object of limits");
   const given = Object.entries(change).filter(([, value]) => value !== undefined);
   for (const [name, value] of given) {
     if (!(LIMIT_NAMES as readonly string[]).includes(name))
@@ -51,6 +51,6 @@ export async function setLimits(change: LimitsChange): Promise<HomeLimits> {
       throw refused(name, "must be a finite number, or null to remove the limit");
   }
   if (given.length === 0) return limits();
-  if (await isThere(home())) return call((client) => client.setLimits(change));
-  return asked(home(), ["limits", "set", "--", ...given.map(([name, value]) => `${name}=${value ?? "none"}`)]);
+  if (await isThere(ownHome())) return call((client) => client.setLimits(change));
+  return asked(ownHome(), ["limits", "set", "--", ...given.map(([name, value]) => `${name}=${value ?? "none"}`)]);
 }

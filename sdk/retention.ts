@@ -1,19 +1,18 @@
 // Archives runs, and reads and sets the rule by which a home removes old runs. None of it starts a control plane: without a running one, the
 // command does it (command.ts).
 
-import { resolveHome } from "../src/platform/home.ts";
 import type { JobRecord } from "../src/schemas/job.ts";
 import type { HomeRetention, RetentionRule } from "../src/schemas/retention.ts";
 import { asked } from "./command.ts";
 import { isThere } from "./control-planes.ts";
-import { call, job, only } from "./runs.ts";
-
-const home = (): string => resolveHome(process.env);
+import { ownHome } from "./own-home.ts";
+import { call, checkId, job, only } from "./runs.ts";
 
 async function setArchived(jobId: string, isArchived: boolean): Promise<JobRecord> {
-  if (await isThere(home())) return call((client) => client.archive(jobId, isArchived));
+  checkId(jobId);
+  if (await isThere(ownHome())) return call((client) => client.archive(jobId, isArchived));
   await job(jobId);
-  return only(jobId, await asked(home(), ["archive", ...(isArchived ? [] : ["--undo"]), "--", jobId]));
+  return only(jobId, await asked(ownHome(), ["archive", ...(isArchived ? [] : ["--undo"]), "--", jobId]));
 }
 
 /**
@@ -27,7 +26,7 @@ export const unarchive = (jobId: string): Promise<JobRecord> => setArchived(jobI
 
 /** Returns the rule that removes ended runs by age (null by default), what it has removed and what it would remove now. */
 export async function retention(): Promise<HomeRetention> {
-  return (await isThere(home())) ? call((client) => client.retention()) : asked(home(), ["prune", "rule"]);
+  return (await isThere(ownHome())) ? call((client) => client.retention()) : asked(ownHome(), ["prune", "rule"]);
 }
 
 /**
@@ -38,13 +37,13 @@ export async function setRetention(
   rule: (Pick<RetentionRule, "older_than"> & Partial<RetentionRule>) | null,
 ): Promise<HomeRetention> {
   const whole = rule && { keep_best: null, keep_newest: null, ...rule };
-  if (await isThere(home())) return call((client) => client.setRetention({ rule: whole }));
-  if (whole === null) return asked(home(), ["prune", "rule", "clear"]);
+  if (await isThere(ownHome())) return call((client) => client.setRetention({ rule: whole }));
+  if (whole === null) return asked(ownHome(), ["prune", "rule", "clear"]);
   const { older_than, keep_best, keep_newest } = whole;
   const words = [
     `--older-than=${older_than}`,
     ...(keep_best === null ? [] : [`--keep-best=${keep_best}`]),
     ...(keep_newest === null ? [] : [`--keep-newest=${keep_newest}`]),
   ];
-  return asked(home(), ["prune", "rule", ...words]);
+  return asked(ownHome(), ["prune", "rule", ...words]);
 }

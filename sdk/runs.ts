@@ -4,8 +4,9 @@
 import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import pRetry from "p-retry";
+import { PROVIDER_NAMES } from "../src/providers/descriptors.ts";
 import { GPU_CATALOGUE, listGpus as catalogue, vramFor as catalogueVram } from "../src/domain/gpus.ts";
-import { resolveHome } from "../src/platform/home.ts";
+import { withoutTilde } from "../src/platform/user-home.ts";
 import type { JobChange } from "../src/schemas/change.ts";
 import type { Gpu, JobError, JobRecord, JobsPage, ReconcileReport } from "../src/schemas/job.ts";
 import { hasEnded } from "../src/schemas/names.ts";
@@ -18,6 +19,7 @@ import { asked } from "./command.ts";
 import { clientOf, forget, isThere, keeps, leave } from "./control-planes.ts";
 import { tellConfigured } from "./configure.ts";
 import { SvcError } from "./errors.ts";
+import { ownHome } from "./own-home.ts";
 import { progressOf } from "./progress.ts";
 
 export interface Task {
@@ -69,9 +71,13 @@ function bodyOf(name: "run" | "plan", parameters: RunParameters) {
     if (field !== "entrypoint" && field !== "args") throw refused(`task.${field}`, "is not known");
   if ("entrypoint" in rest || "args" in rest)
     throw refused("entrypoint" in rest ? "entrypoint" : "args", "belongs in task");
+  if (key !== undefined && !(typeof key === "string" && /^[!-~]{1,200}$/.test(key)))
+    throw refused("idempotency_key", "must be 1 to 200 visible ASCII characters without spaces");
   finite("", rest);
+  const folder: unknown = rest.project_dir ?? ".";
+  if (typeof folder !== "string") throw refused("project_dir", "must be text");
   // The control plane has another working directory, so the caller's is always sent.
-  const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(rest.project_dir ?? ".") };
+  const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(withoutTilde(folder)) };
   if (typeof spec.python === "string" && spec.python.includes("/") && !spec.python.startsWith("~"))
     spec.python = resolve(spec.python);
   return {
@@ -86,6 +92,7 @@ function bodyOf(name: "run" | "plan", parameters: RunParameters) {
  * meanwhile. Rejects with `job_not_found`, and with `unreachable` if no control plane answers.
  */
 export async function wait(jobId: string): Promise<JobRecord> {
+  checkId(jobId);
   watchInterrupt(jobId);
   const progress = progressOf((id) => call((client) => client.timeline(id)));
   try {
@@ -106,11 +113,20 @@ export async function wait(jobId: string): Promise<JobRecord> {
 
 /** The current record of the job: status, cost, exit code. Rejects with `job_not_found`. Starts no control plane. */
 export async function job(jobId: string): Promise<JobRecord> {
-  return (await isThere(home())) ? driven(jobId) : only(jobId, await asked(home(), ["jobs", "--", jobId]));
+  checkId(jobId);
+  return (await isThere(ownHome())) ? driven(jobId) : only(jobId, await asked(ownHome(), ["jobs", "--", jobId]));
 }
 
 /** Like `job`, for a job that a caller waits for: a control plane must be running, so that it makes progress. */
-const driven = (jobId: string): Promise<JobRecord> => call((client) => client.job(jobId));
+function driven(jobId: string): Promise<JobRecord> {
+  checkId(jobId);
+  return call((client) => client.job(jobId));
+}
+
+/** A job instead of its id would be asked for as "[object Object]". */
+export function checkId(jobId: unknown): asserts jobId is string {
+  if (typeof jobId !== "string" || jobId === "") throw refused("jobId", "must be the id of a job, as job.id is");
+}
 
 export function only<T extends { id: string }>(jobId: string, { jobs: [record] }: { jobs: T[] }): T {
   // The command also accepts the beginning of an id.
@@ -128,13 +144,14 @@ export function only<T extends { id: string }>(jobId: string, { jobs: [record] }
  * Starts no control plane.
  */
 export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<JobRecord[]> {
+  if (typeof filter !== "object" || filter === null) throw refused("filter", "must be an object");
   const want = filter.limit ?? 50;
   if (!Number.isInteger(want) || want < 1) throw refused("limit", "must be a whole number of at least 1");
-  if (!(await isThere(home()))) {
-    const { limit: _, archived = false, tags = [], ...narrow } = filter;
+  if (!(await isThere(ownHome()))) {
+    const { limit: _, archived = false, tags, ...narrow } = filter;
     const words = Object.entries(narrow).flatMap(([name, of]) => (of === undefined ? [] : [`--${name}=${of}`]));
-    words.push(...tags.map((tag) => `--tag=${tag}`), ...(archived ? ["--archived"] : []));
-    return (await asked<JobsPage>(home(), ["jobs", `--limit=${want}`, ...words])).jobs;
+    words.push(...(tags ?? []).map((tag) => `--tag=${tag}`), ...(archived ? ["--archived"] : []));
+    return (await asked<JobsPage>(ownHome(), ["jobs", `--limit=${want}`, ...words])).jobs;
   }
   const found: JobRecord[] = [];
   let cursor: string | null = null;
@@ -154,7 +171,10 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
  * held. Starts no control plane.
  */
 export async function update(jobId: string, change: JobChange): Promise<JobRecord> {
-  if (await isThere(home())) return call((client) => client.update(jobId, change));
+  checkId(jobId);
+  if (typeof change !== "object" || change === null) throw refused("change", "must be an object of fields to change");
+  if (change.tags !== undefined && !Array.isArray(change.tags)) throw refused("tags", "must be a list");
+  if (await isThere(ownHome())) return call((client) => client.update(jobId, change));
   await job(jobId);
   const { budget_usd: budget, max_runtime_minutes: minutes, price_cap: cap, label, tags } = change;
   const given = (name: string, value: number | string | null | undefined, none: string): string[] =>
@@ -166,7 +186,7 @@ export async function update(jobId: string, change: JobChange): Promise<JobRecor
     ...given("label", label, ""),
     ...given("tags", tags?.join(","), ""),
   ];
-  return (await asked(home(), ["set", ...words, "--", jobId])) as JobRecord;
+  return (await asked(ownHome(), ["set", ...words, "--", jobId])) as JobRecord;
 }
 
 /**
@@ -174,9 +194,10 @@ export async function update(jobId: string, change: JobChange): Promise<JobRecor
  * resolves when it is done. If no control plane runs, it resolves when the machine is gone.
  */
 export async function kill(jobId: string): Promise<JobRecord> {
-  if (await isThere(home())) return call((client) => client.kill(jobId));
+  checkId(jobId);
+  if (await isThere(ownHome())) return call((client) => client.kill(jobId));
   await job(jobId);
-  return only(jobId, await asked(home(), ["kill", "--", jobId]));
+  return only(jobId, await asked(ownHome(), ["kill", "--", jobId]));
 }
 
 /**
@@ -185,10 +206,11 @@ export async function kill(jobId: string): Promise<JobRecord> {
  * Starts no control plane.
  */
 export async function remove(jobId: string): Promise<Removed> {
-  if (await isThere(home())) return call((client) => client.remove(jobId));
+  checkId(jobId);
+  if (await isThere(ownHome())) return call((client) => client.remove(jobId));
   await job(jobId);
   type Answer = { removed: Removed[]; failed: { error: JobError }[] };
-  const { removed, failed } = await asked<Answer>(home(), ["rm", "--", jobId]);
+  const { removed, failed } = await asked<Answer>(ownHome(), ["rm", "--", jobId]);
   if (failed[0]) throw new SvcError(failed[0].error);
   return only(jobId, { jobs: removed });
 }
@@ -203,19 +225,22 @@ export async function removeCheckpoints(
   names: readonly string[],
   options: { dryRun?: boolean } = {},
 ): Promise<CheckpointsRemoved> {
+  checkId(jobId);
+  if (!Array.isArray(names)) throw refused("names", "must be a list of names");
   const dryRun = options.dryRun ?? false;
-  if (await isThere(home())) return call((client) => client.removeCheckpoints(jobId, names, dryRun));
+  if (await isThere(ownHome())) return call((client) => client.removeCheckpoints(jobId, names, dryRun));
   await job(jobId);
   // As a path, so that a name of digits is not read as a step.
   const words = names.map((name) => `--checkpoint=./${name}`);
-  return asked(home(), ["rm", ...words, ...(dryRun ? ["--dry-run"] : []), "--", jobId]);
+  return asked(ownHome(), ["rm", ...words, ...(dryRun ? ["--dry-run"] : []), "--", jobId]);
 }
 
 /** The machines that the job has used, one after the other, and what it waits for now. Starts no control plane. */
 export async function placements(jobId: string): Promise<Placements> {
-  if (await isThere(home())) return call((client) => client.placements(jobId));
+  checkId(jobId);
+  if (await isThere(ownHome())) return call((client) => client.placements(jobId));
   await job(jobId);
-  const told = await asked<Placements>(home(), ["timeline", "--", jobId]);
+  const told = await asked<Placements>(ownHome(), ["timeline", "--", jobId]);
   return { placements: told.placements, waiting: told.waiting };
 }
 
@@ -225,12 +250,16 @@ export async function placements(jobId: string): Promise<Placements> {
  */
 export async function reconcile(options: { dryRun?: boolean } = {}): Promise<ReconcileReport> {
   const dryRun = options.dryRun ?? false;
-  if (await isThere(home())) return call((client) => client.reconcile(dryRun));
-  return asked(home(), ["reconcile", ...(dryRun ? ["--dry-run"] : [])]);
+  if (await isThere(ownHome())) return call((client) => client.reconcile(dryRun));
+  return asked(ownHome(), ["reconcile", ...(dryRun ? ["--dry-run"] : [])]);
 }
 
 /** The GPUs that a provider commonly offers, or the whole catalogue. A run may ask for other models as well. */
-export const listGpus = (provider?: ProviderName): Gpu[] => catalogue(provider);
+export function listGpus(provider?: ProviderName): Gpu[] {
+  if (provider !== undefined && !PROVIDER_NAMES.includes(provider))
+    throw refused("provider", `must be one of ${PROVIDER_NAMES.join(", ")}`);
+  return catalogue(provider);
+}
 
 /** Typical memory per GPU of a model in GiB. Throws `unknown_gpu` for a model that the catalogue lacks. */
 export function vramFor(model: string): number {
@@ -261,7 +290,7 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
     isLive = !hasEnded((await driven(jobId)).status);
     for (;;) {
       try {
-        const client = await clientOf(home());
+        const client = await clientOf(ownHome());
         const parts = client.followLog(jobId, offset, quit.signal)[Symbol.asyncIterator]();
         for (let dueAt: number | null = null, next = ask(parts); ;) {
           if (dueAt !== null && (await isLate(next, dueAt - performance.now()))) {
@@ -285,7 +314,7 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
         if (!isUnreachable(e)) throw e;
         lostAt ??= performance.now();
         if (performance.now() - lostAt > LOST_MS_MAX) throw e;
-        forget(home());
+        forget(ownHome());
       }
       await new Promise((r) => setTimeout(r, 200));
     }
@@ -344,7 +373,6 @@ const withoutReturn = (line: string): string => line.replace(/\r+$/, "");
 const STATE_MS = 500;
 const STATE_MAX = 4_096;
 const LINE_MAX = 1024 * 1024;
-const home = (): string => resolveHome(process.env);
 const isUnreachable = (e: unknown): boolean => e instanceof SvcError && e.code === "unreachable";
 
 /** The client of this home's control plane, after sending it the registry of `configure`. */
@@ -356,7 +384,7 @@ async function configuredClient(at: string): Promise<Client> {
 
 /** Calls the control plane, and looks for another one if it is gone. Retries only `unreachable`. */
 export function call<T>(ask: (client: Client) => Promise<T>): Promise<T> {
-  const at = home();
+  const at = ownHome();
   return pRetry(async () => ask(await configuredClient(at)), {
     retries: 4,
     minTimeout: 50,
@@ -380,12 +408,13 @@ export function refused(field: string, message: string): SvcError {
 }
 
 /** JSON would turn NaN and infinities into null, and a price cap of null means no cap. */
-function finite(at: string, value: unknown): void {
+function finite(at: string, value: unknown, depth = 0): void {
+  if (depth > 32) throw refused(at.split(".")[0] ?? at, "contains itself, or is nested too deeply");
   if (typeof value === "number" && !Number.isFinite(value)) throw refused(at, "must be a finite number");
   if (typeof value === "bigint" || typeof value === "function" || typeof value === "symbol")
     throw refused(at, `cannot be a ${typeof value}`);
   if (typeof value === "object" && value !== null)
-    for (const [k, v] of Object.entries(value)) finite(at ? `${at}.${k}` : k, v);
+    for (const [k, v] of Object.entries(value)) finite(at ? `${at}.${k}` : k, v, depth + 1);
 }
 
 // Handles Ctrl-C. If no other caller holds the control plane, it and its runs shut down gracefully; the script prints
@@ -416,7 +445,7 @@ function onInterrupt(): void {
     process.exit(130);
   }
   interruptedBefore = true;
-  if (!keeps(home())) {
+  if (!keeps(ownHome())) {
     if (watched.size > 0)
       process.stderr.write(
         `svc: interrupted; ${[...watched].join(", ")} continues, and its machine may cost money. \`svc kill\` ends it.\n`,

@@ -1,0 +1,77 @@
+// Wrong arguments of the TypeScript SDK: each is refused with its name before anything is asked. No control plane runs.
+
+import { existsSync, mkdirSync } from "node:fs";
+import { join, relative } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Workplace } from "../cli/serving.ts";
+import { filledHome, inTypeScript, WHOLE_MS } from "./both.ts";
+
+const at = new Workplace();
+afterAll(() => at.close());
+beforeAll(() =>
+  filledHome(at, Date.now(), (db) =>
+    db
+      .prepare(
+        `INSERT INTO job (id, seq, version, state, status, snapshot, hash, provider, gpus, nodes, spec, created_at, ended_at)
+     VALUES ('old1', 1, 3, 'terminal', 'succeeded', '{}', '', 'local', 'cpu', 1, ?, ?, ?)`,
+      )
+      .run(JSON.stringify({ entrypoint: "train.py", project_dir: "/p" }), Date.now(), Date.now()),
+  ),
+);
+
+const NAMES =
+  "archive, costs, job, jobs, kill, listGpus, placements, receipt, remove, removeCheckpoints, run, setLimits, setRetention, stream, update, wait";
+const ask = (body: string): unknown => inTypeScript(at, NAMES, body);
+
+test("a job instead of its id is refused by its name", { timeout: WHOLE_MS }, () => {
+  const answer = ask(`
+const first = async (lines) => { for await (const line of lines) return line; };
+const asks = [job, wait, kill, remove, placements, receipt, archive, (id) => first(stream(id)),
+  (id) => update(id, { label: "x" }), (id) => removeCheckpoints(id, ["x"])];
+const answer = [];
+for (const given of [undefined, null, "", 7, { id: "old1" }]) for (const ask of asks) answer.push(await refused(ask(given)));
+`) as unknown[];
+  expect(answer).toHaveLength(50);
+  for (const found of answer) expect(found).toEqual(["invalid_request", "jobId"]);
+  expect(existsSync(join(at.home, "control-plane.log"))).toBe(false);
+});
+
+test("other wrong arguments are refused by their names, and nothing is started", { timeout: WHOLE_MS }, () => {
+  const answer = ask(`
+const task = { entrypoint: "train.py" };
+const loop = {};
+loop.on = [loop];
+const answer = [];
+for (const key of ["", "a b", "a\\nb", "\\u00e9", 5, "k".repeat(201)]) answer.push(await refused(run({ task, idempotency_key: key })));
+for (const project_dir of [3, new URL("file:///tmp")]) answer.push(await refused(run({ task, project_dir })));
+answer.push(await refused(run({ task, retry: loop })));
+answer.push(await refused(jobs(null)), await refused(setLimits(undefined)), await refused(update("old1")), await refused(update("old1", { tags: null })));
+answer.push(await refused(removeCheckpoints("old1", "abc")), await refused((async () => listGpus("nowhere"))()));
+`);
+  const others = ["project_dir", "project_dir", "retry", "filter", "change", "change", "tags", "names", "provider"];
+  const fields = [...Array.from({ length: 6 }, () => "idempotency_key"), ...others];
+  expect(answer).toEqual(fields.map((field) => ["invalid_request", field]));
+  expect(existsSync(join(at.home, "control-plane.log"))).toBe(false);
+});
+
+test("a refusal names the caller's arguments and not the flags of the command", { timeout: WHOLE_MS }, () => {
+  const answer = ask(`
+const words = (p) => p.then(() => null, (e) => [e.code, e.message, e.hint]);
+const answer = [await words(setRetention({ older_than: "x" })), await words(costs({ by: "colour" })), await words(job("a\\0b"))];
+`) as string[][];
+  expect(answer.map(([code]) => code)).toEqual(["usage", "usage", "invalid_request"]);
+  expect(answer[0]?.join(" ")).toContain("needs older_than");
+  expect(answer[1]?.[1]).toBe("by cannot be `colour`.");
+  expect(answer.flat().join(" ")).not.toContain("--");
+});
+
+test("a relative home stays where it was at the first call", { timeout: WHOLE_MS }, () => {
+  mkdirSync(join(at.root, "elsewhere"));
+  const answer = ask(`
+process.env.SVC_HOME = ${JSON.stringify(relative(at.project, at.home))};
+const before = (await job("old1")).id;
+process.chdir(${JSON.stringify(join(at.root, "elsewhere"))});
+const answer = [before, (await job("old1")).id];
+`);
+  expect(answer).toEqual(["old1", "old1"]);
+});
