@@ -183,8 +183,9 @@ export async function update(jobId: string, change: JobChange): Promise<JobRecor
     ...given("budget-usd", budget, "none"),
     ...given("max-runtime", minutes, "none"),
     ...given("price-cap", cap, "none"),
-    ...given("label", label, ""),
-    ...given("tags", tags?.join(","), ""),
+    // The command takes a blank for nothing, and refuses an empty text.
+    ...given("label", label === "" ? null : label, BLANK),
+    ...given("tags", tags && (tags.join(",") || null), BLANK),
   ];
   return (await asked(ownHome(), ["set", ...words, "--", jobId])) as JobRecord;
 }
@@ -373,6 +374,7 @@ const withoutReturn = (line: string): string => line.replace(/\r+$/, "");
 const STATE_MS = 500;
 const STATE_MAX = 4_096;
 const LINE_MAX = 1024 * 1024;
+const BLANK = " ";
 const isUnreachable = (e: unknown): boolean => e instanceof SvcError && e.code === "unreachable";
 
 /** The client of this home's control plane, after sending it the registry of `configure`. */

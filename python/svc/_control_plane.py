@@ -400,7 +400,7 @@ def _alive(pid: int, start: object) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except OSError:  # gone, or another user's
+    except (OSError, OverflowError):  # gone, another user's, or no number of a process
         return False
     now = _started(pid)
     return not start or now is None or now == start

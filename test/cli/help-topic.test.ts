@@ -23,6 +23,11 @@ test("A topic is a page of the documentation, and a command is its help", () => 
 test("A subject that is no page is answered with the pages that say most about it", () => {
   const resume = at.svc("docs", "resume");
   expect([resume.code, resume.err]).toEqual([2, expect.stringMatching(/These say most about it: .*guide\/resuming/)]);
+  expect(JSON.parse(at.svc("docs", "--json").out).pages).toContain("guide/resuming");
+  expect(JSON.parse(at.svc("docs", "resuming", "--json").out)).toMatchObject({
+    page: "guide/resuming",
+    text: expect.stringContaining("# Resuming"),
+  });
   expect(at.svc("docs", "xyzzy-nowhere").err).toContain("svc docs lists all pages.");
 });
 

@@ -722,6 +722,7 @@ class Discovery(WithHome):
             lambda: other.announce(url="http://example.invalid:80"),
             lambda: other.announce(url="http://localhost:{}".format(other.server_address[1])),
             lambda: (self.home / "control-plane.json").write_text("[torn"),
+            lambda: other.announce(pid=10**30),
             lambda: (setattr(other, "installation", "another"), other.announce()),
         ):
             announce()

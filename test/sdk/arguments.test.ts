@@ -4,7 +4,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { join, relative } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Workplace } from "../cli/serving.ts";
-import { filledHome, inTypeScript, WHOLE_MS } from "./both.ts";
+import { filledHome, inPython, inTypeScript, WHOLE_MS } from "./both.ts";
 
 const at = new Workplace();
 afterAll(() => at.close());
@@ -74,4 +74,46 @@ process.chdir(${JSON.stringify(join(at.root, "elsewhere"))});
 const answer = [before, (await job("old1")).id];
 `);
   expect(answer).toEqual(["old1", "old1"]);
+});
+
+test(
+  "without a control plane a label and all tags can be removed, by both SDKs and by the command",
+  { timeout: WHOLE_MS },
+  () => {
+    expect(
+      inPython(
+        at,
+        `
+def after(**change):
+    found = svc.update("old1", **change)
+    return [found.label, list(found.tags)]
+answer = [after(label="a", tags=["x", "y"]), after(label=None), after(tags=[]), after(label="b"), after(label="")]
+`,
+      ),
+    ).toEqual([
+      ["a", ["x", "y"]],
+      [null, ["x", "y"]],
+      [null, []],
+      ["b", []],
+      [null, []],
+    ]);
+    expect(
+      ask(`
+const after = async (change) => { const { label, tags } = await update("old1", change); return [label, tags]; };
+const answer = [await after({ label: "a", tags: ["x", "y"] }), await after({ tags: [] }), await after({ label: null })];
+`),
+    ).toEqual([
+      ["a", ["x", "y"]],
+      ["a", []],
+      [null, []],
+    ]);
+    expect(at.svc("set", "old1", "--label", "c", "--tags", "x").out).toContain("c; tags x");
+    expect(at.svc("set", "old1", "--label", " ", "--tags", " ").out).not.toMatch(/; (c|tags)/);
+  },
+);
+
+test("a kill of several runs, one of them unknown, says that none was killed", { timeout: WHOLE_MS }, () => {
+  const { code, err } = at.svc("kill", "old1", "nope");
+  expect([code, err]).toEqual([3, expect.stringContaining("No run was killed: the others go on, and may cost money.")]);
+  expect(at.svc("kill", "nope").err).not.toContain("No run was killed");
 });

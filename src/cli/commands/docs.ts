@@ -9,6 +9,7 @@ import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { page } from "../pager.ts";
 import { checkoutRoot } from "../root.ts";
+import { printJson } from "../text.ts";
 
 export const docs: Command = {
   name: "docs",
@@ -23,7 +24,8 @@ export const docs: Command = {
     const pages = docsPages(folder);
     const [asked] = input.args;
     if (asked === undefined) {
-      await io.out(pages.map((each) => `${each}\n`).join(""));
+      if (input.json) await printJson(io, { pages });
+      else await io.out(pages.map((each) => `${each}\n`).join(""));
       if (io.tty) io.err("`svc docs PAGE` prints one page; a running control plane serves them all at /docs.");
       return 0;
     }
@@ -44,7 +46,9 @@ export const docs: Command = {
         near ? `Did you mean ${near}?` : speakOf(wanted, folder, pages),
       );
     }
-    await page(io, readFileSync(join(folder, `${found}.md`), "utf8"));
+    const text = readFileSync(join(folder, `${found}.md`), "utf8");
+    if (input.json) await printJson(io, { page: found, text });
+    else await page(io, text);
     return 0;
   },
 };

@@ -6,6 +6,7 @@ import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
 import { everyJob, withJobs, withStore } from "../store.ts";
+import { asTold } from "../told.ts";
 import { ACTIVE_STATUSES } from "../../schemas/names.ts";
 import { printJson } from "../text.ts";
 import { type KillOptions, type Killer, killThrough } from "./kill/kill-through.ts";
@@ -57,9 +58,15 @@ async function killJobs(options: KillOptions, io: Io): Promise<number> {
   });
 }
 
-/** Full ids. An unknown id stops the command before anything is killed. */
+/** Full ids. An unknown id stops the command before anything is killed, and the error says so: the other runs cost money. */
 async function targets({ all, jobs }: KillOptions, io: Io): Promise<string[]> {
-  if (!all) return withJobs(io, jobs, (_, ids) => ids);
+  if (!all)
+    return withJobs(io, jobs, (_, ids) => ids).catch((thrown: unknown) => {
+      const { hint } = asTold(thrown);
+      if (jobs.length > 1 && thrown instanceof Error)
+        Object.assign(thrown, { hint: `No run was killed: the others go on, and may cost money. ${hint}` });
+      throw thrown;
+    });
   return withStore(io, (reads) => {
     const active = reads ? [...everyJob(reads, { status: [...ACTIVE_STATUSES] })] : [];
     return [...new Set(active.map(({ id }) => id))].sort();

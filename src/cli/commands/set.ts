@@ -20,8 +20,8 @@ export const set: Command = {
     { flags: "--budget-usd <usd>", what: "Dollars for all that the run costs; `none` removes the budget" },
     { flags: "--max-runtime <minutes>", what: "Minutes that the script may run; `none` removes the limit" },
     { flags: "--price-cap <usd>", what: "Dollars per hour; `none` removes the cap" },
-    { flags: "--label <text>", what: "A name for people; an empty text removes it" },
-    { flags: "--tags <tags>", what: "All tags, separated by commas; an empty text removes them" },
+    { flags: "--label <text>", what: "A name for people; a blank (' ') removes it" },
+    { flags: "--tags <tags>", what: "All tags, separated by commas; a blank (' ') removes them" },
     { flags: "--tag <tag>", what: "Adds this tag; may be repeated", many: true },
     { flags: "--untag <tag>", what: "Removes this tag; may be repeated", many: true },
   ],
@@ -60,7 +60,7 @@ const own =
 function tagsOf({ values }: Input, before: readonly string[]): Pick<JobChange, "tags"> {
   const [all, added = [], removed = []] = [values.get("tags")?.[0], values.get("tag"), values.get("untag")];
   if (all === undefined && added.length + removed.length === 0) return {};
-  const from = all === undefined ? before : all.split(",").filter((tag) => tag !== "");
+  const from = all === undefined ? before : all.split(",").filter((tag) => tag.trim() !== "");
   return { tags: tagsAfter(from, added, removed) };
 }
 
@@ -70,7 +70,7 @@ function changeOf(input: Input): JobChange {
     budget_usd: amount(input, "budget-usd"),
     max_runtime_minutes: amount(input, "max-runtime"),
     price_cap: amount(input, "price-cap"),
-    label: label === "" ? null : label,
+    label: label?.trim() === "" ? null : label,
   };
   const change = Object.fromEntries(Object.entries(fields).filter(([, given]) => given !== undefined)) as JobChange;
   if (Object.keys(change).length === 0 && !["tags", "tag", "untag"].some((name) => input.values.has(name)))
