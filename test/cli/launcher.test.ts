@@ -70,6 +70,14 @@ test("The launcher gives no other user a debugger's port by SIGUSR1, from the fi
   expect([r.out, r.err]).toEqual(["undefined\n", ""]);
 });
 
+test("The launcher gives a control plane less memory for short-lived objects, and other commands all of it", () => {
+  writeFileSync(join(root, "dist/cli.mjs"), "console.log(JSON.stringify(process.execArgv))");
+  const flags = (...args: string[]): string =>
+    svc(join(root, "bin/svc"), args, { SVC_NODE: process.execPath }).out.trim();
+  expect(flags("serve", "--port", "0")).toBe('["--disable-sigusr1","--max-semi-space-size=2"]');
+  expect(flags("jobs", "serve")).toBe('["--disable-sigusr1"]');
+});
+
 test("The launcher takes the Node of its own checkout before the one on the PATH", () => {
   fakeNode("node_modules/.bin/node", "v24.0.0", "own");
   fakeNode("tools/node", "v24.0.0", "path");
