@@ -31,7 +31,7 @@ import type { RegistryBody, RegistryInUse } from "../src/schemas/registry.ts";
 import type { HubAdopted, HubModel, HubPull, HubPullBody } from "../src/schemas/hub.ts";
 import type { RunSpecInput } from "../src/schemas/spec.ts";
 import type { z } from "zod";
-import { SvcError } from "./errors.ts";
+import { LATE, SvcError } from "./errors.ts";
 
 export type Health = z.infer<typeof HealthSchema>;
 
@@ -248,7 +248,7 @@ export class Client {
     const onAbort = (): void => quit.abort(signal?.reason);
     if (signal?.aborted) return;
     signal?.addEventListener("abort", onAbort, { once: true });
-    const deadline = setTimeout(() => quit.abort(new Error("no answer in time")), this.#options.deadlineMs ?? 30_000);
+    const deadline = setTimeout(() => quit.abort(new Error(LATE)), this.#options.deadlineMs ?? 30_000);
     try {
       const answer = await this.#send(`${job(id)}/logs`, { query: { follow: 1, offset }, signal: quit.signal });
       clearTimeout(deadline);
@@ -343,7 +343,7 @@ export class Client {
 /** The cause of fetch's "fetch failed". */
 function why(thrown: unknown): string {
   const e = thrown as { name?: string; message?: string; cause?: { code?: string; message?: string } } | null;
-  if (e?.name === "TimeoutError") return "no answer in time";
+  if (e?.name === "TimeoutError") return LATE;
   const code = e?.cause?.code;
   if (code === "ECONNREFUSED") return "connection refused";
   return code ?? e?.cause?.message ?? e?.message ?? String(thrown);

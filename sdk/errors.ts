@@ -13,6 +13,9 @@ export interface ErrorWords {
   cause?: unknown;
 }
 
+/** Why a call is unreachable whose answer did not come in time. */
+export const LATE = "no answer in time";
+
 const NO_JOB = new Set(["job_not_found", "job_removed"]);
 /** Codes with exit code 4 in the catalogue; a test compares the two. */
 const OF_CREDENTIALS =
@@ -78,7 +81,10 @@ export class SvcError extends Error {
     return new SvcError({
       code: "unreachable",
       message: `No control plane answers at ${url}: ${why}.`,
-      hint: "Start one with `svc serve`.",
+      hint:
+        why === LATE
+          ? "It may only be slow, and still do what was asked: look with `svc jobs` before you call again."
+          : "Start one with `svc serve`.",
       cause,
     });
   }

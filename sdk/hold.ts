@@ -4,7 +4,7 @@
 // this process alive.
 
 import { Agent, request, type IncomingMessage } from "node:http";
-import { SvcError } from "./errors.ts";
+import { LATE, SvcError } from "./errors.ts";
 
 const TAKE_MS_MAX = 60_000;
 const RELEASE_MS_MAX = 20_000;
@@ -86,7 +86,7 @@ function asker(baseUrl: string, token: () => string | null): Ask {
       };
       const asked = request(`${baseUrl}${path}`, { method, agent, headers, timeout: TAKE_MS_MAX });
       asked.once("response", done);
-      asked.once("timeout", () => asked.destroy(new Error("no answer in time")));
+      asked.once("timeout", () => asked.destroy(new Error(LATE)));
       asked.on("error", (e) => fail(SvcError.unreachable(baseUrl, e.message, e)));
       asked.end(body === null ? undefined : JSON.stringify(body));
     });

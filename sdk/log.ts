@@ -145,7 +145,7 @@ function send(fd: number, bytes: Buffer): "sent" | "dropped" | "torn" | "closed"
 
 function number(value: unknown): string | null {
   if (typeof value === "boolean") return value ? "1" : "0";
-  if (typeof value === "bigint") return String(Number(value));
+  if (typeof value === "bigint") return number(Number(value));
   if (typeof value !== "number") return null;
   return Number.isFinite(value)
     ? String(value)

@@ -52,6 +52,10 @@ def home() -> Path:
         ) from error
 
 
+_LATE = "it took too long"
+_SLOW = "It may only be slow, and still do what was asked: look with `svc jobs` before you call again."
+
+
 class Unreachable(SvcError):
     """No answer arrived; whether the call took effect is unknown."""
 
@@ -70,7 +74,8 @@ def port_of(url: object) -> int | None:
 
 def unreachable(port: int, why: object) -> Unreachable:
     """The error for a call without an answer."""
-    return Unreachable("unreachable", f"No control plane answers at http://127.0.0.1:{port}: {why}.", "Start one with `svc serve`.")
+    hint = _SLOW if why == _LATE else "Start one with `svc serve`."
+    return Unreachable("unreachable", f"No control plane answers at http://127.0.0.1:{port}: {why}.", hint)
 
 
 def call(
@@ -203,7 +208,7 @@ def _failure(status: int, raw: bytes) -> SvcError:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
-        return "it took too long"
+        return _LATE
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

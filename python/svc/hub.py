@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from svc import _client
-from svc._errors import ConfigError, make_error
+from svc._errors import ConfigError, make_error, short_traceback
 
 __all__ = ["Model", "from_local", "models", "pull", "remove"]
 
@@ -35,6 +35,7 @@ class Model:
     source: str
 
 
+@short_traceback
 def pull(
     model_id: str,
     *,
@@ -82,6 +83,7 @@ def pull(
     )
 
 
+@short_traceback
 def from_local(path: str | os.PathLike[str]) -> str:
     """Adopt a model on the disk and return its folder, absolute and with symlinks resolved.
 
@@ -95,6 +97,7 @@ def from_local(path: str | os.PathLike[str]) -> str:
     return str(found["path"])
 
 
+@short_traceback
 def models() -> list[Model]:
     """The models on this computer: downloaded, cached and adopted."""
     known = Model.__dataclass_fields__
@@ -104,11 +107,15 @@ def models() -> list[Model]:
     ]
 
 
+@short_traceback
 def remove(model_id: str) -> list[str]:
     """Delete svc's copies of a model and return the deleted folders. A ``local_dir`` that you chose yourself stays.
 
     Raises ``SvcError``: ``hub_model_not_here``, or ``hub_model_in_use`` during a pull.
     """
+    if not isinstance(model_id, str) or not model_id:
+        message = "must be the name of a model, as svc.hub.models() lists it"
+        raise ConfigError("invalid_request", f"model_id {message}.", "Nothing was deleted.", [("model_id", message)])
     return list(_client.call("DELETE", f"/v1/hub/models/{quote(model_id)}")["removed"])
 
 

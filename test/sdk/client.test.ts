@@ -110,6 +110,8 @@ test("a call to a silent server ends at its deadline", async () => {
   const e = await failure(client.jobs());
   expect([e.code, e.exit]).toEqual(["unreachable", 5]);
   expect(e.message).toContain("no answer in time");
+  // A second control plane would be refused, and a second call could do the work twice.
+  expect(e.hint).toContain("It may only be slow");
 });
 
 test("an answer is limited after decompression", async () => {

@@ -44,10 +44,10 @@ test("one call is one record line with the mark", () => {
 
 test("values that JSON lacks travel as words, and a value that is not a number is skipped with one line each", () => {
   const { records, err } = script(
-    'for (const _ of [1, 2]) log({ a: NaN, b: Infinity, c: -Infinity, d: true, e: 7n, f: "x", g: null, h: {} })',
+    'for (const _ of [1, 2]) log({ a: NaN, b: Infinity, c: -Infinity, d: true, e: 7n, big: 10n ** 400n, f: "x", g: null, h: {} })',
     { SVC_METRICS_MARK: MARK },
   );
-  expect(records[0]?.m).toEqual({ a: "NaN", b: "Infinity", c: "-Infinity", d: 1, e: 7 });
+  expect(records[0]?.m).toEqual({ a: "NaN", b: "Infinity", c: "-Infinity", d: 1, e: 7, big: "Infinity" });
   expect(err.trim().split("\n")).toHaveLength(3);
 });
 
