@@ -48,7 +48,8 @@ export async function run(parameters: RunParameters): Promise<JobRecord> {
   const { body, wait: waits, key } = bodyOf("run", parameters);
   // Chosen once: a call whose answer was lost is repeated.
   const once = key ?? `ts-${randomUUID()}`;
-  const started = await call((client) => client.submit(body, once));
+  watchInterrupt(SUBMITTED);
+  const started = await call((client) => client.submit(body, once)).finally(() => unwatchInterrupt(SUBMITTED));
   watchInterrupt(started.id);
   return waits ? wait(started.id) : started;
 }
@@ -375,6 +376,8 @@ const STATE_MS = 500;
 const STATE_MAX = 4_096;
 const LINE_MAX = 1024 * 1024;
 const BLANK = " ";
+/** In the place of an id during the submission. */
+const SUBMITTED = "";
 const isUnreachable = (e: unknown): boolean => e instanceof SvcError && e.code === "unreachable";
 
 /** The client of this home's control plane, after sending it the registry of `configure`. */
@@ -448,9 +451,14 @@ function onInterrupt(): void {
   }
   interruptedBefore = true;
   if (!keeps(ownHome())) {
-    if (watched.size > 0)
+    const known = [...watched].filter((id) => id !== SUBMITTED);
+    if (watched.has(SUBMITTED))
       process.stderr.write(
-        `svc: interrupted; ${[...watched].join(", ")} continues, and its machine may cost money. \`svc kill\` ends it.\n`,
+        "svc: interrupted during the submission of a run: if it was accepted, it continues, and its machine may cost money. `svc kill last` ends it.\n",
+      );
+    if (known.length > 0)
+      process.stderr.write(
+        `svc: interrupted; ${known.join(", ")} continues, and its machine may cost money. \`svc kill\` ends it.\n`,
       );
     process.exit(130);
   }

@@ -240,10 +240,19 @@ def run(
     elif not isinstance(idempotency_key, str) or not _KEY.fullmatch(idempotency_key):
         raise _bad_field("idempotency_key", "must be 1 to 200 visible ASCII characters without spaces")
     body = {"label": label, **({} if tags is None else {"tags": _words("tags", tags)}), "spec": spec}
-    record = call("POST", "/jobs", body, {"Idempotency-Key": idempotency_key})
+    try:
+        record = call("POST", "/jobs", body, {"Idempotency-Key": idempotency_key})
+    except KeyboardInterrupt:
+        # The caller has no id yet.
+        _tell_interrupted("stopped during the submission of a run: if it was accepted, it", "svc kill last")
+        raise
     started = Job.from_record(record)
     STARTED.add(started.id)
-    return _wait_for(started.id, None) if wait else started
+    try:
+        return _wait_for(started.id, None) if wait else started
+    except SvcError as error:
+        hint = f"The run {started.id} was started, and may continue and cost money: `svc kill {started.id}` ends it. {error.hint}"
+        raise make_error(error.code, error.message, hint, error.errors) from error
 
 
 class JobChange(TypedDict, total=False):
@@ -641,12 +650,16 @@ class _TellingOnInterrupt:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None or not issubclass(kind, KeyboardInterrupt):
             return
-        if PLANES.keeps_one():
-            when = "ends when the last program that uses its control plane ends, such as this one"
-        else:
-            when = "continues, and its machine may cost money"
-        words = f"svc: stopped watching run {self._job_id}, which {when}; `svc kill {self._job_id}` ends it now"
-        print(words, file=sys.stderr, flush=True)
+        _tell_interrupted(f"stopped watching run {self._job_id}, which", f"svc kill {self._job_id}")
+
+
+def _tell_interrupted(what: str, command: str) -> None:
+    if PLANES.keeps_one():
+        when = "ends when the last program that uses its control plane ends, such as this one"
+    else:
+        when = "continues, and its machine may cost money"
+    if sys.stderr is not None:
+        print(f"svc: {what} {when}; `{command}` ends it now", file=sys.stderr, flush=True)
 
 
 def _wait_for(job_id: str, timeout: float | None) -> Job:

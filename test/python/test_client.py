@@ -421,6 +421,22 @@ class Calls(WithHome):
         self.server.put("a", "succeeded")
         self.assertEqual(list(lines), ["three"])
 
+    def test_a_ctrl_c_during_the_submission_says_that_the_run_may_continue(self):
+        svc.jobs()
+        self.server.slow["/jobs"] = 5
+        ask = threading.Thread(target=lambda: (until(lambda: any(r[0] == "POST" for r in self.server.requests)), os.kill(os.getpid(), signal.SIGINT)))
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(KeyboardInterrupt):
+            ask.start()
+            svc.run(svc.Task("t.py"))
+        self.assertIn("if it was accepted, it continues, and its machine may cost money; `svc kill last` ends it now", said.getvalue())
+
+    def test_a_wait_that_fails_after_the_start_of_a_run_names_the_run(self):
+        self.server.answers[("GET", "/jobs/k")] = (500, {"code": "internal_error", "detail": "It broke.", "hint": "Report it."})
+        with self.assertRaises(svc.SvcError) as caught:
+            svc.run(svc.Task("t.py"), idempotency_key="k", wait=True)
+        self.assertEqual(caught.exception.code, "internal_error")
+        self.assertIn("The run k was started, and may continue and cost money: `svc kill k` ends it. Report it.", caught.exception.hint)
+
     def test_stream_of_an_unknown_job_fails_at_once(self):
         with self.assertRaises(svc.JobNotFound):
             svc.stream("nobody")

@@ -1,5 +1,6 @@
 // The HTTP client against correct and incorrect servers.
 
+import { spawn } from "node:child_process";
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -131,13 +132,17 @@ test("a port without a listener is `unreachable`, with the remedy", async () => 
 });
 
 /** A home whose control plane answers with `other` to what is neither its health nor a hold. */
-async function pretended(other: RequestListener, onHold: (socket: Socket) => void = () => {}): Promise<string> {
+async function pretended(
+  other: RequestListener,
+  onHold: (socket: Socket) => void = () => {},
+  ends = true,
+): Promise<string> {
   const home = mkdtempSync(join(tmpdir(), "svc-held-"));
   const server = createServer((call, answer) => {
     if (call.url === "/v1/health") {
       answer.end(JSON.stringify({ status: "ok", installation_id: "i", home }));
     } else if (call.url === "/v1/hold") {
-      answer.write('{"hold":"h","ends_with_holders":true}\n');
+      answer.write(`{"hold":"h","ends_with_holders":${ends}}\n`);
       onHold(call.socket);
     } else other(call, answer);
   });
@@ -167,6 +172,30 @@ test("a control plane that did not answer once stays held until there is another
   await clientOf(home);
   await vi.waitUntil(() => held === 1, DEADLINE_MS);
   expect(left).toBe(0);
+  rmSync(home, { recursive: true });
+});
+
+test("Ctrl-C during a submission says that the run may continue", async () => {
+  let asked = false;
+  const home = await pretended(
+    (call) => (asked ||= call.method === "POST"),
+    () => {},
+    false,
+  );
+  const sdk = JSON.stringify(join(import.meta.dirname, "../../sdk/index.ts"));
+  const body = `import { run } from ${sdk}; await run({ task: { entrypoint: "t.py" } });`;
+  const env = { ...process.env, SVC_HOME: home };
+  const child = spawn(process.execPath, ["--input-type=module", "-e", body], {
+    env,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (part: string) => (said += part));
+  await vi.waitUntil(() => asked, DEADLINE_MS);
+  child.kill("SIGINT");
+  expect(await new Promise((done) => child.once("close", done))).toBe(130);
+  expect(said).toContain("if it was accepted, it continues, and its machine may cost money. `svc kill last` ends it.");
+  expect(said).not.toContain("; continues");
   rmSync(home, { recursive: true });
 });
 
