@@ -368,9 +368,12 @@ def jobs(
     provider: ProviderName | None = None,
     label: str | None = None,
     tags: Sequence[str] | None = None,
+    archived: bool = False,
     limit: int = 50,
 ) -> list[Job]:
     """Recent jobs, newest first, at most ``limit``; the other arguments filter the list; of ``tags``, a run must have all.
+
+    Archived runs are left out; with ``archived=True`` only they are listed.
 
     Starts no control plane.
 
@@ -385,9 +388,12 @@ def jobs(
     wanted = [] if tags is None else _words("tags", tags)
     if not PLANES.is_there():
         words = [f"--{name}={value}" for name, value in query.items()] + [f"--tag={tag}" for tag in wanted]
+        words += ["--archived"] if archived else []
         return JobList(Job.from_record(record) for record in asked("jobs", f"--limit={limit}", *words)["jobs"])
     if wanted:
         query["tag"] = ",".join(wanted)
+    if archived:
+        query["archived"] = "only"
     found = JobList()
     while len(found) < limit:
         query["limit"] = min(limit - len(found), PAGE_MAX)

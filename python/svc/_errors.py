@@ -117,6 +117,7 @@ _CLASSES: dict[str, type[SvcError]] = {
     "idempotency_conflict": ConfigError,
     "project_dir_refused": ConfigError,
     "budget_too_small": ConfigError,
+    "unknown_gpu": ConfigError,
 }
 _BEGINNINGS: dict[str, type[SvcError]] = {
     "credential_": CredentialError,

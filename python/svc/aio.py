@@ -143,10 +143,11 @@ async def jobs(
     provider: _client.ProviderName | None = None,
     label: str | None = None,
     tags: Sequence[str] | None = None,
+    archived: bool = False,
     limit: int = 50,
 ) -> list[Job]:
     """See ``svc.jobs``."""
-    return await _in_thread(_client.jobs, status=status, provider=provider, label=label, tags=tags, limit=limit)
+    return await _in_thread(_client.jobs, status=status, provider=provider, label=label, tags=tags, archived=archived, limit=limit)
 
 
 async def update(job_id: str, **change: Unpack[_client.JobChange]) -> Job:

@@ -30,7 +30,8 @@ beforeAll(() =>
 );
 
 const python = (body: string): unknown => inPython(at, body);
-const typescript = (body: string): unknown => inTypeScript(at, "archive, retention, setRetention, unarchive", body);
+const typescript = (body: string): unknown =>
+  inTypeScript(at, "archive, jobs, retention, setRetention, unarchive", body);
 
 /** No run is as old as these rules ask for: a control plane deletes none while the test serves them. */
 const PYTHON = `
@@ -42,6 +43,7 @@ answer.append(short(svc.retention()))
 answer.append(short(svc.set_retention("90d")))
 answer.append(short(svc.set_retention(None)))
 there = svc.archive("old1")
+answer.append([[run.id for run in svc.jobs(archived=True)], "old1" in [run.id for run in svc.jobs()]])
 back = svc.unarchive("old1")
 answer.append([there.id, there.archived_at is not None, back.archived_at])
 `;
@@ -53,6 +55,7 @@ answer.push(short(await retention()));
 answer.push(short(await setRetention({ older_than: "90d" })));
 answer.push(short(await setRetention(null)));
 const there = await archive("old1");
+answer.push([(await jobs({ archived: true })).map(({ id }) => id), (await jobs()).some(({ id }) => id === "old1")]);
 const back = await unarchive("old1");
 answer.push([there.id, there.archived_at !== null, back.archived_at]);
 `;
@@ -66,6 +69,7 @@ function holds(): void {
     [WHOLE, 0],
     [["90d", null, null], 0],
     [null, null],
+    [["old1"], false],
     ["old1", true, null],
   ];
   expect(python(PYTHON)).toEqual(expected);
