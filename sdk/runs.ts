@@ -77,6 +77,8 @@ function bodyOf(name: "run" | "plan", parameters: RunParameters) {
   finite("", rest);
   const folder: unknown = rest.project_dir ?? ".";
   if (typeof folder !== "string") throw refused("project_dir", "must be text");
+  // An unset variable, for example: the current folder may hold much that was never meant to be sent.
+  if (folder === "") throw refused("project_dir", "must not be empty; leave it out for the current directory");
   // The control plane has another working directory, so the caller's is always sent.
   const spec: RunSpecInput = { ...rest, ...task, project_dir: resolve(withoutTilde(folder)) };
   if (typeof spec.python === "string" && spec.python.includes("/") && !spec.python.startsWith("~"))

@@ -530,6 +530,7 @@ class Calls(WithHome):
             "idempotency_key": [lambda key=key: svc.run(svc.Task("t.py"), idempotency_key=key) for key in ("", "a b", "a\nb", "é", 5, "k" * 201)],
             "tags": [lambda: svc.jobs(tags=3), lambda: svc.update("a", tags=None)],
             "names": [lambda: svc.remove_checkpoints("a", None)],
+            "project_dir": [lambda: svc.run(svc.Task("t.py"), project_dir=""), lambda: svc.run(svc.Task("t.py"), project_dir=3)],
         }
         for field, asks in calls.items():
             for ask in asks:

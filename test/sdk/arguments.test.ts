@@ -43,12 +43,23 @@ const loop = {};
 loop.on = [loop];
 const answer = [];
 for (const key of ["", "a b", "a\\nb", "\\u00e9", 5, "k".repeat(201)]) answer.push(await refused(run({ task, idempotency_key: key })));
-for (const project_dir of [3, new URL("file:///tmp")]) answer.push(await refused(run({ task, project_dir })));
+for (const project_dir of [3, new URL("file:///tmp"), ""]) answer.push(await refused(run({ task, project_dir })));
 answer.push(await refused(run({ task, retry: loop })));
 answer.push(await refused(jobs(null)), await refused(setLimits(undefined)), await refused(update("old1")), await refused(update("old1", { tags: null })));
 answer.push(await refused(removeCheckpoints("old1", "abc")), await refused((async () => listGpus("nowhere"))()));
 `);
-  const others = ["project_dir", "project_dir", "retry", "filter", "change", "change", "tags", "names", "provider"];
+  const others = [
+    "project_dir",
+    "project_dir",
+    "project_dir",
+    "retry",
+    "filter",
+    "change",
+    "change",
+    "tags",
+    "names",
+    "provider",
+  ];
   const fields = [...Array.from({ length: 6 }, () => "idempotency_key"), ...others];
   expect(answer).toEqual(fields.map((field) => ["invalid_request", field]));
   expect(existsSync(join(at.home, "control-plane.log"))).toBe(false);
