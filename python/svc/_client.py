@@ -303,8 +303,8 @@ def _spec_of(task: Task | Mapping[str, Any], parameters: Mapping[str, Any]) -> d
     own = _own_python(spec.get("provider", THIS_COMPUTER)) if python is None and "candidates" not in spec else python
     if own is not None:
         spec["python"] = own if python is None else _python_path(python)
-    # The server's own directory is not the caller's, so the caller's is always sent. An empty text may be an unset variable, and the current
-    # directory may hold much that was never meant to be sent.
+    # The server's own directory is not the caller's, so the caller's is always sent. An empty text may be an unset
+    # variable, and the current directory may hold much that was never meant to be sent.
     if spec.get("project_dir") == "":
         raise _bad_field("project_dir", "must not be empty; leave it out for the current directory")
     try:
