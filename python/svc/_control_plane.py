@@ -329,6 +329,11 @@ def _let_go(hold: Hold | None, owned: _Owned | None, announce: bool) -> None:
             rented = " and releasing the machines" if paid else ""
             _tell(f"svc: ending {_counted(runs)}{rented}; press Ctrl-C to stop waiting")
         _wait_for_end(hold, owned, bool(runs), paid, END_SECONDS_MAX + grace)
+    elif runs:
+        _tell(
+            f"svc: the control plane no longer answers. {_counted(runs)} may continue{' and cost money' if paid else ''}: `svc serve` "
+            f"follows them again, and `svc reconcile` ends what nothing needs."
+        )
     if hold is not None:
         hold.close()
 

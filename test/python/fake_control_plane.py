@@ -45,11 +45,8 @@ class FakeControlPlane(ThreadingHTTPServer):
     def put(self, job_id, status="running", **more):
         self.jobs[job_id] = {"id": job_id, "status": status, "cost_usd": 0, "later_field": 1, **more}
 
-    def released(self):
-        ending = self.ends_with_holders and not self.holders
-        if ending:
-            self.over.set()
-        return {"ending": ending, "holders": len(self.holders)}
+    def is_ending(self):
+        return self.ends_with_holders and not self.holders
 
     def handle_error(self, request, client_address):
         """A caller that did not wait for its answer is no fault."""
@@ -98,7 +95,11 @@ class Handler(BaseHTTPRequestHandler):
             return self.hold()
         if path.startswith("/v1/hold/"):
             self.server.holders.pop(path.split("/")[3], None)
-            return self.answer(200, self.server.released())
+            ending = self.server.is_ending()
+            self.answer(200, {"ending": ending, "holders": len(self.server.holders)})
+            if ending:  # after the answer: the process ends with it
+                self.server.over.set()
+            return None
         if (self.command, path) == ("POST", "/jobs"):
             key = self.headers["Idempotency-Key"]
             if key not in self.server.jobs:
@@ -127,7 +128,8 @@ class Handler(BaseHTTPRequestHandler):
         while not self.server.over.is_set():
             if select.select([self.connection], [], [], 0.05)[0] and not self.connection.recv(1, socket.MSG_PEEK):
                 self.server.holders.pop(name, None)
-                self.server.released()
+                if self.server.is_ending():
+                    self.server.over.set()
                 return
         try:
             self.wfile.write(b'{"unfinished": [], "kept": []}\n')

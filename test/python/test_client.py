@@ -669,6 +669,20 @@ class Discovery(WithHome):
         self.assertEqual((self.home / "ended").read_text(), "in order")
         self.assertEqual(len(self.starts()), 1)
 
+    def test_a_control_plane_that_no_longer_answers_at_the_end_leaves_runs_that_are_named(self):
+        server = FakeControlPlane(self.home)
+        self.addCleanup(server.stop)
+        server.ends_with_holders = True
+        server.announce()
+        start = 'svc.run({"entrypoint": "a.py"}, provider="market"); print("up", flush=True); sys.stdin.read()'
+        child = self.child(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(child.kill)
+        self.assertEqual(child.stdout.readline(), "up\n")
+        (hold,) = server.holders
+        server.answers[("POST", f"/v1/hold/{hold}/release")] = (500, {"code": "internal_error", "detail": "m", "hint": "h"})
+        _, said = child.communicate(timeout=60)
+        self.assertRegex(said, r"^svc: the control plane no longer answers\. run py-\w+ may continue and cost money: `svc serve` .*\n$")
+
     def test_svc_waits_for_a_control_plane_that_is_ending_and_replaces_it(self):
         ending = FakeControlPlane(self.home)
         self.addCleanup(ending.stop)
