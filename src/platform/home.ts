@@ -1,12 +1,12 @@
 import { existsSync, mkdirSync, type Stats } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { systemCode } from "../errors/index.ts";
-import { userHome } from "./user-home.ts";
+import { userHome, withoutTilde } from "./user-home.ts";
 
 /** The home: `SVC_HOME`, or `~/.svc`. Throws `user_home_unknown`. */
 export function resolveHome(env: Readonly<Record<string, string | undefined>>): string {
   const given = env["SVC_HOME"];
-  return resolve(given === undefined || given === "" ? `${userHome(env)}/.svc` : given);
+  return resolve(given === undefined || given === "" ? `${userHome(env)}/.svc` : withoutTilde(given, env));
 }
 
 /**
