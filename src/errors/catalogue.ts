@@ -21,6 +21,9 @@ const SEVERAL_NODES = PROVIDER_NAMES.filter((name) => DESCRIPTORS[name].capabili
 /** Those with spot machines. */
 const WITH_SPOT = PROVIDER_NAMES.filter((name) => DESCRIPTORS[name].capabilities.spot).join(" or ");
 
+/** Of the ids that a prefix may mean; the query asks for one more. */
+const MATCHES_SHOWN = 4;
+
 export const CATALOGUE = {
   // Invalid requests
   invalid_request: entry<{ summary: string }>({
@@ -137,7 +140,7 @@ export const CATALOGUE = {
     status: 404,
     exit: 3,
     retry: "never",
-    message: (d) => `This home has no job ${d.id}.`,
+    message: (d) => (d.id === "last" ? "This home has no runs." : `This home has no job ${d.id}.`),
     hint: "`svc jobs --all` lists the jobs. If you expected to find it, check SVC_HOME.",
   }),
   job_removed: entry<{ id: string; at: string }>({
@@ -151,8 +154,9 @@ export const CATALOGUE = {
     status: 400,
     exit: 2,
     retry: "never",
-    message: (d) => `${d.id} matches several jobs: ${d.matches.join(", ")}.`,
-    hint: "Give more characters of the id.",
+    message: (d) =>
+      `${d.id} matches several jobs: ${d.matches.slice(0, MATCHES_SHOWN).join(", ")}${d.matches.length > MATCHES_SHOWN ? ", …" : ""}.`,
+    hint: "Give more characters of the id. `svc jobs --all` lists all jobs.",
   }),
   machine_not_held: entry<{ job: string; node: number; status: string }>({
     status: 404,

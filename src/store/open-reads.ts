@@ -149,7 +149,7 @@ export class StoreReads implements Reads {
     if (newest) return newest.id;
     if (/^[a-z0-9]{1,64}$/.test(prefix)) {
       const found = this.#all<{ id: string }>(
-        "SELECT id FROM job WHERE id >= ? AND id < ? ORDER BY id LIMIT 4",
+        "SELECT id FROM job WHERE id >= ? AND id < ? ORDER BY id LIMIT 5",
         prefix,
         `${prefix}{`,
       );
@@ -166,7 +166,7 @@ export class StoreReads implements Reads {
   }
 
   #endingIn(end: string): string[] {
-    const found = this.#all<{ id: string }>("SELECT id FROM job WHERE id LIKE ? ORDER BY id DESC LIMIT 4", `%${end}`);
+    const found = this.#all<{ id: string }>("SELECT id FROM job WHERE id LIKE ? ORDER BY id DESC LIMIT 5", `%${end}`);
     return found.map((row) => row.id);
   }
 
