@@ -75,7 +75,9 @@ export async function runCell(cell: Cell): Promise<Outcome> {
     // With several runs, one of them may meet the fault and the others not.
     const ends = [...endsOfAll(provider, both), ...(runs > 1 ? ["succeeded"] : [])];
     // Runs that replace their machines at once take the offers of one list from each other, and this clock makes each order slow.
-    if (runs > 1 && provider === "market" && ends.includes("machine_unfit")) ends.push("no_offer");
+    // When prices rise, the market refuses a bid for it, and lists offers that other runs are renting.
+    const takesAllOffers = ends.includes("machine_unfit") || ends.includes("price_cap_exceeded");
+    if (runs > 1 && provider === "market" && takesAllOffers) ends.push("no_offer");
     if (nodes > 1 && ends.includes("no_offer")) ends.push("gang_incomplete");
     wrong.push(...verdict(world, ending, ends));
   } catch (error) {
