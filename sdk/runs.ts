@@ -186,9 +186,8 @@ export async function update(jobId: string, change: JobChange): Promise<JobRecor
     ...given("budget-usd", budget, "none"),
     ...given("max-runtime", minutes, "none"),
     ...given("price-cap", cap, "none"),
-    // The command takes a blank for nothing, and refuses an empty text.
-    ...given("label", label === "" ? null : label, BLANK),
-    ...given("tags", tags && (tags.join(",") || null), BLANK),
+    ...given("label", label, ""),
+    ...given("tags", tags?.join(","), ""),
   ];
   return (await asked(ownHome(), ["set", ...words, "--", jobId])) as JobRecord;
 }
@@ -377,7 +376,6 @@ const withoutReturn = (line: string): string => line.replace(/\r+$/, "");
 const STATE_MS = 500;
 const STATE_MAX = 4_096;
 const LINE_MAX = 1024 * 1024;
-const BLANK = " ";
 /** In the place of an id during the submission. */
 const SUBMITTED = "";
 const isUnreachable = (e: unknown): boolean => e instanceof SvcError && e.code === "unreachable";

@@ -427,8 +427,7 @@ def update(job_id: str, **change: Unpack[JobChange]) -> Job:
         if name not in flags:
             raise ConfigError("invalid_request", f"{name} cannot be changed after the start of a run.")
     given = {name: ",".join(value) if isinstance(value, list) else value for name, value in change.items()}
-    # The command takes a blank for nothing, and refuses an empty text.
-    words = [f"--{flags[n]}={(' ' if n in ('label', 'tags') else 'none') if v in (None, '') else v}" for n, v in given.items()]
+    words = [f"--{flags[n]}={('' if n in ('label', 'tags') else 'none') if v in (None, '') else v}" for n, v in given.items()]
     return Job.from_record(asked("set", *words, "--", job_id))
 
 

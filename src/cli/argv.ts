@@ -230,7 +230,10 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     }
     const key = option.negated ? `no-${kebab(option.name)}` : kebab(option.name);
     if (option.required === true) {
-      if (f.value === null || f.value === "") throw usage(`${f.typed} needs a value.`, `Write ${option.rawName}.`);
+      const mayBeEmpty =
+        command?.options.some((one) => one.empty === true && one.flags.startsWith(`--${key} `)) === true;
+      if (f.value === null || (f.value === "" && !mayBeEmpty))
+        throw usage(`${f.typed} needs a value.`, `Write ${option.rawName}.`);
       const before = values.get(key);
       if (before && !option.config.type) throw usage(`${f.typed} was given twice.`, "Give it once.");
       values.set(key, [...(before ?? []), f.value]);
@@ -277,9 +280,17 @@ function fieldsOf(text: string, { name, fields: known = [] }: Command): string[]
   );
 }
 
-/** Prints the help of a command, or of all. */
-export function printHelp(cli: CAC, command: Command | null): void {
-  cli.parse(["node", "svc", ...(command ? [command.name] : []), "--help"], { run: false });
+/** The help of a command, or of all. cac prints it to the console, which hides that the output cannot be written. */
+export function helpText(cli: CAC, command: Command | null): string {
+  const { info } = console;
+  let text = "";
+  console.info = (line: string) => void (text += `${line}\n`);
+  try {
+    cli.parse(["node", "svc", ...(command ? [command.name] : []), "--help"], { run: false });
+  } finally {
+    console.info = info;
+  }
+  return text;
 }
 
 /** Whether the words request JSON, even if they cannot be parsed: the error is then JSON as well. */

@@ -9,6 +9,8 @@ export interface CommandOption {
   what: string;
   /** May be repeated. */
   many?: true;
+  /** An empty value means something. */
+  empty?: true;
   /** The words that completion offers for its value. */
   values?: readonly string[];
 }

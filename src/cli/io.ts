@@ -1,6 +1,8 @@
 // The input and output of a command. Data goes to stdout, messages to stderr; a closed reader (`| head`) ends the
 // command quietly.
 
+import { writeSync } from "node:fs";
+import { isDiskFull } from "../errors/system.ts";
 import { resolveHome } from "../platform/home.ts";
 import { take } from "./columns.ts";
 
@@ -55,7 +57,13 @@ export function processIo(): Io {
   // A control plane in this process must outlive its readers: it still has machines to release.
   const onError = (e: NodeJS.ErrnoException): void => {
     if (serving) return;
-    process.exit(e.code === "EPIPE" ? (typeof process.exitCode === "number" ? process.exitCode : 0) : 1);
+    if (e.code === "EPIPE") process.exit(typeof process.exitCode === "number" ? process.exitCode : 0);
+    const why = isDiskFull(e) ? "its disk is full" : `the system reports ${e.code ?? e.message}`;
+    writeSync(
+      2,
+      `The output of this command could not be written: ${why}.\nWhat it printed is incomplete; its work on runs and machines is done all the same. \`svc jobs\` shows them.\n`,
+    );
+    process.exit(1);
   };
   process.stdout.on("error", onError);
   process.stderr.on("error", () => {});

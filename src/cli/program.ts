@@ -1,7 +1,7 @@
 // The CLI as a whole: the list of commands, the printing of errors, and the exit code of the process.
 
 import { onTightened } from "../domain/tightened.ts";
-import { asksForJson, declare, parseArgv, printHelp } from "./argv.ts";
+import { asksForJson, declare, helpText, parseArgv } from "./argv.ts";
 import { commandsFor } from "./commands/index.ts";
 import { processIo } from "./io.ts";
 import { asTold } from "./told.ts";
@@ -18,7 +18,7 @@ export async function runCli(words: string[]): Promise<void> {
     const cli = declare(commands, version());
     const parsed = parseArgv(words, cli, commands);
     if (parsed.kind === "help") {
-      printHelp(cli, parsed.command);
+      await io.out(helpText(cli, parsed.command));
       code = 0;
     } else if (parsed.kind === "version") {
       await io.out(`svc ${version()}\n`);

@@ -135,7 +135,7 @@ export const HUB = {
     exit: 3,
     retry: "never",
     message: (d) => `svc has not downloaded ${d.model} to this computer.`,
-    hint: "GET /v1/hub/models lists the downloaded models.",
+    hint: "`svc.hub.models()`, GET /v1/hub/models and the page *Models* of the dashboard list those that it has downloaded.",
   }),
   hub_model_in_use: entry<{ model: string }>({
     status: 409,

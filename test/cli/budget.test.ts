@@ -41,6 +41,8 @@ it("`svc set` adds and removes tags, and `svc jobs --tag` lists the runs that ha
   expect(listed("--tag", "draft")).toEqual([{ id, tags: ["lr=0.1", "draft"] }]);
   expect(place.svc("jobs").out).toContain("lr=0.1,draft");
   expect(place.svc("set", id, "--tags=").out).not.toContain("tags");
+  expect(place.svc("set", id, "--tag", "again").out).toContain("tags again");
+  expect(place.svc("set", id, "--tags", "", "--label", "").out).not.toContain("again");
   const two = place.svc("set", id, "--tag", "two words");
   expect([two.code, two.err]).toEqual([2, expect.stringContaining("must be one word of letters, digits")]);
 });

@@ -1,7 +1,16 @@
 // The CLI as processes, on real homes, with a real control plane and real local runs.
 
-import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
@@ -53,6 +62,28 @@ describe("a home that was never used", () => {
     expect(at.svc("kill", "--all").code).toBe(0);
     expect(existsSync(at.home)).toBe(false);
   });
+
+  test("a `~` at the beginning of SVC_HOME is the folder of the user, as in Python", () => {
+    const user = join(at.root, "user");
+    const env = { ...at.env, HOME: user, SVC_HOME: "~/state" };
+    mkdirSync(user);
+    expect(spawnSync(CLI, ["limits", "set", "max_gpus=2"], { cwd: at.root, env, encoding: "utf8" }).stderr).toBe("");
+    expect([existsSync(join(user, "state/svc.db")), existsSync(join(at.root, "~"))]).toEqual([true, false]);
+  });
+
+  test("`last` in a home without runs is no id", () => {
+    expect(at.svc("logs", "last").err).toContain("This home has no runs.");
+  });
+
+  test.each([["gpus"], ["--help"], ["jobs", "--help"]])(
+    "output that a full disk refuses is an error: %s",
+    (...words) => {
+      const full = openSync("/dev/full", "w");
+      const r = spawnSync(CLI, words, { cwd: at.root, env: at.env, encoding: "utf8", stdio: ["ignore", full, "pipe"] });
+      closeSync(full);
+      expect([r.status, r.stderr]).toEqual([1, expect.stringContaining("could not be written: its disk is full.")]);
+    },
+  );
 
   test("an error is two lines, or one JSON object", () => {
     const plain = at.svc("timeline", "abc");
