@@ -12,10 +12,12 @@ const GPU_MEMORY = /CUDA.{0,20}out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED
 /** The sentence about a rented machine in the hint of an ended run. The store removes it from the error of a local run, which has none. */
 export const RELEASED = "svc releases any rented machine.";
 
+/** What Python says; packages that import others raise the second one. */
+const NO_MODULE = /^(ModuleNotFoundError|ImportError): No module named/;
+
 /** Who installs a module that the script lacks; empty if it lacks none, or if a file of the project was left out. */
 function packageHint(d: { why: string | null; left_out?: string | null; in_place?: boolean }): string {
-  if (d.why === null || typeof d.left_out === "string" || !/^ModuleNotFoundError: No module named/.test(d.why))
-    return "";
+  if (d.why === null || typeof d.left_out === "string" || !NO_MODULE.test(d.why)) return "";
   return d.in_place === true
     ? "A run on this computer uses the packages of its Python, and svc installs none: install it for the Python that starts the run, in a virtual environment for example, or name another one with `python`. "
     : "If it is a package, add it to requirements.txt or pyproject.toml: svc installs those on the machine. ";

@@ -71,7 +71,7 @@ describe("a home that was never used", () => {
     expect([existsSync(join(user, "state/svc.db")), existsSync(join(at.root, "~"))]).toEqual([true, false]);
   });
 
-  test("`last` in a home without runs is no id", () => {
+  test("a home without runs has no `last`, and the error says so", () => {
     expect(at.svc("logs", "last").err).toContain("This home has no runs.");
   });
 

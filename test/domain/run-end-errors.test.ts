@@ -112,7 +112,7 @@ test.each([
 test.each([
   [true, "svc installs none"],
   [false, "add it to requirements.txt or pyproject.toml"],
-])("A script that lacks a module is told who installs packages (on this computer: %s)", (in_place, words) => {
+])("The error of a script that lacks a module says who installs packages (on this computer: %s)", (in_place, words) => {
   const about = { exit_code: 1, signal: null, who: "The script", why: "ModuleNotFoundError: No module named 'einops'" };
   expect(describeError("script_failed", { ...about, in_place }).hint).toContain(words);
   const left_out = '"lib" was left out of the code: it is too large.';

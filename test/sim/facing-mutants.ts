@@ -12,6 +12,7 @@ const ARGV = ["test/cli/argv.test.ts"];
 const DEMO = "test/cli/demo.test.ts > ";
 const DUMP = ["test/cli/debug-dump.test.ts > The archive explains the whole run"];
 const client = single("client", "sdk/client.ts", []);
+const command = single("command", "sdk/command.ts", []);
 const configure = single("configure", "sdk/configure.ts", ["test/sdk/configure.test.ts"]);
 const planes = single("control planes", "sdk/control-planes.ts", []);
 const discover = single("discover", "sdk/discover.ts", ["test/sdk/discover.test.ts"]);
@@ -49,7 +50,7 @@ export const FACING_MUTANTS: readonly TestedMutant[] = [
     patches: [
       {
         file: "sdk/runs.ts",
-        find: 'return (await isThere(home())) ? driven(jobId) : only(jobId, await asked(home(), ["jobs", "--", jobId]));',
+        find: 'return (await isThere(ownHome())) ? driven(jobId) : only(jobId, await asked(ownHome(), ["jobs", "--", jobId]));',
         replace: "return driven(jobId);",
       },
     ],
@@ -61,13 +62,16 @@ export const FACING_MUTANTS: readonly TestedMutant[] = [
     patches: [
       {
         file: "sdk/runs.ts",
-        find: 'return only(jobId, await asked(home(), ["kill", "--", jobId]));',
+        find: 'return only(jobId, await asked(ownHome(), ["kill", "--", jobId]));',
         replace: "return call((client) => client.kill(jobId));",
       },
     ],
     rules: ["sdk/command.ts Q2"],
     tests: [`${BOTH_SDKS}a caller that only reads after a crash`],
   },
+  command("Q3: a refusal names the flags of the command", 'if (told.code === "usage") [', 'if (told.code === "") [', [
+    "test/sdk/arguments.test.ts > a refusal names the caller's arguments",
+  ]),
   configure(
     "G1: a missing variable is not reported",
     "if (required && values[at] === null)",
