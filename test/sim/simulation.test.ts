@@ -52,7 +52,7 @@ test("nothing is stranded, doubled or lost when the control plane is killed at e
     expect(boundaries).toBeGreaterThan(15);
     expect(twice).toBeGreaterThan(40);
   }
-}, 400_000);
+}, 1_500_000);
 
 test(`nothing is stranded, doubled or lost in ${SEEDS} random seeds`, async () => {
   const counts = await runSeeds(FROM, SEEDS, LANES);
@@ -65,11 +65,11 @@ test(`nothing is stranded, doubled or lost in ${SEEDS} random seeds`, async () =
   for (const outcome of ["succeeded", "failed", "cancelled", "interrupted", "timed_out"])
     expect(counts.outcomes[outcome]).toBeGreaterThan(20);
   expect(counts.crashes).toBeGreaterThan(SEEDS);
-}, 400_000);
+}, 1_500_000);
 
 test("it detects each of the main defects in the engine", async () => {
   const main = MUTANTS.filter((mutant) => mutant.main);
   const scores = await score(main, { from: 1, count: 150 }, LANES);
   expect(main.length).toBeGreaterThanOrEqual(9);
   expect(scores.filter(({ seed }) => seed === null).map(({ name }) => name)).toEqual([]);
-}, 400_000);
+}, 1_500_000);
