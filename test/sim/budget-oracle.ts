@@ -5,7 +5,7 @@
 //     ended themselves before svc could find them are in it.
 // O2. A job ends for its budget only if its rows, its end and, before an order, its start had used it up. An order counts only where a machine may have come of it:
 //     one that was refused, or that no list showed while its machine would still have run, counts nothing.
-// O3. Another placement begins only with enough left for its start and its end.
+// O3. Another placement begins only with enough left for its start and its end. While nothing is spent, the submission has decided that.
 // O4. Nothing changes the budget once the budget has asked the run to end.
 
 import type { JobRow, JournalRow, MachineRow } from "../../src/store/tables.ts";
@@ -87,8 +87,9 @@ export function wrongBudget({ job, plan, journal, machines, world, cloud }: Judg
     const first = machines.find(({ placement }) => placement === row.placement) === row;
     const opened = journal.findLast(({ at, from_state: from, to_state: to }) => at <= row.created_at && from !== to);
     const isSoon = opened !== undefined && row.created_at - opened.at < SPARE_MS;
-    const left = budgetAt(row.created_at) - counted(row.created_at, before) * 0.999;
-    if (first && isSoon && left < cost(START_MS + endMs(plan.nodes) - SPARE_MS))
+    const spent = counted(row.created_at, before);
+    const left = budgetAt(row.created_at) - spent * 0.999;
+    if (first && isSoon && spent > 0 && left < cost(START_MS + endMs(plan.nodes) - SPARE_MS))
       wrong.push(`${row.name} was ordered with ${left.toFixed(0)} left of ${budgetAt(row.created_at)}`);
   }
 
