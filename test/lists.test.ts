@@ -34,7 +34,7 @@ describe("providers, as src/providers/descriptors.ts has them, are also", () => 
   });
   test("in files with a generated part, each with its marks", () => {
     const marked = ["README.md", "docs/reference/providers/README.md", "docs/internals/guard.md"];
-    const python = ["python/pyproject.toml", "python/svc/_client.py", "python/svc/_config.py"];
+    const python = ["python/pyproject.toml", "python/svc/_run.py", "python/svc/_config.py"];
     const marks = [...marked, "docs/reference/credentials.md", ...python];
     const pattern = /(?:<!-- |# )generated: ([a-z]+)[^]*?(?:<!-- |# )end: \1/;
     expect(marks.filter((path) => !pattern.test(read(path)))).toEqual([]);
@@ -66,11 +66,11 @@ describe("the fields of RunSpec, with which a run is started, are also parameter
   };
 
   test("run() of Python", () => {
-    const parameters = names("python/svc/_client.py", /^def run\(\n(.*?)\n\) -> Job:/ms, /^ {4}(\w+): /gm);
+    const parameters = names("python/svc/_run.py", /^def run\(\n(.*?)\n\) -> Job:/ms, /^ {4}(\w+): /gm);
     expect(parameters).toEqual([...fields, ...CALL, "task", "wait"].toSorted());
   });
   test("the request that Python's run() makes", () => {
-    const sent = names("python/svc/_client.py", /^ {4}spec: (.*?)^ {4}\)\n/ms, /^ {12}"(\w+)": /gm);
+    const sent = names("python/svc/_run.py", /^ {4}spec: (.*?)^ {4}\)\n/ms, /^ {12}"(\w+)": /gm);
     expect(sent).toEqual(fields.toSorted());
   });
   test("run() of svc.aio", () => {
@@ -78,7 +78,7 @@ describe("the fields of RunSpec, with which a run is started, are also parameter
     expect(parameters).toEqual([...fields, ...CALL].toSorted());
   });
   test("the docstring of Python's run()", () => {
-    const documented = names("python/svc/_client.py", /^def run\((.*?)^    spec: /ms, /^ {4}:param (\w+): /gm);
+    const documented = names("python/svc/_run.py", /^def run\((.*?)^    spec: /ms, /^ {4}:param (\w+): /gm);
     expect(documented).toEqual([...fields, ...CALL, "task", "wait"].toSorted());
   });
   test("run() of TypeScript, as the compiler sees it", () => {

@@ -35,23 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from svc import aio, hub
     from svc._chart import Chart, chart
-    from svc._client import (
-        configure,
-        job,
-        jobs,
-        kill,
-        list_gpus,
-        placements,
-        plan,
-        reconcile,
-        remove,
-        remove_checkpoints,
-        run,
-        stream,
-        update,
-        vram_for,
-        wait,
-    )
+    from svc._client import job, jobs, kill, placements, reconcile, remove, remove_checkpoints, update
     from svc._costs import CostGroup, CostReport, CostTotal, Limits, LimitUse, LimitWait, Receipt, ReceiptMachine, Waste
     from svc._errors import (
         ConfigError,
@@ -64,10 +48,13 @@ if TYPE_CHECKING:
         UnsupportedError,
         WaitTimeout,
     )
-    from svc._gpus import Gpu
+    from svc._follow import stream, wait
+    from svc._gpus import Gpu, list_gpus, vram_for
     from svc._money import costs, limits, receipt, set_limits
     from svc._records import CheckpointsRemoved, Job, JobError, LogStream, Machine, Note, Placement, ReconcileReport, Task
+    from svc._registry import configure
     from svc._retention import Retention, archive, retention, set_retention, unarchive
+    from svc._run import plan, run
 
 __version__ = "0.2.0"
 
@@ -139,14 +126,17 @@ __all__ = [
 
 _HOMES = {
     "svc._chart": "Chart chart",
-    "svc._client": "configure job jobs kill list_gpus placements plan reconcile remove remove_checkpoints run stream update vram_for wait",
+    "svc._client": "job jobs kill placements reconcile remove remove_checkpoints update",
     "svc._costs": "CostGroup CostReport CostTotal LimitUse LimitWait Limits Receipt ReceiptMachine Waste",
     "svc._errors": "ConfigError CredentialError ExtraMissing JobNotFound PriceCapExceeded ProvisionError SvcError"
     " UnsupportedError WaitTimeout",
-    "svc._gpus": "Gpu",
+    "svc._follow": "stream wait",
+    "svc._gpus": "Gpu list_gpus vram_for",
     "svc._money": "costs limits receipt set_limits",
     "svc._records": "CheckpointsRemoved Job JobError LogStream Machine Note Placement ReconcileReport Task",
+    "svc._registry": "configure",
     "svc._retention": "Retention archive retention set_retention unarchive",
+    "svc._run": "plan run",
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 _LAZY["aio"] = "svc.aio"

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from svc import _client
+from svc._call import call, quoted
 from svc._control_plane import PLANES
 from svc._errors import ConfigError, SvcError, plain, short_traceback
 from svc._progress import notebook_display
@@ -63,15 +63,15 @@ class Chart:
 
     def read(self) -> None:
         """Read the run and its metrics. Raises ``JobNotFound``."""
-        path = f"/jobs/{_client.quoted(self.job_id)}"
-        job = Job.from_record(_client.call("GET", path))
+        path = f"/jobs/{quoted(self.job_id)}"
+        job = Job.from_record(call("GET", path))
         if self.metrics:
             queries = [{"name": name, "max_points": _POINTS_MAX} for name in self.metrics[:CHARTS_MAX]]
         else:
             queries = [{"max_points": _POINTS_MAX}]
         found: dict[str, list[Mapping[str, Any]]] = {}
         for query in queries:
-            found.update(_client.call("GET", f"{path}/metrics?{urlencode(query)}")["series"])
+            found.update(call("GET", f"{path}/metrics?{urlencode(query)}")["series"])
         own = [name for name in found if self.metrics or not name.startswith("system/")]
         self._job = job
         self._more = len(own) - CHARTS_MAX

@@ -12,7 +12,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import urlencode
 
-from svc._client import call, job, quoted
+from svc._call import call, quoted
+from svc._client import job
 from svc._command import asked
 from svc._control_plane import PLANES
 from svc._costs import CostReport, Limits, Receipt

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from svc._client import call, job, quoted
+from svc._call import call, quoted
+from svc._client import job
 from svc._command import asked
 from svc._control_plane import PLANES
 from svc._errors import ConfigError, short_traceback

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 
-from svc import _client, _money, _retention
+from svc import _client, _follow, _gpus, _money, _registry, _retention, _run
 from svc import hub as _hub
 from svc._costs import CostReport, Limits, Receipt
 from svc._gpus import Gpu
@@ -37,7 +37,7 @@ _END: Any = object()
 class RunParameters(TypedDict, total=False):
     """The named arguments of ``run``, except ``wait``: see ``svc.run``."""
 
-    provider: _client.ProviderName
+    provider: _run.ProviderName
     gpus: str
     label: str | None
     tags: Sequence[str] | None
@@ -58,19 +58,19 @@ class RunParameters(TypedDict, total=False):
     env: Mapping[str, str] | None
     install: str | None
     python: str | os.PathLike[str] | None
-    launcher: _client.Launcher | None
+    launcher: _run.Launcher | None
     image: str | None
     data: Sequence[str] | None
     resume_from: str | None
     resume_checkpoint: str | None
     sinks: Sequence[Mapping[str, Any]] | None
     candidates: Sequence[Mapping[str, Any]] | None
-    choose: _client.Choose | None
+    choose: _run.Choose | None
     wait_for_capacity_minutes: int | None
     retry: Mapping[str, Any] | None
-    spot: _client.Spot | None
+    spot: _run.Spot | None
     max_preemptions: int | None
-    health: _client.Health | None
+    health: _run.Health | None
     notify: Sequence[str] | None
     idempotency_key: str | None
 
@@ -81,18 +81,18 @@ async def _in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwa
 
 async def configure(registry: Mapping[str, Any] | None = None, use: Sequence[str] | None = None) -> None:
     """See ``svc.configure``."""
-    _client.configure(registry, use)
+    _registry.configure(registry, use)
 
 
 async def run(task: Task | Mapping[str, Any], *, wait: bool = False, **parameters: Unpack[RunParameters]) -> Job:
     """See ``svc.run``; it accepts the same named arguments."""
-    started = await _in_thread(_client.run, task, **parameters)
+    started = await _in_thread(_run.run, task, **parameters)
     return await _wait_for(started.id, None) if wait else started
 
 
 async def plan(task: Task | Mapping[str, Any], **parameters: Unpack[RunParameters]) -> dict[str, Any]:
     """See ``svc.plan``."""
-    return await _in_thread(_client.plan, task, **parameters)
+    return await _in_thread(_run.plan, task, **parameters)
 
 
 async def placements(job_id: str) -> list[Placement]:
@@ -106,22 +106,22 @@ async def wait(job_id: str, timeout: float | None = None) -> Job:
 
 
 async def _wait_for(job_id: str, timeout: float | None) -> Job:
-    deadline = _client.deadline_of(timeout)
+    deadline = _follow.deadline_of(timeout)
     pause = 0.05
     while True:
-        now = await _in_thread(_client.driven, job_id)
+        now = await _in_thread(_follow.driven, job_id)
         if now.done:
             return now
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
-            raise _client.wait_timeout(now, timeout)
+            raise _follow.wait_timeout(now, timeout)
         await asyncio.sleep(pause if left is None else min(pause, left))
         pause = min(pause * 1.5, 0.5)
 
 
 async def stream(job_id: str) -> AsyncGenerator[str, None]:
     """See ``svc.stream``: ``async for line in svc.aio.stream(id)``."""
-    lines = await _in_thread(_client.stream, job_id)
+    lines = await _in_thread(_follow.stream, job_id)
     try:
         while True:
             line = await asyncio.to_thread(next, lines, _END)
@@ -140,7 +140,7 @@ async def job(job_id: str) -> Job:
 async def jobs(
     *,
     status: str | None = None,
-    provider: _client.ProviderName | None = None,
+    provider: _run.ProviderName | None = None,
     label: str | None = None,
     tags: Sequence[str] | None = None,
     archived: bool = False,
@@ -217,12 +217,12 @@ async def reconcile(dry_run: bool = False) -> ReconcileReport:
 
 async def list_gpus(provider: str | None = None) -> list[Gpu]:
     """See ``svc.list_gpus``."""
-    return _client.list_gpus(provider)
+    return _gpus.list_gpus(provider)
 
 
 async def vram_for(model: str) -> int:
     """See ``svc.vram_for``."""
-    return _client.vram_for(model)
+    return _gpus.vram_for(model)
 
 
 class hub:  # noqa: N801  stands for the module of that name

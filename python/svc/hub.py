@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 from urllib.parse import quote
 
-from svc import _client
+from svc._call import call
 from svc._errors import ConfigError, make_error, short_traceback
 
 __all__ = ["Model", "from_local", "models", "pull", "remove"]
@@ -62,7 +62,7 @@ def pull(
         body["local_dir"] = _absolute("local_dir", local_dir)
     if allow_patterns is not None:
         body["allow_patterns"] = allow_patterns if isinstance(allow_patterns, str) else list(allow_patterns)
-    state: Mapping[str, Any] = _client.call("POST", "/v1/hub/pull", body)["pull"]
+    state: Mapping[str, Any] = call("POST", "/v1/hub/pull", body)["pull"]
     line = _Line(sys.stderr)
     pause, pause_max = _POLL_SECONDS
     try:
@@ -70,7 +70,7 @@ def pull(
             line.show(state)
             time.sleep(pause)
             pause = min(pause * 1.5, pause_max)
-            state = _client.call("GET", f"/v1/hub/pulls/{quote(str(state['id']), safe='')}")["pull"]
+            state = call("GET", f"/v1/hub/pulls/{quote(str(state['id']), safe='')}")["pull"]
     finally:
         line.close()
     if state["status"] == "succeeded":
@@ -91,7 +91,7 @@ def from_local(path: str | os.PathLike[str]) -> str:
     missing: weights, parts of them, the configuration, pointers of git-lfs in place of files. Nothing is copied or
     changed.
     """
-    found = _client.call("POST", "/v1/hub/models", {"path": _absolute("path", path)})
+    found = call("POST", "/v1/hub/models", {"path": _absolute("path", path)})
     for warning in found.get("warnings", ()):
         print(f"svc: {found['path']}: {warning}", file=sys.stderr)
     return str(found["path"])
@@ -103,7 +103,7 @@ def models() -> list[Model]:
     known = Model.__dataclass_fields__
     return [
         Model(**{name: record.get(name) for name in known})  # a newer control plane may send more fields
-        for record in _client.call("GET", "/v1/hub/models")["models"]
+        for record in call("GET", "/v1/hub/models")["models"]
     ]
 
 
@@ -116,7 +116,7 @@ def remove(model_id: str) -> list[str]:
     if not isinstance(model_id, str) or not model_id:
         message = "must be the name of a model, as svc.hub.models() lists it"
         raise ConfigError("invalid_request", f"model_id {message}.", "Nothing was deleted.", [("model_id", message)])
-    return list(_client.call("DELETE", f"/v1/hub/models/{quote(model_id)}")["removed"])
+    return list(call("DELETE", f"/v1/hub/models/{quote(model_id)}")["removed"])
 
 
 def _absolute(field: str, path: str | os.PathLike[str]) -> str:

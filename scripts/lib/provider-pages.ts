@@ -120,7 +120,7 @@ export function providerPages(): { path: string; text: string }[] {
       IN_PYTHON,
     ),
     // The type is not in `_providers.py`, which the command `svc` imports: that must start without `typing`.
-    withBlocks("python/svc/_client.py", { providers: `ProviderName = Literal[${quoted(PROVIDER_NAMES)}]` }, IN_PYTHON),
+    withBlocks("python/svc/_run.py", { providers: `ProviderName = Literal[${quoted(PROVIDER_NAMES)}]` }, IN_PYTHON),
     { path: "python/svc/_providers.py", text: python() },
   ];
 }

@@ -208,7 +208,9 @@ test("a notebook kernel starts a run, shows it, and is interrupted", () => {
   expect(said.charts[0]).toContain("running");
   expect(said.charts.at(-1), "drawn again when the run has ended").toContain("cancelled");
   expect(said.traceback).toMatch(/svc\.chart\("nothing"\)/);
-  expect(said.traceback, "a refusal shows the line of the cell alone").not.toMatch(/_client\.py|_http\.py|_chart\.py/);
+  expect(said.traceback, "a refusal shows the line of the cell alone").not.toMatch(
+    /_(call|client|follow|run)\.py|_http\.py|_chart\.py/,
+  );
 });
 
 test("mypy --strict knows all of it, in a script of a user", () => {

@@ -5,7 +5,10 @@ import { expect, test } from "vitest";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 
-for (const name of ["test_script", "test_script_checkpoints", "test_tracker", "test_launch", "test_install", "test_client", "test_chart"]) {
+const NAMES =
+  "test_script test_script_checkpoints test_tracker test_launch test_install test_run test_follow test_client test_control_plane test_chart";
+
+for (const name of NAMES.split(" ")) {
   test(`the Python package passes its own tests: ${name}`, { timeout: 300_000 }, () => {
     const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
     const ran = spawnSync("python3", ["-m", "unittest", name], { cwd: resolve(HERE), env, encoding: "utf8", timeout: 290_000 });

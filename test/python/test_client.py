@@ -1,20 +1,13 @@
 """The client half, against a small real HTTP server on loopback."""
 
 import asyncio
-import contextlib
 import inspect
 import io
 import json
 import os
 import pickle
-import pty
 import re
-import signal
-import stat
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 import traceback
 import typing
@@ -22,101 +15,16 @@ import unittest
 import unittest.mock as mock
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).parent))
+
+from client_case import ROOT, WithControlPlane, WithHome
 
 import svc
-from fake_control_plane import FakeControlPlane
-from svc import _client, _control_plane, _extras, _http, _launcher, _money, _records, _retention
+from svc import _call, _client, _control_plane, _extras, _follow, _http, _launcher, _money, _records, _registry, _retention, _run
 from svc._errors import from_problem
 
 
-def asking():
-    """A call that needs a control plane, and starts one if none runs."""
-    from svc import _client
-
-    return _client.call("GET", "/jobs")["jobs"]
-
-
-def until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("it did not come to pass in {} s".format(seconds))
-        time.sleep(0.01)
-
-
-class WithHome(unittest.TestCase):
-    def setUp(self):
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.home = Path(held.name).resolve() / "home"
-        self.set("SVC_HOME", str(self.home))
-        self.set("HTTP_PROXY", "http://127.0.0.1:1")
-        self.set("http_proxy", "http://127.0.0.1:1")
-        self.addCleanup(_control_plane.PLANES.end, False)
-        self.addCleanup(setattr, _client, "_REGISTRY", _client._Named())
-
-    def set(self, name, value):
-        old = os.environ.get(name)
-        os.environ[name] = value
-        self.addCleanup(lambda: os.environ.pop(name, None) if old is None else os.environ.__setitem__(name, old))
-
-
-class Calls(WithHome):
-    def setUp(self):
-        super().setUp()
-        self.server = FakeControlPlane(self.home)
-        self.addCleanup(self.server.stop)
-        self.server.announce()
-
-    def test_run_sends_the_spec_with_a_key_and_the_callers_directory(self):
-        job = svc.run(svc.Task("train.py", ["--epochs", "5"]), label="l", price_cap=2.5, env={"A": "1"}, data=("d",))
-        method, path, body, headers = next(r for r in self.server.requests if r[0] == "POST")
-        self.assertEqual((method, path), ("POST", "/jobs"))
-        self.assertEqual(headers["Content-Type"], "application/json")
-        self.assertTrue(headers["Idempotency-Key"])
-        self.assertEqual(
-            body,
-            {"label": "l", "spec": {"entrypoint": "train.py", "args": ["--epochs", "5"], "provider": "local", "gpus": "cpu",
-             "price_cap": 2.5, "env": {"A": "1"}, "data": ["d"], "python": sys.executable, "project_dir": os.getcwd()}},
-        )  # fmt: skip
-        self.assertEqual((job.status, job.args, job.done), ("running", ("--epochs", "5"), False))
-
-    def test_run_sends_its_own_interpreter_only_for_local_runs_and_resolves_a_path_from_the_callers_directory(self):
-        for given, sent in [
-            ({}, sys.executable),
-            ({"provider": "podhost", "gpus": "A100"}, None),
-            ({"python": "python3.12"}, "python3.12"),
-            ({"python": ".venv/bin/python"}, os.path.join(os.getcwd(), ".venv/bin/python")),
-            ({"python": "~/v"}, os.path.expanduser("~/v")),
-        ]:
-            svc.run(svc.Task("train.py"), **given)
-            self.assertEqual(self.server.requests[-1][2]["spec"].get("python"), sent)
-
-    def test_candidates_and_rules_are_sent_and_a_plan_sends_the_same_spec_without_a_run(self):
-        rules = {
-            "candidates": ({"provider": "podhost", "gpus": "A100"}, {"provider": "market", "gpus": "H100", "spot": "prefer"}),
-            "choose": "cheapest",
-            "wait_for_capacity_minutes": 60,
-            "retry": {"max": 3, "on": ["machine_lost", "exit:75"]},
-            "spot": "never",
-            "max_preemptions": 2,
-        }
-        svc.run(svc.Task("train.py"), **rules)
-        sent = next(r for r in self.server.requests if r[:2] == ("POST", "/jobs"))[2]["spec"]
-        for name, value in rules.items():
-            self.assertEqual(sent[name], list(value) if isinstance(value, tuple) else value)
-        # The interpreter of the caller is of no use on the machines of candidates.
-        self.assertNotIn("python", sent)
-        self.server.answers["POST", "/v1/plan"] = (200, {"order": [1], "refusals": []})
-        given = {"label": "l", "idempotency_key": "k", **rules}
-        self.assertEqual(svc.plan(svc.Task("train.py"), **given)["order"], [1])
-        asked = next(r for r in self.server.requests if r[:2] == ("POST", "/v1/plan"))[2]
-        self.assertEqual(asked["label"], "l")
-        sent.pop("provider"), sent.pop("gpus")
-        self.assertEqual(asked["spec"], sent)
-
+class Calls(WithControlPlane):
     def test_checkpoints_are_removed_by_their_names_and_the_answer_has_the_space(self):
         answer = {"id": "j1", "dry_run": True, "freed_bytes": 7, "linked_bytes": 2, "left_bytes": 0, "new": 1}
         answer["checkpoints"] = [{"name": "step-1", "files": 2, "bytes": 9}]
@@ -145,143 +53,6 @@ class Calls(WithHome):
         for found in (svc.placements("j1"), svc.job("j1").placements(), asyncio.run(svc.aio.placements("j1"))):
             self.assertEqual([(p.n, p.failure, p.work_lost_seconds, p.machines) for p in found], [(1, "preempted", 3, ("m1",))])
             self.assertEqual(found[0].error.code, "machine_preempted")
-
-    def test_the_registry_is_sent_once_before_the_next_call(self):
-        plane = self.server
-        plane.answers["PUT", "/v1/registry"] = (200, {"use": ["c"], "kept": [], "warnings": []})
-        registry = {
-            "credentials": [
-                {"cred_id": "c", "provider": "podhost", "secret_ref": "env://MY_KEY", "ssh_key_ref": "keys/id"},
-                {"cred_id": "other", "provider": "market", "secret_ref": "env://NOT_SET"},
-            ],
-            "tracking": {"tracker": {"secret_ref": "literal://abc", "project": "p"}},
-            "integrations": {"hub": {"token_ref": "env://NOT_SET", "enabled": True}},
-        }
-        with mock.patch.dict(os.environ, {"MY_KEY": "callers-key"}), self.assertLogs("svc", "WARNING") as said:
-            svc.configure(registry=registry, use=["c"])
-        self.assertNotIn("abc", "".join(said.output))
-        svc.jobs()
-        svc.jobs()
-        told = [body for method, path, body, _ in plane.requests if (method, path) == ("PUT", "/v1/registry")]
-        self.assertEqual(len(told), 1)
-        self.assertEqual(told[0]["values"], {"credentials.c": "callers-key", "integrations.hub": None})
-        self.assertEqual(told[0]["use"], ["c"])
-        sent = told[0]["registry"]["credentials"]
-        self.assertEqual([each["cred_id"] for each in sent], ["c"])
-        self.assertTrue(os.path.isabs(sent[0]["ssh_key_ref"]))
-        plane.answers["PUT", "/v1/registry"] = (409, {"code": "credential_in_use", "detail": "2 machines", "status": 409})
-        svc.configure(registry={}, use=[])
-        self.assertRaises(svc.CredentialError, svc.jobs)
-
-    def test_targets_and_rules_of_notifications_are_sent_with_the_values_of_their_references(self):
-        self.server.answers["PUT", "/v1/registry"] = (200, {"use": [], "kept": [], "warnings": []})
-        mail = {"kind": "email", "host": "h", "port": 25, "from": "a@b", "to": ("c@d",), "secret_ref": "env://MAIL_KEY"}
-        registry = {"notifications": {"targets": {"mail": mail, "beep": {"kind": "desktop", "events": None}}, "rules": ("loss > 3",)}}
-        self.assertRaisesRegex(svc.CredentialError, "MAIL_KEY.*notifications.mail", svc.configure, registry)
-        with mock.patch.dict(os.environ, {"MAIL_KEY": "callers-key"}):
-            svc.configure(registry)
-        svc.jobs()
-        sent = next(body for method, path, body, _ in self.server.requests if path == "/v1/registry")
-        self.assertEqual(sent["values"], {"notifications.mail": "callers-key"})
-        targets = {"mail": {**mail, "to": ["c@d"]}, "beep": {"kind": "desktop"}}
-        self.assertEqual(sent["registry"]["notifications"], {"targets": targets, "rules": ["loss > 3"]})
-
-    def test_a_wrong_target_or_rule_is_refused_by_its_field_without_its_secret(self):
-        for given, field in [
-            ({"target": {}}, "target"),
-            ({"targets": []}, "targets"),
-            ({"targets": {"phone": "ntfy"}}, "targets.phone"),
-            ({"targets": {"phone": {"kind": "pager"}}}, "targets.phone.kind"),
-            ({"targets": {"phone": {"kind": "ntfy"}}}, "targets.phone.topic"),
-            ({"targets": {"team": {"kind": "slack", "secret": "hush"}}}, "targets.team.secret"),
-            ({"targets": {"team": {"kind": "slack", "secret_ref": "hush"}}}, "targets.team.secret_ref"),
-            ({"targets": {"hook": {"kind": "webhook", "url": "u", "topic": "t"}}}, "targets.hook.topic"),
-            ({"rules": "loss > 3"}, "rules"),
-            ({"rules": [3]}, "rules[0]"),
-        ]:
-            with self.subTest(field), self.assertRaises(svc.ConfigError) as caught:
-                svc.configure({"notifications": given})
-            self.assertEqual(caught.exception.errors[0][0], f"registry.notifications.{field}")
-            self.assertNotIn("hush", str(caught.exception))
-
-    def test_a_submission_whose_answer_was_lost_is_sent_again_with_its_key(self):
-        self.server.answers["POST", "/jobs"] = "drop"
-        svc.run({"entrypoint": "a.py"})
-        keys = [headers["Idempotency-Key"] for method, _, _, headers in self.server.requests if method == "POST"]
-        self.assertEqual((len(keys), len(set(keys))), (2, 1))
-
-    def test_a_submission_whose_answer_was_cut_is_sent_again_with_its_key(self):
-        svc.jobs()
-        self.server.short = [0, 20]
-        self.assertEqual(svc.run({"entrypoint": "a.py"}).status, "running")
-        keys = [headers["Idempotency-Key"] for method, path, _, headers in self.server.requests if path == "/jobs" and method == "POST"]
-        self.assertEqual((len(keys), len(set(keys))), (3, 1))
-
-    def test_run_refuses_a_wrong_task_and_a_value_that_json_lacks(self):
-        cases = [
-            (lambda: svc.run("train.py"), "task"),
-            (lambda: svc.run({"args": []}), "task.entrypoint"),
-            (lambda: svc.run({"entrypoint": "a", "x": 1}), "task.x"),
-            (lambda: svc.run({"entrypoint": "a"}, price_cap=float("nan")), "price_cap"),
-            (lambda: svc.run({"entrypoint": "a"}, env={"A": object()}), "env"),
-            (lambda: svc.run({"entrypoint": "a"}, project_dir=7), "project_dir"),
-        ]
-        for call, field in cases:
-            with self.subTest(field), self.assertRaises(svc.ConfigError) as caught:
-                call()
-            self.assertEqual(caught.exception.errors[0][0], field)
-        self.assertEqual([r for r in self.server.requests if r[0] == "POST"], [])
-
-    def test_wait(self):
-        self.server.put("a")
-        with self.assertRaises(svc.WaitTimeout) as caught:
-            svc.wait("a", timeout=0.1)
-        self.assertIsInstance(caught.exception, TimeoutError)
-        self.server.put("a", "failed", exit_code=7, error={"code": "script_failed", "message": "m", "hint": "See `svc logs a`.", "new": 1})
-        self.server.jobs["a"]["note"] = {"kind": "sink_copying", "message": "Uploading", "new": 1}
-        job = svc.wait("a", timeout=30)
-        self.assertEqual((job.done, job.exit_code, job.error), (True, 7, svc.JobError("script_failed", "m", "See `svc logs a`.")))
-        self.assertEqual(job.note, svc.Note("sink_copying", "Uploading"))
-
-    def shown(self, **env):
-        """The terminal's output during a wait for a run that passes through its steps."""
-        self.server.put("a", "installing", price_per_hour_usd=2.5)
-        step = {"step": "install", "attempt": 1, "status": "running", "error": None, "detail": {"doing": "Collecting \x1b[2Jnumpy"}}
-        self.server.answers["GET", "/jobs/a/timeline"] = (200, {"steps": [step], "transitions": []})
-        ours, theirs = pty.openpty()
-        self.addCleanup(os.close, ours)
-        child = subprocess.Popen(
-            [sys.executable, "-c", "import svc; svc.wait('a')"],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "TERM": "xterm", **env}, stderr=theirs,
-        )  # fmt: skip
-        os.close(theirs)
-        seen = b""
-
-        def read():
-            nonlocal seen
-            try:
-                while part := os.read(ours, 4096):
-                    seen += part
-            except OSError:  # the other side has closed the connection
-                pass
-
-        reader = threading.Thread(target=read)
-        reader.start()
-        until(lambda: any(path == "/jobs/a" for _, path, _, _ in self.server.requests) and (b"numpy" in seen or env))
-        self.server.put("a", "failed", exit_code=7, cost_usd=0.25, error={"code": "c", "message": "It went wrong.", "hint": "h"})
-        self.assertEqual(child.wait(60), 0)
-        reader.join(60)
-        return seen.decode()
-
-    def test_a_terminal_shows_the_steps_of_a_run_during_a_wait(self):
-        seen = self.shown()
-        self.assertRegex(seen, r"\r\x1b\[Ksvc: a installing +\d+ s  \$2\.50/h  Collecting  ?\[2Jnumpy")
-        self.assertNotIn("\x1b[2J", seen)
-        self.assertRegex(seen, r"\nsvc: a failed after \d+ s, exit code 7, \$0\.25: It went wrong\.\r\n$")
-
-    def test_svc_prints_no_progress_if_it_is_turned_off(self):
-        self.assertEqual(self.shown(SVC_PROGRESS="0"), "")
-        self.assertFalse(any("timeline" in path for _, path, _, _ in self.server.requests))
 
     def test_errors_have_their_class(self):
         with self.assertRaises(svc.JobNotFound) as caught:
@@ -344,109 +115,6 @@ class Calls(WithHome):
         with self.assertRaises(svc.CredentialError):
             svc.jobs()
 
-    def test_stream_continues_at_the_byte_where_the_connection_broke(self):
-        lines = ["line {} é 损".format(i) for i in range(200)]
-        self.server.log = "\n".join(lines).encode() + b"\n\xff\r\nno end"
-        self.server.put("a", "succeeded")
-        self.server.cuts = [3, 3, 57, 58, 59, 1000]
-        self.assertEqual(list(svc.stream("a")), [*lines, "\ufffd", "no end"])
-        offsets = [p for _, p, _, _ in self.server.requests if "follow=1" in p]
-        self.assertGreaterEqual(len(offsets), 6)
-
-    def test_stream_waits_while_the_job_runs_and_reads_the_last_lines(self):
-        self.server.log = b"one\n"
-        self.server.put("a")
-        lines = svc.stream("a")
-        self.assertEqual(next(lines), "one")
-        self.server.log += b"two\nthree"
-        self.server.put("a", "failed")
-        self.assertEqual(list(lines), ["two", "three"])
-        self.assertEqual(list(lines), [])
-
-    def test_the_last_lines_are_read_although_their_connection_breaks(self):
-        self.server.log = b"one\n"
-        self.server.put("a")
-        lines = svc.stream("a")
-        self.assertEqual(next(lines), "one")
-        self.server.put("a", "failed")
-        self.server.cuts = [4]
-        rest = ["line {}".format(i) for i in range(50)]
-        opened, found = lines._open, []
-
-        def late(follow):
-            if not follow and not found:
-                found.append(True)
-                self.server.log += "\n".join(rest).encode()
-                self.server.short = [0, 7, 30]
-            return opened(follow)
-
-        lines._open = late
-        self.assertEqual(list(lines), rest)
-        self.assertEqual(self.server.short, [])
-
-    def test_a_progress_bar_is_visible_while_it_moves_and_its_line_arrives_complete(self):
-        self.server.log = b"start\n\r 1/3"
-        self.server.put("a")
-        lines = svc.stream("a")
-        self.assertEqual([next(lines), next(lines)], ["start", " 1/3\r"])
-        self.server.log += b"\r\x1b[2K 2/3"
-        self.assertEqual(next(lines), "\x1b[2K 2/3\r")
-        self.server.log += b"\r 3/3\r\nend"
-        self.server.put("a", "succeeded")
-        rest = [line for line in lines if not line.endswith("\r")]
-        self.assertEqual(rest, ["\r 1/3\r\x1b[2K 2/3\r 3/3", "end"])
-
-    def test_the_log_of_an_ended_job_has_no_states_of_unfinished_lines(self):
-        self.server.log = b"\r1/2\r2/2\nno end\r3/3"
-        self.server.put("a", "succeeded")
-        self.assertEqual(list(svc.stream("a")), ["\r1/2\r2/2", "no end\r3/3"])
-
-    def test_an_interrupted_stream_continues_at_its_position(self):
-        self.server.log = b"one\ntwo\n"
-        self.server.put("a")
-        lines = svc.stream("a")
-        self.assertEqual([next(lines), next(lines)], ["one", "two"])
-        opened = lines._open
-        lines._drop_source()
-
-        def interrupted(follow):
-            lines._open = opened
-            raise KeyboardInterrupt
-
-        lines._open = interrupted
-        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(KeyboardInterrupt):
-            next(lines)
-        self.assertIn("stopped watching run a", said.getvalue())
-        self.server.log += b"three\n"
-        self.server.put("a", "succeeded")
-        self.assertEqual(list(lines), ["three"])
-
-    def test_a_ctrl_c_during_the_submission_says_that_the_run_may_continue(self):
-        svc.jobs()
-        self.server.slow["/jobs"] = 5
-        ask = threading.Thread(target=lambda: (until(lambda: any(r[0] == "POST" for r in self.server.requests)), os.kill(os.getpid(), signal.SIGINT)))
-        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(KeyboardInterrupt):
-            ask.start()
-            svc.run(svc.Task("t.py"))
-        self.assertIn("if it was accepted, it continues, and its machine may cost money; `svc kill last` ends it now", said.getvalue())
-
-    def test_a_wait_that_fails_after_the_start_of_a_run_names_the_run(self):
-        self.server.answers[("GET", "/jobs/k")] = (500, {"code": "internal_error", "detail": "It broke.", "hint": "Report it."})
-        with self.assertRaises(svc.SvcError) as caught:
-            svc.run(svc.Task("t.py"), idempotency_key="k", wait=True)
-        self.assertEqual(caught.exception.code, "internal_error")
-        self.assertIn("The run k was started, and may continue and cost money: `svc kill k` ends it. Report it.", caught.exception.hint)
-
-    def test_stream_of_an_unknown_job_fails_at_once(self):
-        with self.assertRaises(svc.JobNotFound):
-            svc.stream("nobody")
-
-    def test_a_closed_stream_ends(self):
-        self.server.put("a")
-        lines = svc.stream("a")
-        lines.close()
-        self.assertEqual(list(lines), [])
-
     def test_a_lost_call_releases_no_hold(self):
         self.addCleanup(setattr, _control_plane, "END_SECONDS_MAX", _control_plane.END_SECONDS_MAX)
         _control_plane.END_SECONDS_MAX = 2
@@ -460,9 +128,9 @@ class Calls(WithHome):
         self.assertEqual(len(self.server.holders), 1)
 
     def test_a_call_without_any_answer_raises_unreachable(self):
-        old = _client.LOST_SECONDS_MAX
-        self.addCleanup(setattr, _client, "LOST_SECONDS_MAX", old)
-        _client.LOST_SECONDS_MAX = 0.2
+        old = _call.LOST_SECONDS_MAX
+        self.addCleanup(setattr, _call, "LOST_SECONDS_MAX", old)
+        _call.LOST_SECONDS_MAX = 0.2
         svc.jobs()
         self.server.answers["GET", "/jobs/x"] = "drop"
         with self.assertRaises(svc.SvcError) as caught:
@@ -500,7 +168,7 @@ class Calls(WithHome):
         self.server.answers[("POST", "/jobs/a/checkpoints/remove")] = (200, {"id": "a", "freed_bytes": 3})
         svc.job("a")
         self.server.slow = dict.fromkeys(("/jobs/a", "/v1/reconcile", "/jobs/a/checkpoints/remove"), 0.6)
-        with mock.patch.object(_client.call, "__defaults__", (None, None, 0.2)), mock.patch.object(_client, "LOST_SECONDS_MAX", 0.2):
+        with mock.patch.object(_call.call, "__defaults__", (None, None, 0.2)), mock.patch.object(_call, "LOST_SECONDS_MAX", 0.2):
             with self.assertRaisesRegex(svc.SvcError, "it took too long. It may only be slow"):
                 svc.job("a")
             self.assertEqual(svc.remove("a"), 7)
@@ -595,237 +263,6 @@ class Calls(WithHome):
         self.assertIsNone(svc.unarchive("a/b").archived_at)
         with self.assertRaises(svc.JobNotFound):
             svc.archive("nothing")
-
-
-class Discovery(WithHome):
-    def setUp(self):
-        super().setUp()
-        program = self.home.parent / "svc"
-        fake = Path(__file__).parent / "fake_control_plane.py"
-        program.write_text('#!/bin/sh\nexec "{}" "{}" "$@"\n'.format(sys.executable, fake))
-        program.chmod(0o755)
-        self.set("SVC_BIN", str(program))
-
-    def starts(self):
-        path = self.home / "starts"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    def test_a_started_control_plane_ends_gracefully(self):
-        asking()
-        asking()
-        (start,) = self.starts()
-        self.assertEqual(start["argv"], ["serve", "--port", "0", "--until-eof", "--json"])
-        self.assertEqual(stat.S_IMODE((self.home / "control-plane.log").stat().st_mode), 0o600)
-        self.assertEqual(stat.S_IMODE(self.home.stat().st_mode), 0o700)
-        _control_plane.PLANES.end()
-        self.assertEqual((self.home / "ended").read_text(), "in order")
-
-    def test_threads_start_only_one(self):
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda _: asking(), range(16)))
-        self.assertEqual(len(self.starts()), 1)
-
-    def child(self, code, **options):
-        env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-        return subprocess.Popen([sys.executable, "-c", "import svc, os, sys, time\n" + code], env=env, text=True, **options)
-
-    def test_the_control_plane_ends_with_the_process_and_the_process_prints_the_number_of_runs(self):
-        child = self.child('svc.run({"entrypoint": "a.py"})', stderr=subprocess.PIPE)
-        _, said = child.communicate(timeout=60)
-        self.assertEqual(child.returncode, 0)
-        self.assertRegex(said, r"^svc: ending run py-\w+; .*\nsvc: everything has ended\n$")
-        self.assertTrue((self.home / "ended").exists())
-
-    def test_the_control_plane_ends_when_its_process_is_killed(self):
-        child = self.child('from svc import _client; _client.call("GET", "/jobs"); print("up", flush=True); time.sleep(600)', stdout=subprocess.PIPE)
-        child.stdout.readline()
-        child.kill()
-        child.communicate()
-        until((self.home / "ended").exists)
-
-    def test_the_last_process_that_shares_a_control_plane_ends_it(self):
-        start = 'svc.run({"entrypoint": "a.py"}, provider="market"); print("up", flush=True); sys.stdin.read()'
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        children = []
-        for _ in range(3):
-            children.append(self.child(start, **pipes))
-            self.addCleanup(children[-1].kill)
-            self.assertEqual(children[-1].stdout.readline(), "up\n")
-        first, killed, last = children
-        self.assertEqual(len(self.starts()), 1)
-        _, said = first.communicate(timeout=60)
-        self.assertRegex(said, r"^svc: run py-\w+ may continue and cost money: other programs use the control plane, .*\n$")
-        killed.kill()
-        killed.communicate()
-        self.assertFalse((self.home / "ended").exists())
-        # A later process uses the same control plane.
-        late = self.child("print(len(svc.jobs()))", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual(late.communicate(timeout=60), ("3\n", ""))
-        self.assertFalse((self.home / "ended").exists())
-        _, said = last.communicate(timeout=60)
-        self.assertRegex(said, r"^svc: ending 3 runs \(.*\) and releasing the machines; .*\nsvc: everything has ended; no machine .*\n$")
-        self.assertEqual((self.home / "ended").read_text(), "in order")
-        self.assertEqual(len(self.starts()), 1)
-
-    def test_a_control_plane_that_no_longer_answers_at_the_end_leaves_runs_that_are_named(self):
-        server = FakeControlPlane(self.home)
-        self.addCleanup(server.stop)
-        server.ends_with_holders = True
-        server.announce()
-        start = 'svc.run({"entrypoint": "a.py"}, provider="market"); print("up", flush=True); sys.stdin.read()'
-        child = self.child(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(child.kill)
-        self.assertEqual(child.stdout.readline(), "up\n")
-        (hold,) = server.holders
-        server.answers[("POST", f"/v1/hold/{hold}/release")] = (500, {"code": "internal_error", "detail": "m", "hint": "h"})
-        _, said = child.communicate(timeout=60)
-        self.assertRegex(said, r"^svc: the control plane no longer answers\. run py-\w+ may continue and cost money: `svc serve` .*\n$")
-
-    def test_svc_waits_for_a_control_plane_that_is_ending_and_replaces_it(self):
-        ending = FakeControlPlane(self.home)
-        self.addCleanup(ending.stop)
-        ending.announce()
-        ending.over.set()
-        asked = lambda: sum(path == "/v1/hold" for _, path, _, _ in ending.requests)
-        calls = threading.Thread(target=svc.jobs)
-        calls.start()
-        until(lambda: asked() > 0)
-        (self.home / "control-plane.json").unlink()
-        calls.join(60)
-        self.assertEqual(len(self.starts()), 1)
-
-    def test_the_control_plane_ends_although_a_forked_child_lives_on(self):
-        child = self.child(
-            'from svc import _client; _client.call("GET", "/jobs")\npid = os.fork()\nif pid == 0: os.close(1); time.sleep(600)\nprint(pid, flush=True); os.kill(os.getpid(), 9)',
-            stdout=subprocess.PIPE,
-        )
-        forked = int(child.stdout.readline())
-        child.communicate()
-        try:
-            until((self.home / "ended").exists)
-        finally:
-            os.kill(forked, signal.SIGKILL)
-
-    def test_ctrl_c_during_a_wait_ends_the_control_plane_gracefully(self):
-        child = self.child(
-            'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
-            'job = svc.run({"entrypoint": "a.py"}); print("up", flush=True); svc.wait(job.id)',
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        child.stdout.readline()
-        child.send_signal(signal.SIGINT)
-        _, said = child.communicate(timeout=60)
-        self.assertTrue((self.home / "ended").exists())
-        self.assertIn("svc: ending run py-", said)
-        self.assertIn("svc: everything has ended", said)
-        self.assertIn("KeyboardInterrupt", said)
-
-    def test_a_caught_ctrl_c_ends_the_wait_and_not_the_run(self):
-        child = self.child(
-            'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
-            'job = svc.run({"entrypoint": "a.py"})\n'
-            # Printed once, within the watching: an earlier Ctrl-C would end only the script.
-            'def driven(id, look=svc._client.driven, said=[]): said or said.append(print("up", flush=True)); return look(id)\n'
-            'svc._client.driven = driven\n'
-            'try: svc.wait(job.id)\n'
-            'except KeyboardInterrupt: print(svc.job(job.id).status, flush=True); __import__("sys").stdin.readline()',
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        child.stdout.readline()
-        child.send_signal(signal.SIGINT)
-        self.assertNotIn(child.stdout.readline().strip(), ("", "interrupted"))
-        self.assertFalse((self.home / "ended").exists())
-        _, said = child.communicate("\n", timeout=60)
-        self.assertTrue((self.home / "ended").exists())
-        self.assertIn("svc: stopped watching run", said)
-        self.assertIn("svc: everything has ended", said)
-        self.assertNotIn("Traceback", said)
-
-    def test_stale_and_foreign_entries_are_not_used(self):
-        other = FakeControlPlane(self.home)
-        self.addCleanup(other.stop)
-        gone = subprocess.Popen([sys.executable, "-c", ""])
-        gone.wait()
-        for announce in (
-            lambda: other.announce(pid=gone.pid),
-            lambda: other.announce(url="http://example.invalid:80"),
-            lambda: other.announce(url="http://localhost:{}".format(other.server_address[1])),
-            lambda: (self.home / "control-plane.json").write_text("[torn"),
-            lambda: other.announce(pid=10**30),
-            lambda: (setattr(other, "installation", "another"), other.announce()),
-        ):
-            announce()
-            self.assertIsNone(_control_plane.find(self.home))
-        other.installation = "inst-1"
-        other.announce()
-        self.assertEqual(_control_plane.find(self.home), other.server_address[1])
-        svc.jobs()
-        self.assertEqual(self.starts(), [])
-
-    @unittest.skipUnless(sys.platform == "linux", "only Linux tells when a process began")
-    def test_a_process_that_reuses_the_control_planes_pid_receives_no_token(self):
-        squatter = FakeControlPlane(self.home)
-        self.addCleanup(squatter.stop)
-        squatter.token = "another"
-        squatter.announce(pid_start=1)
-        (self.home / "token").write_text("a" * 43)
-        self.assertIsNone(_control_plane.find(self.home))
-        self.assertEqual(squatter.requests, [])
-        squatter.announce(pid_start=_control_plane._started(os.getpid()))
-        squatter.token = None
-        self.assertEqual(_control_plane.find(self.home), squatter.server_address[1])
-
-    @unittest.skipUnless(hasattr(os, "geteuid") and os.geteuid() == 0, "giving a folder to another user takes root")
-    def test_a_home_that_other_users_can_write_is_neither_trusted_nor_written(self):
-        theirs = FakeControlPlane(self.home)
-        self.addCleanup(theirs.stop)
-        theirs.announce()
-        mine = self.home.parent / "mine"
-        mine.write_text("as it was")
-        mine.chmod(0o644)
-        (self.home / "control-plane.log").symlink_to(mine)
-        for uid, mode in ((65534, 0o755), (0, 0o777)):
-            os.chown(self.home, uid, uid)
-            self.home.chmod(mode)
-            with self.assertRaises(svc.ConfigError) as caught:
-                svc.jobs()
-            self.assertEqual(caught.exception.code, "home_unusable")
-        self.assertEqual((theirs.requests, self.starts()), ([], []))
-        self.assertEqual((mine.read_text(), mine.stat().st_mode & 0o777), ("as it was", 0o644))
-
-    def test_the_winner_of_a_race_serves_both_processes(self):
-        other = FakeControlPlane(self.home)
-        self.addCleanup(other.stop)
-        self.home.mkdir()
-        self.set("FAKE_ERROR", "home_locked")
-        import threading
-
-        def win():
-            until(self.starts)
-            other.announce()
-
-        thread = threading.Thread(target=win)
-        thread.start()
-        self.assertEqual(asking(), [])
-        thread.join()
-
-    def test_the_error_says_why_the_control_plane_could_not_start(self):
-        self.set("FAKE_ERROR", "store_newer")
-        with self.assertRaises(svc.SvcError) as caught:
-            asking()
-        self.assertEqual((caught.exception.code, caught.exception.hint), ("store_newer", "h"))
-        self.set("SVC_BIN", "/nowhere/svc")
-        with self.assertRaises(svc.SvcError) as caught:
-            asking()
-        self.assertEqual(caught.exception.code, "start_failed")
-        (self.home.parent / "file").write_text("")
-        self.set("SVC_BIN", str(self.home.parent / "svc"))
-        self.set("SVC_HOME", str(self.home.parent / "file"))
-        with self.assertRaises(svc.ConfigError) as caught:
-            asking()
-        self.assertEqual(caught.exception.code, "home_unusable")
 
 
 class WithoutControlPlane(WithHome):
@@ -935,11 +372,12 @@ class Values(unittest.TestCase):
         self.assertTrue(set(svc.__all__) <= set(dir(svc)))
         with self.assertRaises(AttributeError):
             svc.nothing
-        self.assertEqual(set(svc.aio.__all__), {*_client.__all__, *_money.__all__, *(set(_retention.__all__) - {"Retention"})})
-        for name in set(_client.__all__) - {"run"}:
-            of = [list(inspect.signature(getattr(module, name)).parameters) for module in (_client, svc.aio)]
+        blocking = {*_client.__all__, *_follow.__all__, *_registry.__all__, *_run.__all__, "list_gpus", "vram_for"}
+        self.assertEqual(set(svc.aio.__all__), {*blocking, *_money.__all__, *(set(_retention.__all__) - {"Retention"})})
+        for name in blocking - {"run"}:
+            of = [list(inspect.signature(getattr(module, name)).parameters) for module in (svc, svc.aio)]
             self.assertEqual(*of, name)
-        parameters = set(inspect.signature(_client.run).parameters) - {"task", "wait"}
+        parameters = set(inspect.signature(_run.run).parameters) - {"task", "wait"}
         self.assertEqual(parameters, set(svc.aio.RunParameters.__annotations__))
 
 

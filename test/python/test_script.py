@@ -340,7 +340,7 @@ import sys
 before = set(sys.modules)
 import svc
 print(*sorted(set(sys.modules) - before))
-assert "svc._client" not in sys.modules
+assert "svc._call" not in sys.modules
 """
         result = run_script(code)
         loaded = set(result.stdout.decode().split())
