@@ -29,7 +29,7 @@ export {
 export { costs, limits, receipt, setLimits } from "./money.ts";
 export { archive, retention, setRetention, unarchive } from "./retention.ts";
 export { hub, type PullOptions } from "./hub.ts";
-export { checkpointDir, log } from "./log.ts";
+export { checkpointDir, log, type Metrics } from "./log.ts";
 export type { CostGroup, CostReport, CostTotal, Receipt, ReceiptMachine } from "../src/schemas/costs.ts";
 export type { HomeLimits, LimitsChange, LimitUse } from "../src/schemas/limits.ts";
 export type { HubModel } from "../src/schemas/hub.ts";

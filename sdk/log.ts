@@ -11,6 +11,8 @@ import { resolve } from "node:path";
 
 const LINE_BYTES_MAX = 4096;
 const WAIT_MS_MAX = 1_000;
+/** Deeper objects are skipped: one that contains itself has no end. */
+const DEPTH_MAX = 16;
 
 let calls = 0;
 let steps = 0;
@@ -21,31 +23,31 @@ let channel: { fd: number; dev: number; ino: number } | null = null;
 let channelRetryAt = 0;
 const warned = new Set<string>();
 
+/** Numbers by name; an object groups those under it. */
+export interface Metrics {
+  readonly [name: string]: number | boolean | bigint | Metrics;
+}
+
 /**
  * Records metrics of the run: they are stored, charted on the run's page and kept out of its log. Only rank 0 (`RANK`)
- * records, unless `allRanks`. Without `step`, the calls of this process are counted from 0. Outside of a job it prints a
- * short line.
+ * records, unless `allRanks`. Without `step`, the calls of this process are counted from 0. An object in `values` is
+ * flattened: `{ val: { loss: 1 } }` is `val/loss`. Outside of a job it prints a short line.
  */
-export function log(values: Record<string, number | boolean | bigint>, step?: number | null, allRanks = false): void {
+export function log(values: Metrics, step?: number | null, allRanks = false): void {
   try {
     const rank = /^[0-9]+$/.test(process.env["RANK"] ?? "") ? Number(process.env["RANK"]) : 0;
     if (rank !== 0 && !allRanks) return;
     const at = typeof step === "number" && Number.isFinite(step) ? step : steps++;
     const pairs: string[] = [];
-    for (const [name, value] of Object.entries(values)) {
+    const flat = flattened(values);
+    for (const [name, value] of flat) {
       const text = number(value);
       if (text === null) warn(name, `${JSON.stringify(name)} is skipped: expected a number, not ${typeof value}`);
       else pairs.push(`${ascii(name)}:${text}`);
     }
     const mark = process.env["SVC_METRICS_MARK"] ?? "";
     if (/^[!-~]+$/.test(mark)) record(mark, at, rank, pairs);
-    else if (pairs.length > 0)
-      writeSync(
-        1,
-        `step ${at}: ${Object.entries(values)
-          .map(([k, v]) => `${k}=${v}`)
-          .join("  ")}\n`,
-      );
+    else if (pairs.length > 0) writeSync(1, `step ${at}: ${flat.map(([k, v]) => `${k}=${String(v)}`).join("  ")}\n`);
   } catch (e) {
     warn("", `the call was skipped: ${e instanceof Error ? e.message : String(e)}`);
   }
@@ -56,6 +58,15 @@ export function checkpointDir(): string {
   const folder = process.env["SVC_CHECKPOINT_DIR"] || resolve("checkpoints-local");
   mkdirSync(folder, { recursive: true });
   return folder;
+}
+
+/** The values by their full names; of an object in it, the members with both names and a `/` between them. */
+function flattened(values: object, before = "", depth = 0): [name: string, value: unknown][] {
+  return Object.entries(values).flatMap(([name, value]): [string, unknown][] => {
+    const full = before === "" ? name : `${before}/${name}`;
+    const isGroup = typeof value === "object" && value !== null && !Array.isArray(value) && depth < DEPTH_MAX;
+    return isGroup ? flattened(value, full, depth + 1) : [[full, value]];
+  });
 }
 
 /** One call uses one `n`, for all of its lines. */

@@ -92,10 +92,15 @@ function bodyOf(name: "run" | "plan", parameters: RunParameters) {
 
 /**
  * Resolves with the last record when the job has ended and its machines are proven gone; a terminal shows the steps
- * meanwhile. Rejects with `job_not_found`, and with `unreachable` if no control plane answers.
+ * meanwhile. Rejects with `job_not_found`, with `unreachable` if no control plane answers, and with `wait_timeout` after
+ * `timeoutSeconds`; then the run continues.
  */
-export async function wait(jobId: string): Promise<JobRecord> {
+export async function wait(jobId: string, timeoutSeconds?: number | null): Promise<JobRecord> {
   checkId(jobId);
+  const seconds: unknown = timeoutSeconds ?? Infinity;
+  if (typeof seconds !== "number" || Number.isNaN(seconds))
+    throw refused("timeoutSeconds", "must be a number of seconds; leave it out to wait without limit");
+  const until = performance.now() + 1_000 * seconds;
   watchInterrupt(jobId);
   const progress = progressOf((id) => call((client) => client.timeline(id)));
   try {
@@ -107,12 +112,21 @@ export async function wait(jobId: string): Promise<JobRecord> {
         unwatchInterrupt(record.id, jobId);
         return record;
       }
-      await new Promise((r) => setTimeout(r, pauseMs));
+      const leftMs = until - performance.now();
+      if (leftMs <= 0) throw waitTimeout(record, seconds);
+      await new Promise((r) => setTimeout(r, Math.min(pauseMs, leftMs)));
     }
   } finally {
     progress.close();
   }
 }
+
+const waitTimeout = ({ id, status }: JobRecord, seconds: number): SvcError =>
+  new SvcError({
+    code: "wait_timeout",
+    message: `Job ${id} is still ${status} after ${seconds} s.`,
+    hint: "The job continues; wait again, or end it with kill().",
+  });
 
 /** The current record of the job: status, cost, exit code. Rejects with `job_not_found`. Starts no control plane. */
 export async function job(jobId: string): Promise<JobRecord> {

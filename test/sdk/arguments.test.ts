@@ -45,6 +45,7 @@ const answer = [];
 for (const key of ["", "a b", "a\\nb", "\\u00e9", 5, "k".repeat(201)]) answer.push(await refused(run({ task, idempotency_key: key })));
 for (const project_dir of [3, new URL("file:///tmp"), ""]) answer.push(await refused(run({ task, project_dir })));
 answer.push(await refused(run({ task, retry: loop })));
+for (const seconds of ["5", NaN, {}]) answer.push(await refused(wait("old1", seconds)));
 answer.push(await refused(jobs(null)), await refused(setLimits(undefined)), await refused(update("old1")), await refused(update("old1", { tags: null })));
 answer.push(await refused(removeCheckpoints("old1", "abc")), await refused((async () => listGpus("nowhere"))()));
 `);
@@ -53,6 +54,9 @@ answer.push(await refused(removeCheckpoints("old1", "abc")), await refused((asyn
     "project_dir",
     "project_dir",
     "retry",
+    "timeoutSeconds",
+    "timeoutSeconds",
+    "timeoutSeconds",
     "filter",
     "change",
     "change",

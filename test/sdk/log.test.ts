@@ -44,11 +44,21 @@ test("one call is one record line with the mark", () => {
 
 test("values that JSON lacks travel as words, and a value that is not a number is skipped with one line each", () => {
   const { records, err } = script(
-    'for (const _ of [1, 2]) log({ a: NaN, b: Infinity, c: -Infinity, d: true, e: 7n, big: 10n ** 400n, f: "x", g: null, h: {} })',
+    'for (const _ of [1, 2]) log({ a: NaN, b: Infinity, c: -Infinity, d: true, e: 7n, big: 10n ** 400n, f: "x", g: null, h: [1] })',
     { SVC_METRICS_MARK: MARK },
   );
   expect(records[0]?.m).toEqual({ a: "NaN", b: "Infinity", c: "-Infinity", d: 1, e: 7, big: "Infinity" });
   expect(err.trim().split("\n")).toHaveLength(3);
+});
+
+test("an object in the values is flattened, as in Python, and one that contains itself is skipped with a line", () => {
+  const { records, err } = script(
+    "const loop = {}; loop.on = loop; log({ val: { loss: 1, top: { k1: 2 } }, none: {}, acc: 3, loop })",
+    { SVC_METRICS_MARK: MARK },
+  );
+  expect(records[0]?.m).toEqual({ "val/loss": 1, "val/top/k1": 2, acc: 3 });
+  expect(err).toMatch(/^svc\.log: "loop(\/on)+" is skipped: expected a number, not object\n$/);
+  expect(script("log({ val: { loss: 0.5 } }, 3)").out).toBe("step 3: val/loss=0.5\n");
 });
 
 test("a large map is split into several lines of at most 4096 bytes with one n, and loses nothing", () => {

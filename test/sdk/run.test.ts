@@ -139,6 +139,20 @@ test("Ctrl-C ends run and machine gracefully, says so, and exits with 130", asyn
   expect(records()[0]?.status).toBe("interrupted");
 });
 
+test("a wait with a timeout rejects when it is over, and the run continues", async () => {
+  const waits = script(`
+    ${LONG}
+    const why = await wait(r.id, 0.2).catch((e) => e);
+    const after = (await job(r.id)).ended_at;
+    await kill(r.id);
+    console.log(JSON.stringify([why.code, why.message, why.exit, after, (await wait(r.id, 600)).status]));
+  `);
+  expect(await waits.exited, waits.err()).toBe(0);
+  const [code, message, exit, after, status] = JSON.parse(waits.out());
+  expect([code, exit, after, status]).toEqual(["wait_timeout", 1, null, "cancelled"]);
+  expect(message).toMatch(/^Job \w+ is still \w+ after 0\.2 s\.$/);
+});
+
 test("A second Ctrl-C in the terminal ends the waiting and not the control plane, which gives the run its time to end", async () => {
   at.file(
     "slow.py",
