@@ -4,6 +4,7 @@
 // L1. Text is on the disk (fdatasync) before the transaction that counts it.
 // L2. Bytes of the file after the committed length do not count: the next write overwrites them.
 // L3. The cursor moves by compare-and-set: a part is counted once, even if it arrives again.
+// L4. A stream begins on a line of its own, also if the one before it ended within a line.
 
 import { SvcError } from "../errors/index.ts";
 import type { LogRecord } from "../domain/log-stream.ts";
@@ -24,12 +25,15 @@ export const SERIES_MAX = 10_000;
 /** Different alerts of one job within one window. */
 export const ALERTS_MAX = 10;
 const ALERT_WINDOW_MS = 60_000;
+const NEWLINE = 0x0a;
 
 interface OpenLog {
   /** Parts of one job are written one after the other, from every node. */
   queue: Promise<unknown>;
   /** Number of queued parts, including the one that is being written. */
   waiting: number;
+  /** The stream that the last text belongs to; null if this process has written none. */
+  stream: Part["stream"] | null;
   lastTimeMs: number;
   /** Ids and next indices after the last commit. */
   series: Map<string, { id: number; next: number }>;
@@ -98,9 +102,7 @@ export class DurableStorySink implements RunLogWriter {
     if (from.sourceOffset > 0) return;
     const to = { ...from, sourceOffset: 1 };
     const times = [{ offset: 0, atMs: this.#o.engine.clock.now() }];
-    const stored = this.#rows.stored(jobId);
-    const isWhole = stored === 0 || (await this.#files.byteAt(jobId, stored - 1)) === 0x0a;
-    const line = Buffer.from(`${isWhole ? "" : "\n"}${text}\n`);
+    const line = Buffer.from(`${text}\n`);
     await this.append({ jobId, node: 0, stream: "seam", text: line, records: [], samples: [], from, to, times }).catch(
       (e: unknown) => {
         if (!(e instanceof SvcError && e.code === "log_moved_on")) throw e;
@@ -109,9 +111,10 @@ export class DurableStorySink implements RunLogWriter {
   }
 
   async #write(log: OpenLog, part: Part): Promise<void> {
-    const { jobId, text } = part;
+    const { jobId } = part;
     this.#checkTurn(part);
     const start = this.#rows.stored(jobId);
+    const text = await this.#onOwnLine(log, part, start);
     try {
       if (text.length > 0) await this.#files.write(jobId, start, text);
       const { engine } = this.#o;
@@ -139,6 +142,7 @@ export class DurableStorySink implements RunLogWriter {
       // Do not batch when parts of other nodes are queued, or their delays add up.
       const mayWait = text.length < URGENT_BYTES && log.waiting === 1;
       await (mayWait ? engine.commitTogether(count) : engine.commit(count));
+      if (text.length > 0) log.stream = part.stream;
     } catch (e) {
       // No byte of this part counts; cached values are read again.
       log.series.clear();
@@ -160,6 +164,13 @@ export class DurableStorySink implements RunLogWriter {
     this.#o.engine.store.checkEpoch();
     const at = this.cursor(jobId, node, stream);
     if (at.sourceOffset !== from.sourceOffset || at.samplesOffset !== from.samplesOffset) throw movedOn(jobId);
+  }
+
+  /** The text of the part, after a line break if L4 needs one at `start`. */
+  async #onOwnLine(log: OpenLog, { jobId, stream, from, text }: Part, start: number): Promise<Buffer> {
+    const begins = log.stream === null ? from.sourceOffset === 0 : log.stream !== stream;
+    if (!begins || start === 0 || text.length === 0) return text;
+    return (await this.#files.byteAt(jobId, start - 1)) === NEWLINE ? text : Buffer.concat([Buffer.of(NEWLINE), text]);
   }
 
   #points(log: OpenLog, jobId: string, records: LogRecord[]): void {
@@ -281,6 +292,7 @@ export class DurableStorySink implements RunLogWriter {
         (log = {
           queue: Promise.resolve(),
           waiting: 0,
+          stream: null,
           lastTimeMs: 0,
           series: new Map(),
           count: null,

@@ -44,14 +44,15 @@ interface Given {
   from?: number;
   to: number;
   node?: number;
+  stream?: "run" | "install";
   atMs?: number;
   of?: DurableStorySink;
 }
-const append = ({ text = "", records = [], from = 0, to, node = 0, atMs = START, of = sink }: Given) =>
+const append = ({ text = "", records = [], from = 0, to, node = 0, stream = "run", atMs = START, of = sink }: Given) =>
   of.append({
     jobId: "job1",
     node,
-    stream: "run",
+    stream,
     text: Buffer.from(text),
     records,
     samples: [],
@@ -151,6 +152,21 @@ describe("a part", () => {
     await Promise.all([append({ text: "node zero\n", to: 10 }), append({ text: "node one\n", to: 9, node: 1 })]);
     expect(stored()).toBe("node zero\nnode one\n");
     expect([0, 1].map((node) => sink.cursor("job1", node, "run").sourceOffset)).toEqual([10, 9]);
+  });
+
+  it("A run's text begins on its own line after an installation that ended within one, also after a crash in between", async () => {
+    await append({ stream: "install", text: "installed", to: 9 });
+    const of = newSink();
+    await append({ text: "epoch 1", to: 7, of });
+    await append({ text: " of 3\n", from: 7, to: 13, of });
+    expect(stored()).toBe("installed\nepoch 1 of 3\n");
+  });
+
+  it("A run's text begins on its own line, although metrics came before it", async () => {
+    await append({ stream: "install", text: "installed", to: 9 });
+    await append({ records: [metric(0, [["loss", 1]])], to: 40 });
+    await append({ text: "epoch 1\n", from: 40, to: 48 });
+    expect(stored()).toBe("installed\nepoch 1\n");
   });
 
   it("waits for the commits of other jobs, but not while parts of its own job wait behind it", async () => {

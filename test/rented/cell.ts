@@ -225,7 +225,9 @@ function linesOf(
   for (let node = 0; node < nodes; node += 1) {
     const tag = nodes > 1 ? `[node${node}] ` : "";
     const printed = last.split("\n").filter((text) => text.startsWith(`${tag}line `));
-    const unfinished = mayBeCut && total === null && !log.endsWith("\n") ? printed.at(-1) : undefined;
+    // Among several nodes, every line has an end.
+    const isOpen = nodes > 1 || !log.endsWith("\n");
+    const unfinished = mayBeCut && total === null && isOpen ? printed.at(-1) : undefined;
     if (unfinished !== undefined && `${tag}line ${printed.length}`.startsWith(unfinished)) printed.pop();
     const numbers = printed.map((text) => Number(text.slice(`${tag}line `.length)));
     const at = numbers.findIndex((number, index) => number !== index + 1);

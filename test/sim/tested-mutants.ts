@@ -170,6 +170,22 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     tests: LOG,
   },
   {
+    name: "log: L4: a script's first line continues the last one of the installation",
+    patches: [patch("src/engine/run-log-writer.ts", "if (!begins || start === 0", "if (!begins || start >= 0")],
+    tests: LOG,
+  },
+  {
+    name: "log: a node's last words and another node's line are one line",
+    patches: [
+      patch(
+        "src/steps/follow/log-follower.ts",
+        "if (last !== 0x0a && last !== 0x0d) pieces",
+        "if (last === undefined) pieces",
+      ),
+    ],
+    tests: ["test/steps/follow/log-follower.test.ts"],
+  },
+  {
     name: "log: the next machine's log continues at the cursor of the last one",
     patches: [patch("src/engine/run-log-writer.ts", "placement <= 1 ? stream", "placement > 0 ? stream")],
     tests: LOG,

@@ -216,7 +216,10 @@ function byOurClock(records: LogRecord[], aheadMs: number): void {
   for (const record of records) if (record.kind === "metrics") record.time = Math.max(0, record.time - aheadMs / 1_000);
 }
 
-/** Each line with the node's tag in front, if there is one: so one log can hold the lines of several nodes. */
+/**
+ * Each line with the node's tag in front, if there is one: so one log can hold the lines of several nodes. The text ends as a line, or as
+ * the state of a progress bar, because another node may write next.
+ */
 function tagged(text: Buffer, tag: string | null): Buffer {
   if (text.length === 0 || tag === null) return text;
   const mark = Buffer.from(tag);
@@ -227,6 +230,8 @@ function tagged(text: Buffer, tag: string | null): Buffer {
     pieces.push(mark, text.subarray(at, end));
     at = end;
   }
+  const last = text.at(-1);
+  if (last !== 0x0a && last !== 0x0d) pieces.push(Buffer.from("\n"));
   return Buffer.concat(pieces);
 }
 

@@ -284,7 +284,7 @@ describe("the lines of several nodes in one log", () => {
       await follower.drain(over(Buffer.byteLength(text)));
       const lines = ["first", `second\rthird ${REDACTED} end`, "", "last without end"].map((l) => `[node1] ${l}`);
       // A progress bar that is rewritten may be split at a rewrite, and nowhere else.
-      expect(story.text.replaceAll("\r[node1] ", "\r")).toBe(lines.join("\n"));
+      expect(story.text.replaceAll("\r[node1] ", "\r")).toBe(`${lines.join("\n")}\n`);
       expect(story.steps).toEqual([1, 2]);
     }
   });
@@ -295,6 +295,7 @@ describe("the lines of several nodes in one log", () => {
     expect(pulled.bytes).toBe(200_000);
     run.write("abc");
     expect(await follow("[n] ").pull(null, false)).toMatchObject({ bytes: 0 });
+    expect(story.text).toBe(`[n] ${"x".repeat(200_000)}\n`);
   });
 });
 
@@ -360,7 +361,7 @@ describe("uncommitted data, when no more arrives", () => {
     await follow("[node0] ").pull(null, false);
     expect([story.text, story.steps]).toEqual(["[node0] one\n", []]);
     await undecided.settle("job1", 0);
-    expect([story.text, story.steps]).toEqual(["[node0] one\n[node0] tw", [7]]);
+    expect([story.text, story.steps]).toEqual(["[node0] one\n[node0] tw\n", [7]]);
   });
 
   it("is written once, also when it is settled again, and after a failure", async () => {
