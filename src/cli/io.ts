@@ -61,7 +61,7 @@ export function processIo(): Io {
     const why = isDiskFull(e) ? "its disk is full" : `the system reports ${e.code ?? e.message}`;
     writeSync(
       2,
-      `The output of this command could not be written: ${why}.\nWhat it printed is incomplete; its work on runs and machines is done all the same. \`svc jobs\` shows them.\n`,
+      `The output of this command could not be written: ${why}.\nThe output is incomplete. The command may already have changed runs or machines: \`svc jobs\` shows them.\n`,
     );
     process.exit(1);
   };

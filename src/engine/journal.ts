@@ -45,7 +45,7 @@ function lastSeen(store: EngineStore, jobId: string): string | null {
   // Newest attempt first: one that has just begun has no details yet.
   for (const { detail, error } of store.openAttempts(jobId)) {
     const waited = detail === null ? undefined : (JSON.parse(detail) as { waiting_for?: string }).waiting_for;
-    const failed = error === null ? undefined : storedError(error).message;
+    const failed = error === null ? undefined : storedError(jobId, error).message;
     const words = waited ?? failed;
     if (words) return `${words.slice(0, WORDS_MAX).replace(/[.\s]+$/, "")}.`;
   }

@@ -124,8 +124,8 @@ const isStray = (row: MachineRow, handle: MachineHandle): boolean =>
   row.state === "released" || (row.resource_id !== null && row.resource_id !== handle.id);
 
 /**
- * Whether a machine is listed although the proof of its end holds: the list is older than the proof, or lags behind it. The row stays
- * closed, and the release is repeated all the same, because this provider has contradicted itself.
+ * Whether this machine has ended although the provider lists it: the list may be older than the proof of the end. The row stays closed.
+ * The release is repeated all the same, because the provider has contradicted itself.
  */
 async function isStale(
   { ledger }: ReconcileParts,

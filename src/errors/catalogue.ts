@@ -21,8 +21,8 @@ const SEVERAL_NODES = PROVIDER_NAMES.filter((name) => DESCRIPTORS[name].capabili
 /** Those with spot machines. */
 const WITH_SPOT = PROVIDER_NAMES.filter((name) => DESCRIPTORS[name].capabilities.spot).join(" or ");
 
-/** Of the ids that a prefix may mean; the query asks for one more. */
-const MATCHES_SHOWN = 4;
+/** How many of the runs that a prefix may mean an error lists. A query reads one more, to know whether it must add "…". */
+export const MATCHES_SHOWN = 4;
 
 export const CATALOGUE = {
   // Invalid requests

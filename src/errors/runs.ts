@@ -12,10 +12,10 @@ const GPU_MEMORY = /CUDA.{0,20}out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED
 /** The sentence about a rented machine in the hint of an ended run. The store removes it from the error of a local run, which has none. */
 export const RELEASED = "svc releases any rented machine.";
 
-/** What Python says; packages that import others raise the second one. */
+/** Python's error for a missing module. Packages that test their own imports raise an ImportError with the same words. */
 const NO_MODULE = /^(ModuleNotFoundError|ImportError): No module named/;
 
-/** Who installs a module that the script lacks; empty if it lacks none, or if a file of the project was left out. */
+/** Says who installs a missing module. Empty if no module is missing, or if svc left out a file of the project. */
 function packageHint(d: { why: string | null; left_out?: string | null; in_place?: boolean }): string {
   if (d.why === null || typeof d.left_out === "string" || !NO_MODULE.test(d.why)) return "";
   return d.in_place === true

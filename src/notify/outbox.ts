@@ -129,7 +129,7 @@ function ended(
   status: string,
   row: JobRow | undefined,
 ): FoundNotice {
-  const cause = row?.error ? storedError(row.error).message : null;
+  const cause = row?.error ? storedError(row.id, row.error).message : null;
   const kind = status === "succeeded" || status === "cancelled" ? "finished" : "failed";
   return about(kind, ENDED[status] ?? `ended: ${status}`, cause);
 }

@@ -26,7 +26,7 @@ function triedAgain(all: All, id: string): Note | null {
     id,
   );
   if (!last?.error) return null;
-  const { message } = storedError(last.error);
+  const { message } = storedError(id, last.error);
   return {
     kind: "step_retrying",
     message: `${last.step} is tried again; attempt ${last.attempt} ended with: ${message}`,

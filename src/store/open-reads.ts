@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { downsample } from "../domain/downsample.ts";
 import { Redactor } from "../domain/redaction.ts";
 import { tailOffset } from "../domain/log-lines.ts";
+import { MATCHES_SHOWN } from "../errors/catalogue.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
 import type {
   CheckpointFile,
@@ -149,9 +150,10 @@ export class StoreReads implements Reads {
     if (newest) return newest.id;
     if (/^[a-z0-9]{1,64}$/.test(prefix)) {
       const found = this.#all<{ id: string }>(
-        "SELECT id FROM job WHERE id >= ? AND id < ? ORDER BY id LIMIT 5",
+        "SELECT id FROM job WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
         prefix,
         `${prefix}{`,
+        MATCHES_SHOWN + 1,
       );
       const exact = found.find((row) => row.id === prefix) ?? (found.length === 1 ? found[0] : undefined);
       if (exact) return exact.id;
@@ -166,7 +168,8 @@ export class StoreReads implements Reads {
   }
 
   #endingIn(end: string): string[] {
-    const found = this.#all<{ id: string }>("SELECT id FROM job WHERE id LIKE ? ORDER BY id DESC LIMIT 5", `%${end}`);
+    const ending = "SELECT id FROM job WHERE id LIKE ? ORDER BY id DESC LIMIT ?";
+    const found = this.#all<{ id: string }>(ending, `%${end}`, MATCHES_SHOWN + 1);
     return found.map((row) => row.id);
   }
 

@@ -111,7 +111,7 @@ export function readPlacements(all: All, job: JobRow, machines: readonly Machine
     const done = work.get(row.n) ?? { startedAt: null, endedAt: null };
     const price = priceOf(own, row.closed_at === null);
     const lost = workLost(all, row, done, rows[index + 1], work.get(row.n + 1));
-    const error = row.error === null ? null : errorOf(job.id, row.provider, storedError(row.error));
+    const error = row.error === null ? null : errorOf(job.id, row.provider, storedError(job.id, row.error));
     return {
       n: row.n,
       candidate: row.candidate,
@@ -261,7 +261,7 @@ function continuingNote(all: All, jobId: string, n: number): Note | null {
     n - 1,
   );
   if (before === undefined) return null;
-  const error = before.error === null ? null : errorOf(jobId, before.provider, storedError(before.error));
+  const error = before.error === null ? null : errorOf(jobId, before.provider, storedError(jobId, before.error));
   const why = error === null ? "" : `: ${shortened(error.message)}`;
   return {
     kind: "continuing",

@@ -21,7 +21,7 @@ import { stopGraceSeconds } from "../domain/stop-grace.ts";
 import { noteOfMachine } from "./stored-note.ts";
 import { tagsOf } from "./stored-tags.ts";
 import { specOf } from "../schemas/stored-spec.ts";
-import { storedError, storedLeftOut, storedSource } from "./stored-json.ts";
+import { naming, storedError, storedLeftOut, storedSource } from "./stored-json.ts";
 
 export const iso = (ms: number): string => new Date(ms).toISOString();
 export const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
@@ -133,8 +133,7 @@ export function leftOutNote({ names, missed }: Pick<StoredLeftOut, "names" | "mi
  * so its errors must not mention a release.
  */
 export function errorOf(jobId: string, provider: string, error: JobError): JobError {
-  const named = (text: string): string => text.replace(/`[^`]*`/g, (command) => command.replace(/\bJOB\b/g, jobId));
-  const told = { ...error, message: named(error.message), hint: named(error.hint) };
+  const told = naming(jobId, error);
   if (isBilled(provider)) return told;
   const hint = told.hint
     .replaceAll(RELEASED, "")
@@ -229,7 +228,7 @@ export function jobRecordOf(
     price_per_hour_usd: known.length === 0 ? null : usdOf(known.reduce((a, b) => a + b, 0)),
     machines: machines.map(jobMachineOf),
     placements: placements?.count ?? (row.state === "waiting" ? 0 : 1),
-    error: row.error === null ? null : errorOf(row.id, row.provider, storedError(row.error)),
+    error: row.error === null ? null : errorOf(row.id, row.provider, storedError(row.id, row.error)),
     resumed_from: resumedFrom(spec, placements?.first_source),
     code_snapshot: row.code_snapshot,
     left_out: leftOutOfRow(row),
@@ -256,7 +255,7 @@ export function timelineStepOf(effect: EffectRow, attempt: AttemptRow, placement
     status,
     started_at: iso(attempt.started_at),
     ended_at: isoOrNull(attempt.ended_at),
-    error: attempt.error === null ? null : storedError(attempt.error),
+    error: attempt.error === null ? null : storedError(effect.job_id, attempt.error),
     detail: attempt.detail === null ? null : (JSON.parse(attempt.detail) as Record<string, unknown>),
     next_attempt_at: last && effect.state === "retrying" ? isoOrNull(effect.next_at) : null,
     placement,

@@ -67,7 +67,7 @@ function statusOf(all: All, row: SinkRow, { kind, url, what }: Sink): SinkStatus
       ...at,
     ),
     last_copied_at: isoOrNull(row.copied_at),
-    error: row.error === null || row.state === "done" ? null : storedError(row.error),
+    error: row.error === null || row.state === "done" ? null : storedError(row.job_id, row.error),
     next_attempt_at: row.state === "open" && row.failures > 0 ? isoOrNull(row.next_at) : null,
   };
 }

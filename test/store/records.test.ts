@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import { CATALOGUE } from "../../src/errors/catalogue.ts";
 import { RELEASED } from "../../src/errors/runs.ts";
-import { errorOf } from "../../src/store/records.ts";
+import { errorOf, timelineStepOf } from "../../src/store/records.ts";
+import type { AttemptRow, EffectRow } from "../../src/store/tables.ts";
 
 it("The error of a local run does not mention a rented machine, and that of a rented one keeps its text", () => {
   const hints = Object.values(CATALOGUE).flatMap(({ hint }) => (typeof hint === "string" ? [hint] : []));
@@ -22,5 +23,35 @@ it.each(["local", "podhost"])("The commands of an error name the run, and its ot
     code: "x",
     message: "It lacks a file; `svc code ls 4k2m --left-out` names it.",
     hint: "`svc logs 4k2m --tail 50` shows the last words of JOB.",
+  });
+});
+
+it("The commands in the error of a step name the run, also in a home from an older version", () => {
+  const error = { code: "x", message: "`svc machine JOB` fails.", hint: "See `svc logs JOB`." };
+  const effect: EffectRow = {
+    id: 1,
+    job_id: "4k2m",
+    seq: 1,
+    step: "sync",
+    node: 0,
+    state: "failed",
+    attempt: 1,
+    first_at: 0,
+    next_at: null,
+  };
+  const failed: AttemptRow = {
+    effect_id: 1,
+    attempt: 1,
+    epoch: 1,
+    status: "failed",
+    started_at: 0,
+    ended_at: 1,
+    error: JSON.stringify(error),
+    detail: null,
+  };
+  expect(timelineStepOf(effect, failed, 1).error).toEqual({
+    code: "x",
+    message: "`svc machine 4k2m` fails.",
+    hint: "See `svc logs 4k2m`.",
   });
 });
