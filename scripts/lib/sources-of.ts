@@ -1,10 +1,11 @@
-// Says which program a part of the campaign has tested: a digest of the files of svc that it loads. A commit of words, tests, of
-// the dashboard or of a command that the part does not run does not change it, so results with one digest belong to one program.
+// Says which program a part of the campaign has tested: a digest of what runs in the files of svc that it loads. A commit of comments,
+// types, documentation, tests, the dashboard or a command that the part does not run keeps it, so results with one digest belong to
+// one program.
 
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import { build, type Plugin } from "esbuild";
+import { build, transform, type Plugin } from "esbuild";
 import type { Kept } from "./campaign-page.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -34,6 +35,11 @@ const onlyServe: Plugin = {
     ),
 };
 
+/** The code that runs: without comments, types, and blanks that no text contains. */
+export async function codeOf(typescript: string): Promise<string> {
+  return (await transform(typescript, { loader: "ts", minifyWhitespace: true, legalComments: "none" })).code;
+}
+
 /** The digest of the part's program, as eight hexadecimal digits. */
 export async function sourcesOf(part: Kept["part"]): Promise<string> {
   const { metafile } = await build({
@@ -52,10 +58,12 @@ export async function sourcesOf(part: Kept["part"]): Promise<string> {
   });
   const loaded = Object.keys(metafile.inputs).filter((file) => file.startsWith("src/"));
   const digest = createHash("sha256");
-  for (const file of [...loaded, ...(part === "simulation" ? [] : runnerFiles())].sort())
+  for (const file of [...loaded, ...(part === "simulation" ? [] : runnerFiles())].sort()) {
+    const bytes = readFileSync(join(ROOT, file));
     digest
       .update(`${file}\0`)
-      .update(readFileSync(join(ROOT, file)))
+      .update(file.endsWith(".ts") ? await codeOf(bytes.toString()) : bytes)
       .update("\0");
+  }
   return digest.digest("hex").slice(0, 8);
 }
