@@ -98,8 +98,8 @@ function newestRound(all: readonly Kept[]): string {
   return `
 ## The round of ${round}
 
-A program is a digest of the files of svc that the part loads: a commit of words, of tests, of the dashboard or of a command that the
-part does not run does not change it.
+A program is a digest of the code that runs in the files of svc that the part loads: a commit of comments, of words, of tests, of the
+dashboard or of a command that the part does not run keeps it.
 \`npm run campaign -- --sources\` prints those of a checkout.
 
 | part | gone through | wrong | program | commits |
