@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { oneLine } from "../src/domain/terminal-text.ts";
 import type { HubModel, HubPull } from "../src/schemas/hub.ts";
 import { SvcError } from "./errors.ts";
-import { call } from "./runs.ts";
+import { call } from "./calls.ts";
 import { withoutTilde } from "../src/platform/user-home.ts";
 
 export interface PullOptions {

@@ -8,6 +8,8 @@
 
 export { SvcError } from "./errors.ts";
 export { configure, type Credential, type NotifyTarget, type Registry } from "./configure.ts";
+export { plan, run, type RunParameters, type Task } from "./run.ts";
+export { stream, wait } from "./follow.ts";
 export {
   job,
   jobs,
@@ -15,16 +17,10 @@ export {
   update,
   listGpus,
   placements,
-  plan,
   reconcile,
   remove,
   removeCheckpoints,
-  run,
-  stream,
   vramFor,
-  wait,
-  type RunParameters,
-  type Task,
 } from "./runs.ts";
 export { costs, limits, receipt, setLimits } from "./money.ts";
 export { archive, retention, setRetention, unarchive } from "./retention.ts";

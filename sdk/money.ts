@@ -7,7 +7,8 @@ import type { HomeLimits, LimitsChange } from "../src/schemas/limits.ts";
 import { asked } from "./command.ts";
 import { isThere } from "./control-planes.ts";
 import { ownHome } from "./own-home.ts";
-import { call, checkId, job, refused } from "./runs.ts";
+import { call, checkId, refused } from "./calls.ts";
+import { job } from "./runs.ts";
 
 /**
  * Returns the costs of this home's machines in US dollars, with the waste in a field of its own: by `day` (default), `month`, `provider`,

@@ -6,7 +6,8 @@ import type { HomeRetention, RetentionRule } from "../src/schemas/retention.ts";
 import { asked } from "./command.ts";
 import { isThere } from "./control-planes.ts";
 import { ownHome } from "./own-home.ts";
-import { call, checkId, job, only } from "./runs.ts";
+import { call, checkId } from "./calls.ts";
+import { job, only } from "./runs.ts";
 
 async function setArchived(jobId: string, isArchived: boolean): Promise<JobRecord> {
   checkId(jobId);

@@ -4,7 +4,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, expectTypeOf, test } from "vitest";
-import type { RunParameters } from "../sdk/runs.ts";
+import type { RunParameters } from "../sdk/run.ts";
 import { allCommands } from "../src/cli/commands/index.ts";
 import { GPU_CATALOGUE } from "../src/domain/gpus.ts";
 import { OUTCOMES, STEP_NAMES } from "../src/schemas/names.ts";

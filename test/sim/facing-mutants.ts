@@ -37,7 +37,7 @@ export const FACING_MUTANTS: readonly TestedMutant[] = [
     name: "client W2: a repeated submission has another key",
     patches: [
       {
-        file: "sdk/runs.ts",
+        file: "sdk/run.ts",
         find: "client.submit(body, once)",
         replace: "client.submit(body, key ?? `ts-${randomUUID()}`)",
       },
