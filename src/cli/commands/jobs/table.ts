@@ -14,7 +14,9 @@ export function jobsTable(io: Io, list: readonly JobRecord[], regions: Regions):
   const where = { title: "REGION", leaves: 7 };
   const rate = { title: "$/H", right: true, leaves: 8 };
   const tags = { title: "TAGS", shrinks: true, leaves: 9 };
-  // A terminal has no room for a column without a tag.
+  // A terminal has no room for a column that says nothing.
+  const placed = list.some((job) => regions.has(job.id));
+  const priced = list.some((job) => (job.price_per_hour_usd ?? 0) !== 0);
   const tagged = list.some((job) => job.tags.length > 0);
   return table(
     io,
@@ -23,9 +25,9 @@ export function jobsTable(io: Io, list: readonly JobRecord[], regions: Regions):
       { title: "STATUS", paint: statusPaint },
       { title: "EXIT", right: true, leaves: 3 },
       { title: "PROVIDER", leaves: 5 },
-      ...(io.tty ? [where] : []),
+      ...(io.tty && placed ? [where] : []),
       { title: "GPUS", leaves: 4 },
-      ...(io.tty ? [rate] : []),
+      ...(io.tty && priced ? [rate] : []),
       { title: "COST", right: true },
       { title: "CREATED", leaves: 2 },
       { title: "TOOK", right: true },
@@ -43,9 +45,9 @@ export function jobsTable(io: Io, list: readonly JobRecord[], regions: Regions):
         job.status,
         job.exit_code === null ? none(io) : String(job.exit_code),
         job.provider,
-        ...(io.tty ? [region] : []),
+        ...(io.tty && placed ? [region] : []),
         gpusCell(job),
-        ...(io.tty ? [price] : []),
+        ...(io.tty && priced ? [price] : []),
         costCell(io, job),
         instant(io, job.created_at),
         tookCell(io, tookMs(job)),
