@@ -84,7 +84,7 @@ export class SvcError extends Error {
       hint:
         why === LATE
           ? "It may only be slow, and still do what was asked: look with `svc jobs` before you call again."
-          : "Start one with `svc serve`.",
+          : "Runs that were started may continue and cost money. `svc serve` starts a control plane, which resumes them.",
       cause,
     });
   }

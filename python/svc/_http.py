@@ -54,6 +54,7 @@ def home() -> Path:
 
 _LATE = "it took too long"
 _SLOW = "It may only be slow, and still do what was asked: look with `svc jobs` before you call again."
+_GONE = "Runs that were started may continue and cost money. `svc serve` starts a control plane, which resumes them."
 
 
 class Unreachable(SvcError):
@@ -74,7 +75,7 @@ def port_of(url: object) -> int | None:
 
 def unreachable(port: int, why: object) -> Unreachable:
     """The error for a call without an answer."""
-    hint = _SLOW if why == _LATE else "Start one with `svc serve`."
+    hint = _SLOW if why == _LATE else _GONE
     return Unreachable("unreachable", f"No control plane answers at http://127.0.0.1:{port}: {why}.", hint)
 
 

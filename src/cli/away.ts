@@ -3,7 +3,7 @@ import type { Io } from "./io.ts";
 
 /** The warning above runs that are shown as active while no control plane follows them. */
 export const AWAY_WORDS =
-  "No control plane is running: it has stopped following these runs, and rented machines keep costing money. `svc serve` resumes them.";
+  "No control plane is running, so svc does not follow these runs, and rented machines keep costing money. `svc serve` resumes them.";
 
 /** Whether runs that are not over have no control plane. */
 export async function areLeftAlone(io: Io, jobs: readonly { ended_at: string | null }[]): Promise<boolean> {

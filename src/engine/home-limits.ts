@@ -240,7 +240,7 @@ function refusalOf(spec: RunSpec, { limit, of, needs }: Shortage): SvcError {
         ? "max_runtime_minutes"
         : "budget_usd";
   const field = limit === "usd_per_day" || limit === "usd_per_month" ? ofDollars : byLimit[limit];
-  return withField(new SvcError("limit_never_fits", { limit, of: amount(of), needs: amount(needs) }), field);
+  return withField(new SvcError("limit_never_fits", { limit, of: amount(of), needs: amount(needs), field }), field);
 }
 
 const withField = (error: SvcError, field: string): SvcError =>

@@ -42,6 +42,6 @@ export const BUDGET = {
     exit: 2,
     retry: "never",
     message: (d) => `${d.field} of the run ${d.id} cannot be changed: ${d.why}. Nothing was changed.`,
-    hint: "`svc jobs` shows the run. A run that has ended accepts only a label; start it again with resume_from to continue.",
+    hint: "`svc jobs` shows the run. A run that has ended accepts only a label and tags; submit it again with resume_from to continue.",
   }),
 };

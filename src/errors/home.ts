@@ -95,7 +95,7 @@ export const HOME = {
     exit: 5,
     retry: "backoff",
     message: (d) => `No control plane answers at ${d.url}: ${d.why}.`,
-    hint: "Start one with `svc serve`.",
+    hint: "Runs that were started may continue and cost money. `svc serve` starts a control plane, which resumes them.",
   }),
   start_failed: entry<{ why: string }>({
     status: 500,

@@ -9,13 +9,13 @@ const COUNTED = new Set(["max_machines", "max_gpus"]);
 const amountOf = (limit: string, amount: number): string => (COUNTED.has(limit) ? String(amount) : dollars(amount));
 
 export const HOME_LIMITS = {
-  limit_never_fits: entry<{ limit: string; of: number; needs: number }>({
+  limit_never_fits: entry<{ limit: string; of: number; needs: number; field: string }>({
     status: 400,
     exit: 2,
     retry: "never",
     message: (d) =>
       `The run may need ${amountOf(d.limit, d.needs)}, and the limit ${d.limit} of this home is ${amountOf(d.limit, d.of)}. It could never start, so it was refused. Nothing was rented.`,
-    hint: "Lower the field, or raise the limit with `svc limits set`. `svc limits` shows them.",
+    hint: (d) => `Lower ${d.field}, or raise ${d.limit} with \`svc limits set\`. \`svc limits\` shows all limits.`,
   }),
   limit_cost_unknown: entry<{ limit: string; of: number; field: string; provider: string | null }>({
     status: 400,

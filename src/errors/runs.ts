@@ -104,7 +104,7 @@ export const RUNS = {
     exit: 2,
     retry: "never",
     message: (d) => `The run cannot resume from job ${d.job}: ${d.why}.`,
-    hint: `\`svc jobs --all\` lists the jobs; each run's page lists its checkpoints. A file in checkpoint_dir() is complete once \`svc.atomic_save\` or \`svc.checkpoint\` has saved it. Leave resume_from out to start from the beginning. A run that has begun ends with this. ${RELEASED}`,
+    hint: `\`svc jobs --all\` lists the jobs; each run's page lists its checkpoints. A file in checkpoint_dir() is complete once \`svc.atomic_save\` or \`svc.checkpoint\` has saved it. Leave resume_from out to start from the beginning. If svc had already accepted the run, the run ends with this error. ${RELEASED}`,
   }),
   install_refused: entry<{ what: string; why: string }>({
     status: 400,

@@ -129,6 +129,9 @@ const answer = [await after({ label: "a", tags: ["x", "y"] }), await after({ tag
 
 test("a kill of several runs, one of them unknown, says that none was killed", { timeout: WHOLE_MS }, () => {
   const { code, err } = at.svc("kill", "old1", "nope");
-  expect([code, err]).toEqual([3, expect.stringContaining("No run was killed: the others go on, and may cost money.")]);
-  expect(at.svc("kill", "nope").err).not.toContain("No run was killed");
+  expect([code, err]).toEqual([
+    3,
+    expect.stringContaining("svc killed no run: all of them continue and may cost money."),
+  ]);
+  expect(at.svc("kill", "nope").err).not.toContain("svc killed no run");
 });

@@ -130,9 +130,9 @@ export const JOB_ROUTES = [
     method: "PATCH",
     path: "/jobs/{id}",
     id: "changeJob",
-    summary: "Change the limits or the label of a run",
+    summary: "Change the limits, the label or the tags of a run",
     description:
-      "When this answers, the change is stored durably, and the guards of the run's machines have the new deadlines or get them with their next contact. Idempotent. A run that has ended accepts only a label; while the end is under way limits cannot be changed.",
+      "When this answers, the change is stored durably, and the guards of the run's machines have the new deadlines or get them with their next contact. Idempotent. A run that has ended accepts only a label and tags; while the end is under way limits cannot be changed.",
     body: JobChange,
     responses: { 200: { description: "The job record.", schema: JobRecord } },
     errors: [

@@ -64,7 +64,7 @@ async function targets({ all, jobs }: KillOptions, io: Io): Promise<string[]> {
     return withJobs(io, jobs, (_, ids) => ids).catch((thrown: unknown) => {
       const { hint } = asTold(thrown);
       if (jobs.length > 1 && thrown instanceof Error)
-        Object.assign(thrown, { hint: `No run was killed: the others go on, and may cost money. ${hint}` });
+        Object.assign(thrown, { hint: `svc killed no run: all of them continue and may cost money. ${hint}` });
       throw thrown;
     });
   return withStore(io, (reads) => {

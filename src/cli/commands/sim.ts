@@ -51,7 +51,7 @@ export const sim: Command = {
     { flags: "--port <n>", what: "Port of the first API; the others use the next ones (default: any free ports)" },
     {
       flags: "--fault <name>",
-      what: "A fault to simulate, as NAME or NAME=N; a name that is none lists them all",
+      what: "A fault to simulate, as NAME or NAME=N; an unknown name prints all names",
       many: true,
     },
     ...TROUBLES.map(({ flags, what }) => ({ flags, what })),

@@ -76,7 +76,7 @@ class AliveWords {
     this.#isAway = isAway;
     this.#io.err(
       isAway
-        ? "No control plane is running, so these runs make no progress. This command keeps waiting; `svc serve` starts one."
+        ? "No control plane is running. Scripts that have started continue, and rented machines cost money, but svc does not see them. This command keeps waiting; `svc serve` resumes the runs."
         : "A control plane is running these runs again.",
     );
   }
