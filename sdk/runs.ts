@@ -27,7 +27,7 @@ export function only<T extends { id: string }>(jobId: string, { jobs: [record] }
   if (record?.id === jobId) return record;
   throw new SvcError({
     code: "job_not_found",
-    message: `This home has no job ${jobId}.`,
+    message: `This home has no run ${jobId}.`,
     hint: "`svc jobs --all` lists them.",
     status: 404,
   });

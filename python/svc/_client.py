@@ -38,7 +38,7 @@ def _only(answer: Mapping[str, Any], job_id: str) -> Mapping[str, Any]:
     record: Mapping[str, Any] = answer["jobs"][0]
     # The command also accepts the beginning of an id.
     if record["id"] != job_id:
-        raise make_error("job_not_found", f"This home has no job {job_id}.", "`svc jobs --all` lists them.")
+        raise make_error("job_not_found", f"This home has no run {job_id}.", "`svc jobs --all` lists them.")
     return record
 
 

@@ -19,6 +19,7 @@ export async function runningClient(io: Io): Promise<Client | null> {
     throw new SvcError("unreachable", {
       url: found.file.url,
       why: `its process ${found.file.pid} is running but does not answer`,
+      pid: found.file.pid,
     });
   return found.state === "running" ? found.client : null;
 }

@@ -3,7 +3,9 @@
 // machine. It starts with the machine, and every start sets `keep` again, whatever its value was: uptime continues when
 // a container restarts, and begins at 0 with a new machine.
 
+import type { RunSpec } from "../schemas/spec.ts";
 import type { MachineLimit } from "./budget.ts";
+import { stopGraceSeconds } from "./stop-grace.ts";
 
 /** Below this, one lost packet could cost a run. */
 export const GUARD_GRACE_SECONDS_MIN = 10;
@@ -36,6 +38,12 @@ export interface GuardedMachine {
   /** The budget's deadlines, counted from when the order was made; null or absent for none. */
   limit?: OrderLimit | null;
 }
+
+/** The guard's times for a run: the same at the machine's start and after the first contact. */
+export const guardTimes = (spec: RunSpec): Pick<GuardedMachine, "graceSeconds" | "stopSeconds"> => ({
+  graceSeconds: spec.orphan_grace_minutes * 60,
+  stopSeconds: stopGraceSeconds(spec),
+});
 
 /** Deadlines of a machine from its order on. `madeAtMs` is this computer's clock at that time. */
 export interface OrderLimit extends MachineLimit {

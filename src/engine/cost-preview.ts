@@ -4,6 +4,7 @@
 import { DESCRIPTORS, runsHere } from "../providers/descriptors.ts";
 import { asSvcError } from "../errors/index.ts";
 import { assert } from "../errors/assert.ts";
+import { dollars } from "../errors/dollars.ts";
 import type { Account, Provider } from "../providers/provider.ts";
 import type { LeftOut } from "../schemas/job.ts";
 import type { Plan } from "../schemas/plan.ts";
@@ -185,6 +186,9 @@ function stopsOf(spec: RunSpec, provider: Provider | undefined): string[] {
     ...(idleMinutes > 0
       ? [`Neither output nor work on CPU or GPU for ${minutes(idleMinutes)} (idle_timeout_minutes).`]
       : []),
+    ...(spec.budget_usd === undefined
+      ? []
+      : [`Its budget of ${dollars(spec.budget_usd)} is used up, less what svc keeps for its end (budget_usd).`]),
     ...(spec.terminate_on_exit ? ["The control plane is ended (terminate_on_exit)."] : []),
     "A user kills it: here, with `svc kill`, or through an SDK.",
     ...(provider ? [provider.info.stops_by_itself] : []),
@@ -217,8 +221,12 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
         ]
       : []),
     ...(paid && told && spec.price_cap === undefined ? ["Without a price cap, svc accepts any price."] : []),
-    ...(paid && !spec.max_runtime_minutes
-      ? ["Without a time limit, it runs until the script ends or stays idle."]
+    ...(paid && !spec.max_runtime_minutes && spec.budget_usd === undefined
+      ? [
+          idleWindowMs(spec) > 0
+            ? "Without a time limit and a budget, it runs until the script ends or stays idle."
+            : "Nothing ends it but its script and you: it has no time limit, no budget and no idle timeout.",
+        ]
       : []),
     ...(notice !== null && spec.stop_grace_seconds > notice
       ? [
@@ -226,7 +234,9 @@ function warningsOf(spec: RunSpec, { provider, account, project, price }: Found)
         ]
       : []),
     ...(paid && !spec.terminate_on_exit
-      ? ["It continues when the control plane ends, and costs money until a control plane is started again."]
+      ? [
+          `It continues when the control plane ends, and costs money. ${minutes(spec.orphan_grace_minutes)} after its script has ended or idles, its machine ends itself (orphan_grace_minutes).`,
+        ]
       : []),
     ...(!runsHere(spec.provider) && project && project.bytes > MUCH_BYTES
       ? [`${(project.bytes / 1e9).toFixed(1)} GB are sent before the run begins, while the machine is paid for.`]

@@ -95,7 +95,7 @@ export const CATALOGUE = {
     exit: 2,
     retry: "never",
     message: (d) =>
-      `${d.provider} runs at most ${d.nodes_max} ${d.nodes_max === 1 ? "node" : "nodes"} per job; the run asks for ${d.nodes}.`,
+      `${d.provider} runs at most ${d.nodes_max} ${d.nodes_max === 1 ? "node" : "nodes"} per run; this one asks for ${d.nodes}.`,
     hint: `Ask for fewer nodes; ${SEVERAL_NODES} run several. Nothing was rented.`,
   }),
   spot_unsupported: entry<{ provider: string; spot: string }>({
@@ -117,7 +117,7 @@ export const CATALOGUE = {
     exit: 2,
     retry: "never",
     message: (d) => `This Idempotency-Key was already used to start job ${d.job_id}, with a different request body.`,
-    hint: "Use a new key for a new run. No second job was started.",
+    hint: "Use a new key for a new run. No second run was started.",
   }),
   feature_unavailable: entry<{ what: string; why: string }>({
     status: 400,
@@ -140,23 +140,23 @@ export const CATALOGUE = {
     status: 404,
     exit: 3,
     retry: "never",
-    message: (d) => (d.id === "last" ? "This home has no runs." : `This home has no job ${d.id}.`),
-    hint: "`svc jobs --all` lists the jobs. If you expected to find it, check SVC_HOME.",
+    message: (d) => (d.id === "last" ? "This home has no runs." : `This home has no run ${d.id}.`),
+    hint: "`svc jobs --all` lists the runs. If you expected to find it, check SVC_HOME.",
   }),
   job_removed: entry<{ id: string; at: string }>({
     status: 404,
     exit: 3,
     retry: "never",
-    message: (d) => `The job ${d.id} was removed on ${d.at}, with its log and its checkpoints.`,
-    hint: "It cannot be restored; its cost stays counted. `svc jobs --all` lists the remaining jobs.",
+    message: (d) => `The run ${d.id} was removed on ${d.at}, with its log and its checkpoints.`,
+    hint: "It cannot be restored; its cost stays counted. `svc jobs --all` lists the remaining runs.",
   }),
   job_ambiguous: entry<{ id: string; matches: string[] }>({
     status: 400,
     exit: 2,
     retry: "never",
     message: (d) =>
-      `${d.id} matches several jobs: ${d.matches.slice(0, MATCHES_SHOWN).join(", ")}${d.matches.length > MATCHES_SHOWN ? ", …" : ""}.`,
-    hint: "Give more characters of the id. `svc jobs --all` lists all jobs.",
+      `${d.id} matches several runs: ${d.matches.slice(0, MATCHES_SHOWN).join(", ")}${d.matches.length > MATCHES_SHOWN ? ", …" : ""}.`,
+    hint: "Give more characters of the id. `svc jobs --all` lists all runs.",
   }),
   machine_not_held: entry<{ job: string; node: number; status: string }>({
     status: 404,
@@ -170,7 +170,7 @@ export const CATALOGUE = {
     status: 404,
     exit: 3,
     retry: "never",
-    message: (d) => `The job has no file ${d.path}.`,
+    message: (d) => `The run has no file ${d.path}.`,
     hint: "`GET /jobs/{id}/checkpoints` lists the files.",
   }),
   not_found: entry<{ path: string }>({
@@ -269,8 +269,8 @@ export const CATALOGUE = {
     exit: 1,
     retry: "never",
     message: (d) =>
-      `svc cannot continue this job from its stored state: ${d.why}. The job is parked; its machine may still cost money.`,
-    hint: "Upgrade svc, or run `svc kill`, which ends the job and releases its machine.",
+      `svc cannot continue this run from its stored state: ${d.why}. The run is parked; its machine may still cost money.`,
+    hint: "Upgrade svc, or run `svc kill`, which ends the run and releases its machine.",
   }),
   usage: entry<{ what: string; instead: string }>({
     status: 400,

@@ -8,8 +8,8 @@ export const FILES = {
     status: 404,
     exit: 3,
     retry: "never",
-    message: (d) => `Job ${d.job} has no code snapshot.`,
-    hint: "`svc code ls` lists the jobs that have one. Nothing was changed.",
+    message: (d) => `Run ${d.job} has no code snapshot.`,
+    hint: "`svc code ls` lists the runs that have one. Nothing was changed.",
   }),
   code_snapshot_damaged: entry<{ id: string; why: string }>({
     status: 500,

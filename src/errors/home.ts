@@ -23,7 +23,7 @@ export const HOME = {
     exit: 1,
     retry: "never",
     message: (d) => `Another control plane is already running for ${d.home}: ${d.holder}.`,
-    hint: "Use that one, or stop it first. Nothing was changed.",
+    hint: "Use that one. To stop it ends its runs and releases their machines, unless terminate_on_exit is off. Nothing was changed.",
   }),
   store_newer: entry<{ file: string }>({
     status: 500,
@@ -81,7 +81,7 @@ export const HOME = {
     exit: 1,
     retry: "never",
     message: (d) => `A newer control plane (epoch ${d.epoch}) has taken over this home; this one no longer writes.`,
-    hint: "Stop this process. The newer control plane manages every job.",
+    hint: "Stop this process. The newer control plane manages every run.",
   }),
   log_moved_on: entry<{ job_id: string }>({
     status: 409,
@@ -90,12 +90,16 @@ export const HOME = {
     message: (d) => `Another step updated the log of job ${d.job_id} concurrently; nothing was duplicated.`,
     hint: "No action is needed: svc continues reading from the updated position.",
   }),
-  unreachable: entry<{ url: string; why: string }>({
+  /** `pid`: of a control plane that is running, and does not answer. */
+  unreachable: entry<{ url: string; why: string; pid?: number }>({
     status: 503,
     exit: 5,
     retry: "backoff",
     message: (d) => `No control plane answers at ${d.url}: ${d.why}.`,
-    hint: "Runs that were started may continue and cost money. `svc serve` starts a control plane, which resumes them.",
+    hint: (d) =>
+      d.pid === undefined
+        ? "Runs that were started may continue and cost money. `svc serve` starts a control plane, which resumes them."
+        : `Its runs may continue and cost money. Wait, and read its output. If it stays so, end it with \`kill -9 ${d.pid}\`: \`svc serve\` then resumes the runs.`,
   }),
   start_failed: entry<{ why: string }>({
     status: 500,

@@ -24,7 +24,7 @@ export const SECRETS = {
     retry: "never",
     message: (d) =>
       `${d.machines} machine${d.machines === 1 ? "" : "s"} of ${d.name} may still cost money; without this credential svc could not terminate ${d.machines === 1 ? "it" : "them"}.`,
-    hint: "End the runs first with `svc kill`; `svc jobs` lists the remaining ones. Nothing was changed.",
+    hint: "End the runs first with `svc kill`; `svc jobs` lists the runs that have not ended. Nothing was changed.",
   }),
   credentials_unusable: entry<{ why: string }>({
     status: 500,

@@ -169,7 +169,7 @@ export const keyFileField = (owner: string, help: string, note: string): Credent
     note,
   });
 export const regionField = (owner: string): CredentialField =>
-  credentialField(owner, "region", "Region", { note: "a hint; the run's own `region` comes first" });
+  credentialField(owner, "region", "Region", { note: "for runs that name no `region`" });
 export const sshUserField = (owner: string): CredentialField => credentialField(owner, "ssh_user", "SSH user");
 export const sshKeyField = (owner: string, more: { first?: boolean; help?: string } = {}): CredentialField =>
   credentialField(owner, "ssh_key_path", "SSH key", {

@@ -455,7 +455,14 @@ function safeBase(provider: string, baseUrl: string): URL {
 }
 
 /** Distinguishes two keys without storing one. */
-export const keyPrint = (secret: string): string => `key:${hash("sha256", secret, "hex").slice(0, 12)}`;
+const keyPrint = (secret: string): string => `key:${hash("sha256", secret, "hex").slice(0, 12)}`;
+
+/**
+ * The account that a key opens, for `accountId`: its name, if the provider has told it, and always the key's fingerprint, which can be
+ * compared when the provider tells no name.
+ */
+export const accountText = (name: string | null, secret: string): string =>
+  name === null ? keyPrint(secret) : `${name} ${keyPrint(secret)}`;
 
 /** Node's own texts, such as "socket hang up", contain nothing of the request. */
 const plainWords = (error: unknown): string => connectionWords(error) ?? messageOf(error);

@@ -237,9 +237,9 @@ export interface Provider {
   /** Machines on the account whose name does not begin with `prefix`; absent if they cannot be listed. */
   listForeign?(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]>;
   /**
-   * The account that the credential opens now (or, with a handle, the account on which this machine is looked up): the
-   * same for every key of one account, or `key:` and a fingerprint if the provider does not report it. Null if it makes
-   * no difference.
+   * The account that the credential opens now (or, with a handle, the account on which this machine is looked up): its name, the same for
+   * every key of one account; `key:` and the key's fingerprint, if the provider does not tell its name now; or both, with a blank between
+   * them. Null if it makes no difference.
    */
   accountId?(signal: AbortSignal, handle?: MachineHandle): Promise<string | null>;
   /**

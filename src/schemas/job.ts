@@ -311,6 +311,8 @@ export const LedgerMachine = z
     state: MachineState,
     address: z.string().nullable(),
     price_per_hour_usd: z.number().nullable(),
+    /** What it has cost so far, at the prices that it had; null if its price is unknown. */
+    cost_usd: z.number().nullable(),
     created_at: Instant,
     age_seconds: z.number(),
     note: Note.nullable(),

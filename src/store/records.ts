@@ -16,7 +16,7 @@ import type { RunSpec } from "../schemas/spec.ts";
 import type { AttemptRow, EffectRow, JobRow, MachineRow } from "./tables.ts";
 import { costMicro, mayHaveRunUntil, spendingOf } from "../domain/billing.ts";
 import { budgetNow, ratesOf } from "../domain/budget.ts";
-import { microOf, usdOf, usdOrNull } from "../domain/money.ts";
+import { costUsd, microOf, usdOf, usdOrNull } from "../domain/money.ts";
 import { stopGraceSeconds } from "../domain/stop-grace.ts";
 import { noteOfMachine } from "./stored-note.ts";
 import { tagsOf } from "./stored-tags.ts";
@@ -71,6 +71,7 @@ export function ledgerMachineOf(row: MachineRow, now: number): LedgerMachine {
     state: row.state,
     address: row.address,
     price_per_hour_usd: usdOrNull(row.price_micro),
+    cost_usd: row.price_micro === null ? null : costUsd(row, now),
     created_at: iso(row.created_at),
     age_seconds: Math.max(0, (now - row.created_at) / 1000),
     note: noteOfMachine(row),

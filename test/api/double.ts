@@ -273,6 +273,7 @@ export class PlaneDouble implements ControlPlane {
         state: "held",
         address: null,
         price_per_hour_usd: 1.5,
+        cost_usd: 0.025,
         created_at: this.startedAt,
         age_seconds: 60,
         note: null,

@@ -37,6 +37,7 @@ it("a machine without a reported price is counted apart from those whose price i
     node: 0,
     state: "held" as const,
     address: null,
+    cost_usd: null,
     created_at: "2026-01-02T03:04:05.000Z",
     age_seconds: 1,
     note: null,

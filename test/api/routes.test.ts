@@ -105,7 +105,7 @@ describe("jobs", () => {
     ]) {
       const reply = await ask({ port: server.port, path });
       expect(reply, path).toMatchObject({ status: 404, json: { code: "job_removed" } });
-      expect(reply.json["detail"]).toContain("The job job9gone was removed on 2026-11-26 04:05 UTC");
+      expect(reply.json["detail"]).toContain("The run job9gone was removed on 2026-11-26 04:05 UTC");
     }
   });
 

@@ -70,7 +70,7 @@ test("`svc rm` removes a run with all its files, and the code that no other run 
   ]) {
     const again = place.svc(...asked);
     expect(again.code).toBe(3);
-    expect(again.err).toContain(`The job ${third} was removed on`);
+    expect(again.err).toContain(`The run ${third} was removed on`);
   }
 
   // The first run's code is the same as the second's.

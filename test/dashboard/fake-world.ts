@@ -312,20 +312,24 @@ const ending = () =>
     ],
   });
 
-const machine = (name: string, rest: Partial<LedgerMachine>): LedgerMachine => ({
-  name,
-  id: name,
-  provider: "market",
-  job_id: null,
-  node: 0,
-  state: "held",
-  address: null,
-  price_per_hour_usd: 1,
-  created_at: ago(600),
-  age_seconds: 600,
-  note: null,
-  ...rest,
-});
+const machine = (name: string, rest: Partial<LedgerMachine>): LedgerMachine => {
+  const { price_per_hour_usd: price = 1, age_seconds: age = 600 } = rest;
+  return {
+    name,
+    id: name,
+    provider: "market",
+    job_id: null,
+    node: 0,
+    state: "held",
+    address: null,
+    price_per_hour_usd: 1,
+    created_at: ago(600),
+    age_seconds: 600,
+    note: null,
+    cost_usd: price === null ? null : (price * age) / 3_600,
+    ...rest,
+  };
+};
 
 const provider = (name: ProviderInfo["name"], connected: boolean, missing: string[]): ProviderInfo => ({
   name,

@@ -120,6 +120,7 @@ describe("the dashboard on a small screen", { tags: "needs/chromium" }, () => {
       state: "held",
       address: null,
       price_per_hour_usd: 123.45,
+      cost_usd: 2.05,
       created_at: new Date().toISOString(),
       age_seconds: 60,
       note: null,

@@ -5,7 +5,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
-import { limitSeconds, requestIdOf } from "../../src/providers/cloudvm/instance-body.ts";
+import { COLLECT_LIMIT_MS, PHASE_LIMIT_MS } from "../../src/machines/job-rules.ts";
+import { limitSeconds, requestIdOf, SECONDS_AROUND } from "../../src/providers/cloudvm/instance-body.ts";
 import { madeInVain, NOTHING_MADE, type MachineHandle, type Order } from "../../src/providers/provider.ts";
 import type { RunSpecInput } from "../../src/schemas/spec.ts";
 import {
@@ -22,6 +23,7 @@ import {
   spec,
   ZONE,
 } from "./cloudvm-stub.ts";
+import { graceIn } from "./guard-text.ts";
 
 let stub: CloudStub;
 beforeEach(async () => {
@@ -186,7 +188,7 @@ describe("the request", () => {
         onHostMaintenance: "TERMINATE",
         automaticRestart: false,
         provisioningModel: "STANDARD",
-        maxRunDuration: { seconds: String(60 * 60 + 3 * 3_600 + 30 * 60 + 10) },
+        maxRunDuration: { seconds: String(60 * 60 + SECONDS_AROUND + 30 * 60 + 10) },
         instanceTerminationAction: "DELETE",
       },
       networkInterfaces: [
@@ -254,7 +256,12 @@ describe("the request", () => {
     expect(limitSeconds(spec())).toBe(7 * 24 * 3_600);
     expect(limitSeconds(spec({ max_runtime_minutes: 0 }))).toBe(7 * 24 * 3_600);
     expect(limitSeconds(spec({ max_runtime_minutes: 5_000_000 }))).toBe(120 * 24 * 3_600);
-    expect(limitSeconds(spec({ max_runtime_minutes: 1, orphan_grace_minutes: 0 }))).toBe(60 + 3 * 3_600 + 10);
+    expect(limitSeconds(spec({ max_runtime_minutes: 1, orphan_grace_minutes: 0 }))).toBe(60 + SECONDS_AROUND + 10);
+    const { awaiting_ssh, syncing, installing } = PHASE_LIMIT_MS;
+    const around = awaiting_ssh + syncing + installing + COLLECT_LIMIT_MS.ended;
+    expect(SECONDS_AROUND * 1_000, "a run that uses all of its time is not ended by the provider").toBeGreaterThan(
+      around,
+    );
   });
 });
 
@@ -271,6 +278,9 @@ describe("the text that runs on the machine", () => {
     await create();
     const script = metadata()["startup-script"] ?? "";
     expect(spawnSync("/bin/sh", ["-n"], { input: script }).status).toBe(0);
+    expect(graceIn(script)).toBe(10);
+    await create({ gpus: "L4:4" });
+    expect(graceIn(metadata()["startup-script"] ?? ""), "as long as torchrun waits for its ranks").toBe(40);
     expect(script.split("\n")[1]).toBe(
       `mkdir -p /var/lib/svc/${MACHINE} && echo ${MACHINE} >/var/lib/svc/${MACHINE}/SVC_MACHINE`,
     );

@@ -446,10 +446,9 @@ describe("the account", () => {
     );
     const name = `${PROJECT} (runs@${PROJECT}.example.com)`;
     expect(await stub.provider().account(never)).toEqual({ name, balanceUsd: null, warnings: [] });
-    expect((await stub.provider({ zone: "" }).account(never)).warnings).toEqual([
+    expect((await stub.provider().account(never)).warnings).toEqual([
       matching(/OS Login is on/),
       matching(/GPUS_ALL_REGIONS is 0/),
-      matching(/No zone is set/),
     ]);
   });
 

@@ -5,6 +5,7 @@ import { SvcError } from "../../src/errors/index.ts";
 import { mayHaveBeenSent } from "../../src/providers/http.ts";
 import { madeInVain, NOTHING_MADE, type Offer } from "../../src/providers/provider.ts";
 import { startScript, START_SCRIPT_MAX } from "../../src/providers/market/start-script.ts";
+import { graceIn } from "./guard-text.ts";
 import { KEY, machineRow, NAME, offerRow, order, PUBLIC_KEY, refusal, spec, Stub, type Reply } from "./market-stub.ts";
 
 const signal = new AbortController().signal;
@@ -70,7 +71,7 @@ describe("searching", () => {
       allocated_storage: 200,
       direct_port_count: { gte: 1 },
       dph_total: { lte: 3 },
-      duration: { gte: 363_610 },
+      duration: { gte: 363_640 },
       geolocation: { in: expect.arrayContaining(["US", "AU", "NZ"]) as unknown },
       order: [["dph_total", "asc"]],
     });
@@ -113,6 +114,18 @@ describe("searching", () => {
   test.each(unfit)("rejects an offer that is %s", async (_what, changes) => {
     const found = await offers([offerRow(changes), offerRow({ id: 502, ask_contract_id: 502, dph_total: 2 })]);
     expect(found.map((offer) => offer.id)).toEqual(["502"]);
+  });
+
+  test("searches the credential's region for a run that names none", async () => {
+    const searched = async (input: Parameters<typeof spec>[0]): Promise<unknown> => {
+      await offers([offerRow()], input);
+      return searches().findLast(({ body }) => "verified" in body)?.body["geolocation"];
+    };
+    stub.settings = { region: "DE" };
+    expect(await searched({})).toEqual({ in: ["DE"] });
+    expect(await searched({ region: "US" })).toEqual({ in: ["US"] });
+    stub.settings = { region: "Atlantis" };
+    expect(await codeOf(offers([offerRow()]))).toBe("credential_missing");
   });
 
   test("drops an offer outside of the region, and one whose place is unknown", async () => {
@@ -228,6 +241,10 @@ describe("renting", () => {
     expect(body).not.toHaveProperty("price");
     expect(JSON.stringify(body)).not.toContain(KEY);
     expect(String(body.onstart).length).toBeLessThanOrEqual(START_SCRIPT_MAX);
+    await stub.provider().create(OFFER, order({ gpus: "A100:4" }));
+    const ranks = stub.calls.filter((call) => call.method === "PUT").at(-1)?.body;
+    expect(graceIn(String(body.onstart)), "one process").toBe(10);
+    expect(graceIn(String(ranks?.onstart)), "as long as torchrun waits for its ranks").toBe(40);
     expect(stub.calls.find((call) => call.method === "POST")?.body).toEqual({ ssh_key: PUBLIC_KEY });
   });
 

@@ -27,6 +27,7 @@ import {
   type Answer,
   type Asked,
 } from "./podhost-stub.ts";
+import { graceIn } from "./guard-text.ts";
 
 const run = promisify(execFile);
 const SXM = "NVIDIA H100 80GB HBM3";
@@ -252,8 +253,11 @@ describe("a create call", () => {
       { key: "RUNPOD_POD_USER", value: "0" },
     ]);
     const script = scriptIn(dockerArgs);
+    await stub.provider.create(offer, orderOf({ gpus: "H100:1" }));
+    const single = scriptIn(stub.asked.at(-1)!.body.variables.input.dockerArgs);
+    expect([graceIn(single), graceIn(script)], "ranks have as long as torchrun waits for them").toEqual([10, 40]);
     expect(script).toContain(
-      guardScript({ name: handle.name, graceSeconds: 300, stopSeconds: 10, selfEnd: selfEndScript(stub.url, false) }),
+      guardScript({ name: handle.name, graceSeconds: 300, stopSeconds: 40, selfEnd: selfEndScript(stub.url, false) }),
     );
     expect(script).toContain("exec /start.sh");
     expect(JSON.stringify(stub.asked[0]?.body) + script).not.toContain(KEY);

@@ -13,6 +13,21 @@ async function offersWhere(places: Answer): Promise<(region: string) => Promise<
   return (region) => provider.listOffers(specOf({ region }), never);
 }
 
+test("the credential's region is for runs that name none", async () => {
+  const searched = async (setting: string, region?: string): Promise<string> => {
+    const { provider, asked } = await podhostStub(({ root }) => (root === "dataCenters" ? data(PLACES) : soldOut), {
+      region: setting,
+    });
+    await provider.listOffers(specOf(region === undefined ? {} : { region }), never);
+    return JSON.stringify(asked.map(({ body }) => body));
+  };
+  expect(await searched("EU-RO-1")).toContain("EU-RO-1");
+  expect(await searched("EU-RO-1", "SE")).toContain("SE");
+  expect(await searched("EU-RO-1", "SE")).not.toContain("EU-RO-1");
+  const { code, message } = await thrownBy(searched("Atlantis 9"));
+  expect([code, message]).toEqual(["credential_missing", expect.stringContaining("region must be a data centre")]);
+});
+
 describe("a region", () => {
   test.each(["us-tx-3", "SE"])("%s that has nothing just now has no offers", async (region) => {
     const offersIn = await offersWhere(data(PLACES));

@@ -170,6 +170,28 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     tests: LOG,
   },
   {
+    name: "account: an empty answer counts for another key, while the API that names accounts is away",
+    patches: [
+      patch(
+        "src/steps/rental/account-check.ts",
+        'return one.print === two.print ? "same" : "other";',
+        'return "unknown";',
+      ),
+    ],
+    tests: ["test/steps/rental/account-check.test.ts"],
+  },
+  {
+    name: "guard: G6: ranks have less time at the machine's start than their launcher waits for them",
+    patches: [
+      patch(
+        "src/domain/guard-script.ts",
+        "stopSeconds: stopGraceSeconds(spec),",
+        "stopSeconds: spec.stop_grace_seconds,",
+      ),
+    ],
+    tests: ["test/providers/cloudvm-create.test.ts"],
+  },
+  {
     name: "log: L4: a script's first line continues the last one of the installation",
     patches: [patch("src/engine/run-log-writer.ts", "if (!begins || start === 0", "if (!begins || start >= 0")],
     tests: LOG,

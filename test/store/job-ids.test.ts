@@ -13,9 +13,9 @@ it("A short id that several runs share is refused with some of their ids, and sa
       return (e as Error).message;
     }
   };
-  expect(why("abc")).toBe("abc matches several jobs: abc1, abc2, abc3, abc4.");
+  expect(why("abc")).toBe("abc matches several runs: abc1, abc2, abc3, abc4.");
   await h.create("abc5");
-  expect(why("abc")).toBe("abc matches several jobs: abc1, abc2, abc3, abc4, ….");
+  expect(why("abc")).toBe("abc matches several runs: abc1, abc2, abc3, abc4, ….");
   expect(why("abc3")).toBe("abc3");
   await h.end();
 });

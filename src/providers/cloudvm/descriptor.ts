@@ -32,7 +32,7 @@ export const cloudvm = {
     spot: true,
   },
   stopsByItself:
-    "The machine powers itself off when svc no longer supervises its run: then only its disk is billed, until it is deleted. The provider deletes a machine that keeps running, disk included, at the time limit set when it was made: the run's own plus 3 hours and the grace, or 7 days.",
+    "The machine powers itself off when svc no longer supervises its run: then only its disk is billed, until it is deleted. The provider deletes a machine that keeps running, disk included, at the time limit set when it was made: the run's own plus 11 hours and the grace, or 7 days.",
   gpus: ["H100", "A100", "A100-PCIe", "L4", "V100", "T4", "B200", "RTX-PRO-6000"],
   idleTimeoutMinutes: 30,
   // Its documentation, November 2026: a spot machine gets notice 30 s before.
@@ -58,7 +58,7 @@ export const cloudvm = {
       credentialField(NAME, "zone", "Zone", {
         first: true,
         help: "The zone to create machines in, for example the one with your GPU quota.",
-        note: "required",
+        note: "required, unless `region` is set",
       }),
       regionField(NAME),
       credentialField(NAME, "machine_type", "Machine type"),
@@ -95,7 +95,7 @@ export const cloudvm = {
     ends: {
       shortly: "its guard powers it off, and the provider deletes it after a limit",
       byItself: "powers off",
-      byProvider: "deletes it, with its disk, after the run's limit and 3 hours and the grace, or 7 days, of running",
+      byProvider: "deletes it, with its disk, after the run's limit and 11 hours and the grace, or 7 days, of running",
       leftOver: "the disk of one that powered itself off, until `svc reconcile`",
     },
   },
@@ -110,6 +110,7 @@ function readServiceAccount(from: CredentialReader): SecretReading {
     const project = settings["project"] ?? key.member("project_id") ?? key.member("quota_project_id");
     if (project !== null) settings["project"] = project;
   }
-  for (const name of ["project", "zone"]) if (settings[name] === undefined) missing.push(from.toSet(name));
+  if (settings["project"] === undefined) missing.push(from.toSet("project"));
+  if (settings["zone"] === undefined && settings["region"] === undefined) missing.push(from.toSet("zone"));
   return { secret: key?.text ?? "", source: key?.source ?? null, missing };
 }

@@ -2,7 +2,8 @@
 
 import { createHash } from "node:crypto";
 import { SvcError } from "../../errors/index.ts";
-import { guardDir, guardScript } from "../guard.ts";
+import { stopGraceSeconds } from "../../domain/stop-grace.ts";
+import { guardDir, guardScript, guardTimes } from "../guard.ts";
 import type { Order } from "../provider.ts";
 import { regionOf, type MachinePlan, type Settings } from "./machine-types.ts";
 import type { Place } from "./place.ts";
@@ -13,8 +14,8 @@ const SECOND_MAX = 120 * 24 * 3_600;
 const FLEX_RUN_SECONDS_MAX = 7 * 24 * 3_600;
 /** Default limit. Up to a week a machine may also draw on a second quota, which makes it easier to get. */
 const SECONDS_DEFAULT = 7 * 24 * 3_600;
-/** Time for the work around the run: sync, install, collect. */
-const SECONDS_AROUND = 3 * 3_600;
+/** Time for the work around the run: start, sync, install and collect, each as long as it may take (`PHASE_LIMIT_MS`). */
+export const SECONDS_AROUND = 11 * 3_600;
 
 /** The creator: the mark of the installation, which is the second part of every name. */
 export const ownerOf = (name: string): string | null => /^svc-([a-z0-9]{1,40})-/.exec(name)?.[1] ?? null;
@@ -35,7 +36,7 @@ export function requestIdOf(name: string, zone: string): string {
 export function limitSeconds(spec: Order["spec"], provisioning: MachinePlan["provisioning"] = "STANDARD"): number {
   const run = spec.max_runtime_minutes ?? 0;
   if (run === 0) return SECONDS_DEFAULT;
-  const seconds = Math.ceil(run * 60 + spec.stop_grace_seconds + SECONDS_AROUND + spec.orphan_grace_minutes * 60);
+  const seconds = Math.ceil(run * 60 + stopGraceSeconds(spec) + SECONDS_AROUND + spec.orphan_grace_minutes * 60);
   const most = provisioning === "FLEX_START" ? FLEX_RUN_SECONDS_MAX : SECOND_MAX;
   return Math.min(most, Math.max(SECOND_MIN, seconds));
 }
@@ -57,9 +58,8 @@ poweroff || shutdown -h now`;
 const startScript = (order: Order): string => {
   const guard = guardScript({
     name: order.name,
-    graceSeconds: order.spec.orphan_grace_minutes * 60,
+    ...guardTimes(order.spec),
     selfEnd: powerOff(order.name),
-    stopSeconds: order.spec.stop_grace_seconds,
     limit: order.limit ?? null,
   });
   const dir = guardDir(order.name);

@@ -40,7 +40,7 @@ import { placeFor, planFor, zonesIn, type Settings } from "./machine-types.ts";
 import { noticeOf, spotOf } from "./notice.ts";
 import { offersIn } from "./offers.ts";
 import { instancePath, NAME, operationPath, type Place } from "./place.ts";
-import { missingZone, warningsOf } from "./warnings.ts";
+import { warningsOf } from "./warnings.ts";
 import { Instance, lastPart, Operation, plainText, Region } from "./wire.ts";
 
 const PROVIDER = "cloudvm";
@@ -258,7 +258,7 @@ export class CloudvmProvider implements Provider {
       if (error.code === "provider_refused") return { name, balanceUsd: null, warnings: [error.message] };
       throw error;
     }
-    return { name, balanceUsd: null, warnings: [...warningsOf(reply.body), ...missingZone(session.settings)] };
+    return { name, balanceUsd: null, warnings: warningsOf(reply.body) };
   }
 
   /** A machine is looked up in its own project, whatever the settings are by now. */

@@ -1,6 +1,5 @@
 // Describes obstacles to renting with an account.
 
-import type { Settings } from "./machine-types.ts";
 import { Project } from "./wire.ts";
 
 export function warningsOf(body: unknown): string[] {
@@ -24,8 +23,3 @@ export function warningsOf(body: unknown): string[] {
       : []),
   ];
 }
-
-export const missingZone = (settings: Settings): string[] =>
-  settings["zone"]?.trim() || settings["region"]?.trim()
-    ? []
-    : ["No zone is set: give one such as us-central1-a, or name a region in each run."];

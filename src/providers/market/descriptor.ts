@@ -50,7 +50,7 @@ export const market = {
       sshUserField(NAME),
       sshKeyField(NAME, {
         first: true,
-        help: "Its public half must be registered at the marketplace, under SSH keys.",
+        help: "svc attaches its public half to each machine. The first login is faster if you also register it at the marketplace, under SSH keys.",
       }),
       addressField(NAME),
     ],

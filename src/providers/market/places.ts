@@ -2,6 +2,7 @@
 // is a list of countries, as their two letters, and of continents.
 
 import { SvcError } from "../../errors/index.ts";
+import type { RunSpec } from "../../schemas/spec.ts";
 
 const split = (codes: string): readonly string[] => codes.split(" ");
 
@@ -22,23 +23,38 @@ const CONTINENTS: Readonly<Record<string, readonly string[]>> = {
   ),
 };
 const ALIASES: Readonly<Record<string, readonly string[]>> = { EU: CONTINENTS.europe ?? [], UK: ["GB"] };
+const MUST =
+  "must be countries by their two letters (US, CA) or continents (North_America, South_America, Europe, Asia, Oceania, Africa)";
 const COUNTRIES = new Set(Object.values(CONTINENTS).flat());
 
 /** Country codes of a region such as `US`, `us, CA` or `Europe`. Throws `invalid_request`, naming the field. */
 export function countriesOf(region: string): readonly string[] {
+  const codes = codesOf(region);
+  if (codes !== null) return codes;
+  throw new SvcError(
+    "invalid_request",
+    { summary: `market does not know the region ${region}: it ${MUST}.` },
+    { errors: [{ field: "spec.region", message: MUST }] },
+  );
+}
+
+/** As `countriesOf`, for a run: its own region, else the credential's; null for any country. Throws `credential_missing`. */
+export function countriesFor(spec: RunSpec, setting: string | undefined): readonly string[] | null {
+  if (spec.region !== undefined) return countriesOf(spec.region);
+  const region = setting?.trim() ?? "";
+  const codes = region === "" ? null : codesOf(region);
+  if (region !== "" && codes === null)
+    throw new SvcError("credential_missing", { provider: "market", missing: `region ${MUST}` });
+  return codes;
+}
+
+function codesOf(region: string): readonly string[] | null {
   const found = region.split(/[,;]/).map((part) => {
     const code = part.trim().toUpperCase();
     if (COUNTRIES.has(code)) return [code];
     return ALIASES[code] ?? CONTINENTS[code.toLowerCase().replace(/[\s_-]/g, "")];
   });
-  if (found.every((codes) => codes !== undefined)) return [...new Set(found.flat())];
-  const message =
-    "must be countries by their two letters (US, CA) or continents (North_America, South_America, Europe, Asia, Oceania, Africa)";
-  throw new SvcError(
-    "invalid_request",
-    { summary: `market does not know the region ${region}: it ${message}.` },
-    { errors: [{ field: "spec.region", message }] },
-  );
+  return found.every((codes) => codes !== undefined) ? [...new Set(found.flat())] : null;
 }
 
 /** The country at the end of `"City, CC"`; null if there is none. */

@@ -13,10 +13,10 @@ import { priceMicroOf } from "../../domain/money.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIdsSold, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
-import { guardScript } from "../guard.ts";
+import { guardScript, guardTimes } from "../guard.ts";
 import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
-import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
+import { accountText, beforeSending, outcomeOfCreate } from "../http.ts";
 import type { List } from "../paging.ts";
 import {
   inPart,
@@ -42,6 +42,7 @@ import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, ty
 import { Recent } from "../recent.ts";
 import { glanceAt } from "./glance.ts";
 import { JointSearch, type SearchBody } from "./joint-search.ts";
+import { countriesFor } from "./places.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
 import { defaultImageFor, searchBody, soldOffers, wishOf } from "./search.ts";
 import { SharedLook } from "./shared-look.ts";
@@ -142,8 +143,9 @@ export class MarketProvider implements Provider {
   }
 
   async listOffers(spec: RunSpec, signal: AbortSignal, use?: OffersUse): Promise<Offer[]> {
-    const asked = wishOf(spec);
-    checkSshUser("market", this.options.credential().settings);
+    const { settings } = this.options.credential();
+    const asked = { ...wishOf(spec), countries: countriesFor(spec, settings["region"]) };
+    checkSshUser("market", settings);
     // An unusable key shows here, before anything is ordered.
     await this.options.publicKey();
     const wish = { ...asked, names: await this.namesOf(spec, signal) };
@@ -188,9 +190,8 @@ export class MarketProvider implements Provider {
     const publicKey = (await beforeSending(this.options.publicKey())).trim();
     const guard = guardScript({
       name,
-      graceSeconds: spec.orphan_grace_minutes * 60,
+      ...guardTimes(spec),
       selfEnd: this.selfEnd(name) ?? "",
-      stopSeconds: spec.stop_grace_seconds,
       limit: order.limit ?? null,
     });
     const body = {
@@ -450,7 +451,7 @@ export class MarketProvider implements Provider {
   async accountId(signal: AbortSignal): Promise<string> {
     const secret = this.client.secret();
     if (this.accountOf?.secret === secret) return this.accountOf.id;
-    const id = (await this.client.user(signal)).id ?? keyPrint(secret);
+    const id = accountText((await this.client.user(signal)).id, secret);
     this.accountOf = { secret, id };
     return id;
   }

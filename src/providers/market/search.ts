@@ -17,6 +17,7 @@ import { LIMIT, type Found, type SearchBody } from "./joint-search.ts";
 import { withoutOthers, type Offer } from "../provider.ts";
 import { countriesOf, countryOf } from "./places.ts";
 import { numberOf, textOf, type OfferRow } from "./wire.ts";
+import { stopGraceSeconds } from "../../domain/stop-grace.ts";
 
 /** Python, PyTorch and CUDA on a Debian family system, which the provider's own sshd set-up needs. */
 export const DEFAULT_IMAGE = "pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime";
@@ -54,7 +55,7 @@ export function wishOf(spec: RunSpec): Wish {
     gpuRamMb: vramGb === null ? null : Math.floor(vramGb * 1024 * VRAM_TOLERANCE),
     diskGb: Math.max(LEAST_DISK_GB, spec.disk_gb ?? DEFAULT_DISK_GB),
     seconds: spec.max_runtime_minutes
-      ? Math.ceil(spec.max_runtime_minutes * 60) + spec.stop_grace_seconds + SPARE_S
+      ? Math.ceil(spec.max_runtime_minutes * 60) + stopGraceSeconds(spec) + SPARE_S
       : DAY_S,
     countries: spec.region === undefined ? null : countriesOf(spec.region),
     cuda: cudaOfImage(spec.image ?? defaultImageFor(model)),

@@ -30,9 +30,18 @@ export function checkSpec(spec: RunSpec): void {
     );
   };
   const { region, image } = spec;
-  if (region !== undefined && !DATA_CENTRE.test(region) && !COUNTRY.test(region))
-    invalid("region", "must be a data centre such as US-TX-3, or a country of two letters");
+  if (region !== undefined && !isRegion(region)) invalid("region", MUST);
   if (image !== undefined && !IMAGE.test(image)) invalid("image", "must be a container image such as name/image:tag");
+}
+
+const MUST = "must be a data centre such as US-TX-3, or a country of two letters";
+const isRegion = (region: string): boolean => DATA_CENTRE.test(region) || COUNTRY.test(region);
+
+/** The credential's region, for runs that name none. Throws `credential_missing`. */
+export function credentialRegion(setting: string | undefined): string | undefined {
+  const region = setting?.trim() || undefined;
+  if (region === undefined || isRegion(region)) return region;
+  throw new SvcError("credential_missing", { provider: PODHOST, missing: `region ${MUST}` });
 }
 
 /**

@@ -19,7 +19,7 @@ import { gpuIdsSold, gpuWishOf, lessMemory, nearGpus, neverSold, type SoldGpu, u
 import { faultOf } from "../boot-words.ts";
 import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
-import { beforeSending, keyPrint, outcomeOfCreate } from "../http.ts";
+import { accountText, beforeSending, outcomeOfCreate } from "../http.ts";
 import type { List } from "../paging.ts";
 import {
   inPart,
@@ -40,8 +40,9 @@ import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
 import { ApiChoice, type ApiMode } from "./api-choice.ts";
 import { BootLog } from "./boot-log.ts";
 import { GraphqlApi } from "./graphql.ts";
-import { checkSpec, noSuchPlace, offerOf, placesOf, whyNoOffer } from "./offers.ts";
+import { checkSpec, credentialRegion, noSuchPlace, offerOf, placesOf, whyNoOffer } from "./offers.ts";
 import { RestApi } from "./rest.ts";
+import { guardTimes } from "../guard.ts";
 import { podEnvironment, selfEndScript, startCommand } from "./start-command.ts";
 import { statusOf } from "./status.ts";
 import { PODHOST, PodTransport, saysRetired, waitAfterRefusal } from "./transport.ts";
@@ -111,8 +112,9 @@ export class PodhostProvider implements Provider {
     checkSpec(spec);
   }
 
-  async listOffers(spec: RunSpec, signal: AbortSignal): Promise<Offer[]> {
-    checkSpec(spec);
+  async listOffers(ofRun: RunSpec, signal: AbortSignal): Promise<Offer[]> {
+    checkSpec(ofRun);
+    const spec = { ...ofRun, region: ofRun.region ?? credentialRegion(this.#setting("region")) };
     checkSshUser(PODHOST, this.#o.credential().settings);
     const { model, count } = gpuWishOf(PODHOST, spec.gpus);
     const sold = await this.#catalogue(signal);
@@ -143,7 +145,7 @@ export class PodhostProvider implements Provider {
    * Throws if the place does not exist at all: it would look like one without capacity, and be requested again and
    * again.
    */
-  async #assertPlace({ region }: RunSpec, signal: AbortSignal): Promise<void> {
+  async #assertPlace({ region }: Pick<RunSpec, "region">, signal: AbortSignal): Promise<void> {
     if (region === undefined) return;
     const known = await this.#ask((api) => api.placeNames(signal)).catch(() => []);
     signal.throwIfAborted();
@@ -279,7 +281,7 @@ export class PodhostProvider implements Provider {
   async accountId(signal: AbortSignal): Promise<string> {
     const { secret } = this.#o.credential();
     if (this.#accountOf?.secret === secret) return this.#accountOf.id;
-    const id = (await this.#ask((api) => api.accountId(signal))) ?? keyPrint(secret);
+    const id = accountText(await this.#ask((api) => api.accountId(signal)), secret);
     this.#accountOf = { secret, id };
     return id;
   }
@@ -325,9 +327,8 @@ export class PodhostProvider implements Provider {
       diskGb: spec.disk_gb ?? DISK_GB,
       args: startCommand({
         name,
-        graceSeconds: spec.orphan_grace_minutes * 60,
+        ...guardTimes(spec),
         selfEnd: this.selfEnd(),
-        stopSeconds: spec.stop_grace_seconds,
         limit: limit ?? null,
       }),
       env: podEnvironment(name, publicKey.trim()),

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { givenUmask } from "../../platform/own-umask.ts";
 import type { Resumes } from "../checkpoints/resume-choices.ts";
 import { SvcError } from "../../errors/index.ts";
-import { GUARD_GRACE_SECONDS_MIN, guardDir } from "../../providers/guard.ts";
+import { GUARD_GRACE_SECONDS_MIN, guardDir, guardTimes } from "../../providers/guard.ts";
 import type { Guard } from "../../providers/host.ts";
 import type { MachineHandle, PreemptionNotice, Provider } from "../../providers/provider.ts";
 import type { RunnerSpec } from "../../schemas/runner.ts";
@@ -117,9 +117,7 @@ function noticeFor(spec: RunSpec, notice: PreemptionNotice | null): RunnerSpec["
 
 export function guardOf(spec: RunSpec, provider: Provider | undefined, handle: MachineHandle): Guard | null {
   const selfEnd = selfEndOf(provider, handle.name);
-  return selfEnd === null
-    ? null
-    : { graceSeconds: spec.orphan_grace_minutes * 60, selfEnd, stopSeconds: stopGraceSeconds(spec) };
+  return selfEnd === null ? null : { ...guardTimes(spec), selfEnd };
 }
 
 /**

@@ -27,11 +27,13 @@ export async function learnAccount(
   handle: MachineHandle,
   signal: AbortSignal,
 ): Promise<string | null> {
-  if (account !== null && !isPrint(account)) return account;
+  if (account !== null && partsOf(account).print === null) return account;
   let now: string | null;
   try {
     now = (await provider.accountId?.(signal, handle)) ?? null;
-    if (now === null || now === account || (account !== null && !isPrint(now))) return account;
+    if (now === null) return account;
+    const hasOther = account !== null && compared(account, now) === "other" && !haveNames(account, now);
+    if (account !== null && !hasOther) return account;
     // `inspect` would not do: for a young machine it says "starting" even if it does not find it.
     const listed = await provider.listOwned(name, signal);
     if (!listed.some((machine) => machine.name === name && machine.id === handle.id)) return account;
@@ -55,7 +57,23 @@ export async function askAhead(provider: Provider, signal: AbortSignal, handle: 
   }
 }
 
-const isPrint = (account: string): boolean => account.startsWith("key:");
+/** An account as `accountId` tells it. */
+function partsOf(account: string): { name: string | null; print: string | null } {
+  const [, name = null, print = null] = /^(?:(.+) )?(key:[0-9a-f]+)$/.exec(account) ?? [null, account];
+  return { name, print };
+}
+
+const haveNames = (a: string, b: string): boolean => partsOf(a).name !== null && partsOf(b).name !== null;
+
+/** By their names; where one has none, by the fingerprints of the keys. */
+function compared(a: string, b: string): "same" | "other" | "unknown" {
+  const [one, two] = [partsOf(a), partsOf(b)];
+  if (one.name !== null && two.name !== null) return one.name === two.name ? "same" : "other";
+  if (one.print !== null && two.print !== null) return one.print === two.print ? "same" : "other";
+  return "unknown";
+}
+
+const wordsFor = (account: string): string => partsOf(account).name ?? account;
 
 /** Throws `credential_refused` if the key now opens another account than the one of the order. */
 export async function assertSameAccount(
@@ -66,10 +84,10 @@ export async function assertSameAccount(
 ): Promise<void> {
   if (account === null) return;
   const now = (await provider.accountId?.(signal, handle)) ?? null;
-  // A provider's account name cannot be compared with a key's fingerprint.
-  if (now === null || now === account || isPrint(now) !== isPrint(account)) return;
+  // An order of an older version has a name alone, which cannot be compared with a fingerprint.
+  if (now === null || compared(account, now) !== "other") return;
   throw new SvcError("credential_refused", {
     provider: provider.name,
-    why: `the key opens another account (${now}) than the one that rented ${name} (${account}), so that it does not show means nothing; set the key of that account`,
+    why: `the key opens another account (${wordsFor(now)}) than the one that rented ${name} (${wordsFor(account)}), so the absence of the machine proves nothing; set the key of that account`,
   });
 }

@@ -106,6 +106,37 @@ test("a new key of the same account, known only by its fingerprint, is trusted o
   expect(rent.states()).toEqual(["1 released"]);
 });
 
+const MINE = "me key:111111111111";
+test.each([
+  ["the API that names accounts is away, and the key is another", MINE, "key:222222222222"],
+  ["the key is another of another account", MINE, "you key:222222222222"],
+  ["the order was made while the API that names accounts was away", "key:111111111111", "you key:222222222222"],
+])("an empty answer closes no row when %s", async (_when, before, after) => {
+  account = before;
+  await rent.run(provisionStep);
+  useKeyOf(after);
+  await expect(terminate()).rejects.toMatchObject({ code: "credential_refused" });
+  expect(rent.states()).toEqual(["1 releasing"]);
+  useKeyOf(before);
+  expect(await terminate()).toMatchObject({ done: {} });
+  expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
+});
+
+test.each([
+  ["another key of the named account", MINE, "me key:222222222222"],
+  ["the same key, while the API that names accounts is away", MINE, "key:111111111111"],
+  ["the same key, once that API is back", "key:111111111111", MINE],
+  ["an order of an older version, which has a name alone", "me", MINE],
+  ["such an order, while that API is away", "me", "key:111111111111"],
+  ["another key that lists the machine, while that API is away", MINE, "key:222222222222"],
+])("a machine's end is proven by %s", async (_what, before, after) => {
+  account = before;
+  await rent.run(provisionStep);
+  account = after;
+  expect(await terminate()).toMatchObject({ done: {} });
+  expect([rent.states(), rent.cloud.machines]).toEqual([["1 released"], []]);
+});
+
 test("The account is requested during the release of the machine; a later missing answer does not revoke a proof", async () => {
   await rent.run(provisionStep);
   let known: string | null = null;
