@@ -5,8 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
-import { COLLECT_LIMIT_MS, PHASE_LIMIT_MS } from "../../src/machines/job-rules.ts";
-import { limitSeconds, requestIdOf, SECONDS_AROUND } from "../../src/providers/cloudvm/instance-body.ts";
+import { requestIdOf, SECONDS_AROUND } from "../../src/providers/cloudvm/instance-body.ts";
 import { madeInVain, NOTHING_MADE, type MachineHandle, type Order } from "../../src/providers/provider.ts";
 import type { RunSpecInput } from "../../src/schemas/spec.ts";
 import {
@@ -250,18 +249,6 @@ describe("the request", () => {
     expect(metadata()["ssh-keys"]).toBe(`ubuntu:${LOGIN_KEY}`);
     await expect(create({}, { ssh_user: "-oProxyCommand=x" })).rejects.toMatchObject({ code: "credential_missing" });
     await expect(create({}, { network: "../x" })).rejects.toMatchObject({ code: "credential_missing" });
-  });
-
-  it("sets a limit that the provider accepts", () => {
-    expect(limitSeconds(spec())).toBe(7 * 24 * 3_600);
-    expect(limitSeconds(spec({ max_runtime_minutes: 0 }))).toBe(7 * 24 * 3_600);
-    expect(limitSeconds(spec({ max_runtime_minutes: 5_000_000 }))).toBe(120 * 24 * 3_600);
-    expect(limitSeconds(spec({ max_runtime_minutes: 1, orphan_grace_minutes: 0 }))).toBe(60 + SECONDS_AROUND + 10);
-    const { awaiting_ssh, syncing, installing } = PHASE_LIMIT_MS;
-    const around = awaiting_ssh + syncing + installing + COLLECT_LIMIT_MS.ended;
-    expect(SECONDS_AROUND * 1_000, "a run that uses all of its time is not ended by the provider").toBeGreaterThan(
-      around,
-    );
   });
 });
 
