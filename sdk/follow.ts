@@ -45,8 +45,8 @@ export async function wait(jobId: string, timeoutSeconds?: number | null): Promi
 const waitTimeout = ({ id, status }: JobRecord, seconds: number): SvcError =>
   new SvcError({
     code: "wait_timeout",
-    message: `Job ${id} is still ${status} after ${seconds} s.`,
-    hint: "The job continues; wait again, or end it with kill().",
+    message: `Run ${id} is still ${status} after ${seconds} s.`,
+    hint: "The run continues, and its machine may cost money: wait again, or end it with kill().",
   });
 
 /** Like `job`, for a job that a caller waits for: a control plane must be running, so that it makes progress. */

@@ -31,7 +31,7 @@ export async function retention(): Promise<HomeRetention> {
 }
 
 /**
- * Sets the rule by which the control plane removes ended runs once an hour, or removes it with null. Archived runs and runs in use stay. This
+ * Sets the rule by which the control plane removes ended runs once an hour and at each start, or removes it with null. Archived runs and runs in use stay. This
  * cannot be undone for runs that are removed. Rejects with `invalid_request`, which names the field. Starts no control plane.
  */
 export async function setRetention(

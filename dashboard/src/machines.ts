@@ -29,10 +29,6 @@ export const RETURNING = "Releasing the machine; the provider has not confirmed 
 /** A machine of the ledger by its run and node, as steps name them. */
 export const nodeOf = (machine: LedgerMachine): string => `${machine.job_id ?? ""}/${machine.node}`;
 
-/** The cost of a machine since its creation, as far as its price is known. */
-export const costSoFar = (machine: LedgerMachine): number | null =>
-  machine.price_per_hour_usd === null ? null : (machine.price_per_hour_usd * machine.age_seconds) / 3_600;
-
 interface Total {
   /** The sum of the known amounts. */
   sum: number;

@@ -28,7 +28,7 @@ from svc import _http, _launcher
 from svc._errors import ConfigError, SvcError, make_error
 from svc._hold import Hold
 from svc._http import home
-from svc._providers import THIS_COMPUTER
+from svc._providers import RENTED, THIS_COMPUTER
 from svc._records import TERMINAL_STATUSES
 
 START_SECONDS_MAX = 60.0
@@ -367,7 +367,7 @@ def _live_runs(port: int) -> tuple[list[str], bool, float]:
             job for job in page["jobs"] if job["status"] not in TERMINAL_STATUSES and job.get("spec", {}).get("terminate_on_exit", True)
         ]
         grace = max((float(job["spec"].get("stop_grace_seconds") or 0) for job in live), default=0.0)
-        return [str(job["id"]) for job in live], any(job.get("provider", THIS_COMPUTER) != THIS_COMPUTER for job in live), grace
+        return [str(job["id"]) for job in live], any(job.get("provider", THIS_COMPUTER) in RENTED for job in live), grace
     except (SvcError, KeyError, TypeError, ValueError):
         return [], False, 0.0
 

@@ -65,7 +65,7 @@ class CredentialError(SvcError):
 
 
 class PriceCapExceeded(SvcError):
-    """Everything on offer costs more than ``price_cap``. Nothing was rented."""
+    """Everything on offer costs more than ``price_cap``: ``plan`` and the record of a run say so. Nothing was rented."""
 
 
 class UnsupportedError(SvcError):

@@ -101,8 +101,8 @@ def wait_timeout(last: Job, timeout: float | None) -> WaitTimeout:
     """The error for a job that did not end in time."""
     return WaitTimeout(
         "wait_timeout",
-        f"Job {last.id} is still {last.status} after {timeout:g} s.",
-        "The job continues; wait again, or end it with svc.kill.",
+        f"Run {last.id} is still {last.status} after {timeout:g} s.",
+        "The run continues, and its machine may cost money: wait again, or end it with svc.kill.",
     )
 
 

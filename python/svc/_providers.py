@@ -5,6 +5,8 @@ from __future__ import annotations
 PROVIDERS: tuple[str, ...] = ("local", "podhost", "market", "cloudvm", "notebook")
 # Those whose machines are not this computer.
 REMOTE: tuple[str, ...] = ("podhost", "market", "cloudvm", "notebook")
+# Those that bill: svc rents their machines.
+RENTED: tuple[str, ...] = ("podhost", "market", "cloudvm")
 THIS_COMPUTER = "local"
 
 # Model, GiB per GPU, providers.

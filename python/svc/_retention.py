@@ -65,10 +65,10 @@ def retention() -> Retention:
 
 @short_traceback
 def set_retention(older_than: str | None, *, keep_best: str | None = None, keep_newest: int | None = None) -> Retention:
-    """Set the rule by which the control plane removes ended runs once an hour; None removes the rule.
+    """Set the rule by which the control plane removes ended runs once an hour, and at each start; None removes the rule.
 
     :param older_than: the age since the end of a run: a number and m, h, d or w, such as ``"30d"``.
-    :param keep_best: ``"loss:3"`` keeps the three runs with the lowest loss, ``"acc:3:max"`` those with the highest.
+    :param keep_best: ``"loss:3"`` keeps the three runs whose loss was lowest at any step, ``"acc:3:max"`` those whose acc was highest.
     :param keep_newest: keeps so many of the runs that ended last.
 
     Archived runs and runs in use stay. Removed runs cannot be restored. Raises ``ConfigError``, which names the argument; then nothing

@@ -87,10 +87,10 @@ def run(
     :param min_vram_gb: minimum memory per GPU, in GB.
     :param disk_gb: scratch disk, in GB.
     :param region: a hint in the provider's own naming.
-    :param price_cap: dollars per hour; svc rents nothing more expensive.
+    :param price_cap: dollars per hour; svc rents nothing more expensive. Not enforced at a provider that reports no price (``cloudvm``).
     :param project_dir: the directory to send to the machine; by default the current directory.
     :param nodes: the number of separate machines.
-    :param terminate_on_exit: end the machine when the control plane ends; true by default.
+    :param terminate_on_exit: end the run and release its machine when the control plane ends gracefully; true by default.
     :param idle_timeout_minutes: end a run that has been idle for this long; 0 turns it off.
     :param max_runtime_minutes: hard limit from launch.
     :param budget_usd: ceiling in dollars for everything that the run costs, failed machines included; the machine itself ends in time.
@@ -123,9 +123,9 @@ def run(
     :param wait: block until the run has ended and its machine is gone; a terminal or notebook shows the steps while waiting
         (``SVC_PROGRESS=0`` turns that off).
 
-    Parameters that are None use the control plane's default. Raises ``ConfigError``, ``UnsupportedError``,
-    ``CredentialError`` or ``PriceCapExceeded`` before anything is rented. A failed run does not raise: see
-    ``status`` and ``error``.
+    Parameters that are None use the control plane's default. Raises an ``SvcError``, such as
+    ``ConfigError``, ``UnsupportedError`` or ``CredentialError``, before anything is rented. A failed run does not raise: see
+    ``status`` and ``error``, whose code is ``price_cap_exceeded`` if every offer is above ``price_cap``.
     """
     spec: dict[str, Any] = _spec_of(
         task,

@@ -91,6 +91,8 @@ from __future__ import annotations
 PROVIDERS: tuple[str, ...] = (${quoted(PROVIDER_NAMES)})
 # Those whose machines are not this computer.
 REMOTE: tuple[str, ...] = (${quoted(REMOTE_NAMES)})
+# Those that bill: svc rents their machines.
+RENTED: tuple[str, ...] = (${quoted(REMOTE_NAMES.filter((name) => DESCRIPTORS[name].capabilities.bills))})
 THIS_COMPUTER = "${THIS_COMPUTER}"
 
 # Model, GiB per GPU, providers.

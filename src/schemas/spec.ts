@@ -208,13 +208,10 @@ export const RunSpec = z
       title: "Nodes",
       description: "Number of separate machines. More than 1 needs a provider that supports it.",
     }),
-    terminate_on_exit: z
-      .boolean()
-      .default(true)
-      .meta({
-        title: "Terminate on exit",
-        description: "End the run and release its machine when the control plane ends gracefully.",
-      }),
+    terminate_on_exit: z.boolean().default(true).meta({
+      title: "Terminate on exit",
+      description: "End the run and release its machine when the control plane ends gracefully.",
+    }),
     idle_timeout_minutes: minutes(
       "End a run that has been idle for this long; 0 turns it off. Default 30; off for local.",
     ).optional(),

@@ -232,7 +232,7 @@ describe("with a control plane of its own", () => {
     served.child.kill("SIGKILL");
     await served.exited;
     const followed = at.svc("logs", "-f", id, "--exit-status");
-    expect([followed.code, followed.err]).toEqual([5, expect.stringContaining("No control plane is running job")]);
+    expect([followed.code, followed.err]).toEqual([5, expect.stringContaining("No control plane follows run")]);
     const named = JSON.parse(at.svc("jobs", other, id, other, "--json").out) as { jobs: { id: string }[] };
     expect(named.jobs.map((job) => job.id)).toEqual([other, id]);
     const narrowed = JSON.parse(at.svc("jobs", "--provider", "local", "--label", "none", "--json").out);
@@ -277,7 +277,10 @@ describe("with a control plane of its own", () => {
     await first.exited;
     await until(() => follow.err().includes("waiting 60 s"), "it says that it waits");
     await at.serve();
-    await until(() => follow.err().includes("is running job"), "it says that another one drives the run");
+    await until(
+      () => follow.err().includes("A control plane is running run"),
+      "it says that another one drives the run",
+    );
     writeFileSync(end, "");
     expect(await follow.exited).toBe(0);
     expect(follow.out()).toBe(at.svc("logs", id).out);
@@ -297,7 +300,7 @@ describe("with a control plane of its own", () => {
     const follow = at.svc("logs", "-f", two);
     // The run has not ended, so the exit code must not be 0.
     expect(follow.code).toBe(5);
-    expect(follow.err).toContain("No control plane is running job");
+    expect(follow.err).toContain("No control plane follows run");
     const r = at.svc("kill", one);
     expect([r.code, r.out], r.err).toEqual([0, `${one}\tcancelled\n`]);
     expect(

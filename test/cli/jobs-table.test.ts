@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { jobsTable } from "../../src/cli/commands/jobs/table.ts";
+import { headline } from "../../src/cli/commands/top/table.ts";
 import type { Io } from "../../src/cli/io.ts";
 import type { JobRecord } from "../../src/schemas/job.ts";
 
@@ -42,4 +43,11 @@ test("a terminal shows no column that is empty in every row, which leaves room f
 test("a pipe has every column, whatever is in it", () => {
   const [first = "", second = ""] = jobsTable(io(false), [run({}), run({ tags: ["paper"] })], new Map()).split("\n");
   expect(first.split("\t")).toHaveLength(second.split("\t").length);
+});
+
+test("the head of `svc top` does not show a cost of zero where the price of a machine is unknown", () => {
+  const machines = [{ price_per_hour_usd: null, state: "held" }] as unknown as JobRecord["machines"];
+  expect(headline([run({ machines, price_per_hour_usd: null })])).toContain("unknown so far");
+  expect(headline([run({ cost_usd: 1.5 }), run({ machines, price_per_hour_usd: null })])).toContain("> $1.50 so far");
+  expect(headline([run({ cost_usd: 1.5 })])).toContain("  $1.50 so far");
 });

@@ -174,6 +174,18 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
       await expect.poll(() => page.evaluate(() => document.activeElement?.id), WAIT).toBe("run-r1-digits");
     }));
 
+  it("says that the runtime of a notebook keeps running after a kill", () =>
+    withPage("/runs/r1-digits", async ({ page, server }) => {
+      const run = server.run("r1-digits");
+      run.record = { ...run.record, provider: "notebook" };
+      server.emit("job.transition", "r1-digits");
+      await page.locator(".run-facts, main").first().getByText("notebook").first().waitFor();
+      await page.getByRole("button", { name: "Kill", exact: true }).click();
+      const words = await page.getByRole("dialog").textContent();
+      expect(words).toContain("keeps running and may cost money: shut it down yourself");
+      expect(words).not.toContain("the machine is terminated");
+    }));
+
   it("stops asking about a run that has ended meanwhile", () =>
     withPage("/runs/r1-digits", async ({ page, server }) => {
       await page.getByRole("button", { name: "Kill", exact: true }).click();
@@ -224,7 +236,7 @@ describe("the live dashboard", { tags: "needs/chromium" }, () => {
     const world = fakeWorld();
     const [first] = world.machines;
     if (!first) throw new Error("the fake world has no machine");
-    world.machines = [{ ...first, provider: "cloudvm", price_per_hour_usd: null }];
+    world.machines = [{ ...first, provider: "cloudvm", price_per_hour_usd: null, cost_usd: null }];
     await withPage(
       "/machines",
       async ({ page, server }) => {

@@ -228,6 +228,11 @@ describe("placements", { tags: "needs/chromium" }, () => {
       await table.getByText("has no machine with H100:2 right now").waitFor(WAIT);
       expect(await table.textContent()).toMatch(/1podhost cpu.*starts in about 1 min 34 s \(7 runs\)/);
       await takePicture(page, `form-${page.viewportSize()?.width ?? 0}`);
+      // The candidates are rented whatever the provider of the run is, so their limits stay in view.
+      await page.getByLabel("Provider", { exact: true }).first().selectOption("local");
+      await page.getByLabel("Budget").waitFor(WAIT);
+      await page.getByText("Costs money from the moment the machine is created.").waitFor(WAIT);
+      await page.getByLabel("Provider", { exact: true }).first().selectOption("podhost");
       await page.getByRole("button", { name: /^Start run/ }).click();
       await page.waitForURL("**/runs/**");
       await page.locator("h1.run-title").waitFor(WAIT);

@@ -104,7 +104,7 @@ test("A rule is set, previewed, refused and cleared, with and without a control 
   expect([set.code, set.out]).toEqual([
     0,
     expect.stringMatching(
-      /^Once an hour the control plane deletes runs that ended more than 30d ago, except the best by loss:1 and the newest 2\.\nDue now: 1 run, .+\.\n$/,
+      /^Once an hour, and each time it starts, the control plane deletes runs that ended more than 30d ago, except the best by loss:1 and the newest 2\.\nDue now: 1 run, .+\.\n$/,
     ),
   ]);
   expect(await served.get("/v1/retention")).toMatchObject({

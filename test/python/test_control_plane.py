@@ -166,6 +166,13 @@ class Discovery(WithHome):
         self.assertIn("svc: everything has ended", said)
         self.assertNotIn("Traceback", said)
 
+    def test_a_notebook_is_no_rented_machine_that_an_end_releases(self):
+        plane = FakeControlPlane(self.home)
+        self.addCleanup(plane.stop)
+        for provider, rented in (("local", False), ("notebook", False), ("market", True)):
+            plane.put("a", "running", provider=provider, spec={"terminate_on_exit": True})
+            self.assertEqual(_control_plane._live_runs(plane.server_address[1])[:2], (["a"], rented))
+
     def test_stale_and_foreign_entries_are_not_used(self):
         other = FakeControlPlane(self.home)
         self.addCleanup(other.stop)

@@ -131,7 +131,7 @@ test("a kill of several runs, one of them unknown, says that none was killed", {
   const { code, err } = at.svc("kill", "old1", "nope");
   expect([code, err]).toEqual([
     3,
-    expect.stringContaining("svc killed no run: all of them continue and may cost money."),
+    expect.stringContaining("svc killed no run: those that have not ended continue and may cost money."),
   ]);
   expect(at.svc("kill", "nope").err).not.toContain("svc killed no run");
 });

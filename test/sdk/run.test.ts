@@ -150,7 +150,7 @@ test("a wait with a timeout rejects when it is over, and the run continues", asy
   expect(await waits.exited, waits.err()).toBe(0);
   const [code, message, exit, after, status] = JSON.parse(waits.out());
   expect([code, exit, after, status]).toEqual(["wait_timeout", 1, null, "cancelled"]);
-  expect(message).toMatch(/^Job \w+ is still \w+ after 0\.2 s\.$/);
+  expect(message).toMatch(/^Run \w+ is still \w+ after 0\.2 s\.$/);
 });
 
 test("A second Ctrl-C in the terminal ends the waiting and not the control plane, which gives the run its time to end", async () => {

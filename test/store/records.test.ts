@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { CATALOGUE } from "../../src/errors/catalogue.ts";
 import { RELEASED } from "../../src/errors/runs.ts";
-import { errorOf, timelineStepOf } from "../../src/store/records.ts";
-import type { AttemptRow, EffectRow } from "../../src/store/tables.ts";
+import { errorOf, ledgerMachineOf, timelineStepOf } from "../../src/store/records.ts";
+import type { AttemptRow, EffectRow, MachineRow } from "../../src/store/tables.ts";
 
 it("The error of a local run does not mention a rented machine, and that of a rented one keeps its text", () => {
   const hints = Object.values(CATALOGUE).flatMap(({ hint }) => (typeof hint === "string" ? [hint] : []));
@@ -54,4 +54,15 @@ it("The commands in the error of a step name the run, also in a home from an old
     message: "`svc machine 4k2m` fails.",
     hint: "See `svc logs 4k2m`.",
   });
+});
+
+it("A machine of the ledger has cost what it had at each of its prices, and an order without a machine nothing", () => {
+  const hour = 3_600_000;
+  const row = {
+    name: "m", resource_id: "1", provider: "market", job_id: null, node: 0, state: "held", address: null, note: null,
+    created_at: 0, held_at: 0, released_at: null, price_micro: 4e6, spent_micro: 1e6, priced_at: hour,
+  } as unknown as MachineRow; // prettier-ignore
+  expect(ledgerMachineOf(row, 2 * hour).cost_usd).toBe(5);
+  expect(ledgerMachineOf({ ...row, held_at: null, spent_micro: 0 }, 2 * hour).cost_usd).toBe(0);
+  expect(ledgerMachineOf({ ...row, price_micro: null }, 2 * hour).cost_usd).toBeNull();
 });

@@ -148,8 +148,8 @@ function LimitsForm({ now, reload }: { now: HomeLimits; reload: () => void }) {
         </p>
       )}
       <p className="quiet small-text">
-        A run that does not fit waits at no cost. Runs on this computer and in notebooks do not count. An empty field
-        removes the limit.
+        A run that does not fit now waits at no cost. One that can never fit, or whose cost is unknown, is refused. Runs
+        on this computer and in notebooks do not count. An empty field removes the limit.
       </p>
       {problem && <ProblemBanner problem={problem} />}
       <div className="actions">

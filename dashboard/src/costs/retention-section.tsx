@@ -129,8 +129,9 @@ function RetentionForm({ now, reload }: { now: HomeRetention; reload: () => void
       </div>
       <div aria-live="polite">{due && <Due due={due} />}</div>
       <p className="quiet small-text">
-        Archived runs stay, and so do runs that another run resumes from. Deleted runs cannot be restored; their costs
-        stay counted. A saved rule is first applied after an hour.
+        Archived runs stay. So do runs that an unfinished run resumes from, whose machine is not confirmed gone, or
+        whose files are still being copied. Deleted runs cannot be restored; their costs stay counted. svc applies a
+        saved rule after an hour, then once an hour, and each time it starts.
       </p>
       {problem && <ProblemBanner problem={problem} />}
       <div className="actions">

@@ -91,12 +91,12 @@ function DataSet({ data, open, onToggle, onRemoved }: DataSetProps) {
           </span>
         </span>
         <span className="quiet small-text">
-          seen whole <At at={data.checked_at} />
+          last checked <At at={data.checked_at} />
         </span>
       </summary>
       <dl className="spec">
         <div>
-          <dt>Lies in</dt>
+          <dt>Folders</dt>
           <dd>
             {data.roots.map((root) => (
               <code key={root} className="block">

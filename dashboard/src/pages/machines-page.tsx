@@ -4,7 +4,7 @@ import { useState } from "react";
 import type { LedgerMachine, Problem, ReconcileReport } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { plural, timeOfDay, usdPerHour } from "../format.ts";
-import { amountOf, costSoFar, isFree, perHourOf } from "../machines.ts";
+import { amountOf, isFree, perHourOf } from "../machines.ts";
 import { Banner, ProblemBanner } from "../parts/banner.tsx";
 import { MachineTable } from "../parts/machine-table.tsx";
 import { useReturning } from "../parts/returning.ts";
@@ -76,7 +76,7 @@ function MoneyFacts({ priced }: { priced: readonly LedgerMachine[] }) {
       <Fact name="Machines">{priced.length}</Fact>
       <Fact name="Price now">{known ? perHourOf(prices) : "unknown"}</Fact>
       {known && <Fact name="Per day">{amountOf(prices.map((price) => price && price * 24))}</Fact>}
-      <Fact name="Cost so far">{amountOf(priced.map(costSoFar))}</Fact>
+      <Fact name="Cost so far">{amountOf(priced.map(({ cost_usd }) => cost_usd))}</Fact>
     </dl>
   );
 }
@@ -128,7 +128,7 @@ function Reconcile() {
 
 function Report({ report, at }: { report: ReconcileReport; at: number }) {
   const torn = report.replayed.filter((each) => !each.ok);
-  const would = report.dry_run ? "would be" : "were";
+  const were = (n: number): string => (report.dry_run ? "would be" : n === 1 ? "was" : "were");
   const quiet =
     report.terminated.length + report.failed.length + report.unreachable_providers.length + torn.length === 0;
   return (
@@ -150,7 +150,7 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
           ))}
         </li>
         <li>
-          {plural(report.resumed.length, "run")} resumed
+          {plural(report.resumed.length, "run")} under way
           <Runs ids={report.resumed} />
         </li>
         {report.ending.length > 0 && (
@@ -169,7 +169,7 @@ function Report({ report, at }: { report: ReconcileReport; at: number }) {
           </li>
         )}
         <li>
-          {plural(report.terminated.length, "machine")} {would} terminated
+          {plural(report.terminated.length, "machine")} {were(report.terminated.length)} terminated
           <ul>
             {report.terminated.map((machine) => (
               <li key={machine.name}>

@@ -115,6 +115,8 @@ function RunForm({ initial }: { initial: Values }) {
   const [mended, setMended] = useState<ReadonlySet<string>>(new Set());
   const errors = useMemo(() => errorsByField(problem, mended), [problem, mended]);
   const provider = providers.find((each) => each.name === values["provider"]);
+  // They replace the provider.
+  const hasCandidates = (values["candidates"] ?? "") !== "";
   const { folder } = useFolder((values["project_dir"] ?? "").trim(), TYPED_MS);
   const body = bodyOf(values);
   const planned = usePlan(body);
@@ -231,7 +233,7 @@ function RunForm({ initial }: { initial: Values }) {
             value={values["gpus"] ?? ""}
             onChange={(value) => set("gpus", value)}
           />
-          {!runsHere(values["provider"] ?? "") && PAID_LIMITS.map((name) => input(field(name)))}
+          {(hasCandidates || !runsHere(values["provider"] ?? "")) && PAID_LIMITS.map((name) => input(field(name)))}
           <datalist id="gpu-models">
             {!isGpuOnly(values["provider"]) && <option value="cpu" />}
             {gpus
@@ -252,7 +254,7 @@ function RunForm({ initial }: { initial: Values }) {
             </div>
           )}
         </div>
-        {(isRented(values["provider"] ?? "") || (values["candidates"] ?? "") !== "") && (
+        {(isRented(values["provider"] ?? "") || hasCandidates) && (
           <More title="If a machine is lost or none is free" open={FURTHER.some((name) => errors[name])}>
             {FURTHER.map((name) => (name === "candidates" ? own(name, CandidatesInput) : input(field(name))))}
           </More>
@@ -274,7 +276,7 @@ function RunForm({ initial }: { initial: Values }) {
           <Link href="/" className="button">
             Cancel
           </Link>
-          <span className="quiet">{costWords(values["provider"] ?? "")}</span>
+          <span className="quiet">{hasCandidates ? PAID : costWords(values["provider"] ?? "")}</span>
         </div>
       </form>
       <aside className="new-run-side" aria-label="Plan">
@@ -354,9 +356,11 @@ function useChoices() {
   return { providers, gpus };
 }
 
+const PAID = "Costs money from the moment the machine is created.";
+
 function costWords(provider: string): string {
   if (runsHere(provider)) return "Runs on this computer and costs nothing.";
   return descriptorOf(provider)?.capabilities.bills === false
     ? "Runs on the machine that you connected; svc rents none."
-    : "Costs money from the moment the machine is created.";
+    : PAID;
 }

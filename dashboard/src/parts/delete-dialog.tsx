@@ -42,8 +42,9 @@ export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () =>
     <Modal titleId="delete-title" wide first={keep} onClose={props.onClose}>
       <h2 id="delete-title">Delete {plural(asked.length, "run")}?</h2>
       <p>
-        Logs, metrics and checkpoints on this computer are deleted{size > 0 && <>: {bytes(size)}</>}. The cost of the
-        runs stays in the totals, and copies in sinks stay. This cannot be undone.
+        Logs, metrics, checkpoints and code that no other run uses are deleted on this computer
+        {size > 0 && <>: {bytes(size)}</>}. The cost of the runs stays in the totals, and copies in sinks stay. This
+        cannot be undone.
       </p>
       <p>
         To keep a run with some of its checkpoints, delete the others instead: each run below leads to its checkpoints.

@@ -1,7 +1,7 @@
 // The dialog before one run is ended.
 
 import { useRef, useState } from "react";
-import { runsHere } from "../../../src/providers/descriptors.ts";
+import { isBilled, runsHere } from "../../../src/providers/descriptors.ts";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { usdPerHour, words } from "../format.ts";
@@ -9,6 +9,14 @@ import { isActive, titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
 import { Modal } from "./modal.tsx";
+
+/** What a kill does to the machine. */
+function consequence(provider: string): string {
+  if (runsHere(provider)) return "The script is stopped, and its checkpoints are kept. This computer stays as it is.";
+  return isBilled(provider)
+    ? "Checkpoints are collected first, for a limited time. Then the machine is terminated."
+    : "Checkpoints are collected first, for a limited time. The notebook’s runtime keeps running and may cost money: shut it down yourself.";
+}
 
 /** Asks before a run is ended, naming the run and its machines. */
 export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => void }) {
@@ -50,13 +58,7 @@ export function KillDialog({ job, onClose }: { job: JobRecord; onClose: () => vo
       ) : (
         <p>It has no machine yet ({job.provider}).</p>
       )}
-      {!over && (
-        <p className="quiet">
-          {runsHere(job.provider)
-            ? "The script is stopped, and its checkpoints are kept. This computer stays as it is. This cannot be undone."
-            : "Checkpoints are collected first, for a limited time. Then the machine is terminated. This cannot be undone."}
-        </p>
-      )}
+      {!over && <p className="quiet">{consequence(job.provider)} This cannot be undone.</p>}
       {problem && <ProblemBanner problem={problem} />}
       <div className="actions">
         <button ref={keep} type="button" className="button" onClick={onClose}>

@@ -1,7 +1,7 @@
 // The dialog before several runs are ended at once.
 
 import { useRef, useState } from "react";
-import { runsHere } from "../../../src/providers/descriptors.ts";
+import { isBilled, runsHere } from "../../../src/providers/descriptors.ts";
 import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
 import { api, asProblem } from "../api.ts";
 import { plural, usdPerHour } from "../format.ts";
@@ -20,7 +20,8 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
   const [asked] = useState(jobs);
   const [done, setDone] = useState<number | null>(null);
   const [problems, setProblems] = useState<{ job: JobRecord; problem: Problem }[]>([]);
-  const rented = asked.filter((job) => !runsHere(job.provider));
+  const rented = asked.filter((job) => isBilled(job.provider));
+  const inNotebooks = asked.some((job) => !isBilled(job.provider) && !runsHere(job.provider));
   const held = rented.flatMap((job) => job.machines.filter((machine) => machine.terminated_at === null));
   const kill = async () => {
     if (done !== null) return;
@@ -53,7 +54,11 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
             <strong>{perHourOf(held.map((machine) => machine.price_per_hour_usd))}</strong>.
           </>
         ) : rented.length === 0 ? (
-          "They run on this computer, at no cost."
+          inNotebooks ? (
+            "svc has rented no machine for them."
+          ) : (
+            "They run on this computer, at no cost."
+          )
         ) : (
           "None of them has a rented machine yet."
         )}
@@ -75,9 +80,13 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
         {asked.length > SHOWN && <li className="quiet">and {asked.length - SHOWN} more</li>}
       </ul>
       <p className="quiet">
-        {rented.length === 0
-          ? "The scripts are stopped, and their checkpoints are kept. This computer stays as it is. This cannot be undone."
-          : "Checkpoints are collected first, for a limited time. Then the rented machines are terminated. This cannot be undone."}
+        {rented.length > 0
+          ? "Checkpoints are collected first, for a limited time. Then the rented machines are terminated."
+          : inNotebooks
+            ? "Checkpoints are collected first, for a limited time."
+            : "The scripts are stopped, and their checkpoints are kept. This computer stays as it is."}{" "}
+        {inNotebooks && "The runtime of a notebook keeps running and may cost money: shut it down yourself. "}
+        This cannot be undone.
       </p>
       {problems[0] && (
         <>

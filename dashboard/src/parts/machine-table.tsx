@@ -2,7 +2,7 @@
 
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
 import { age, machineState, usd, usdPerHour } from "../format.ts";
-import { costSoFar, RETURNING } from "../machines.ts";
+import { RETURNING } from "../machines.ts";
 import { Link, runPath } from "../router.tsx";
 import { useReturning } from "./returning.ts";
 
@@ -63,7 +63,7 @@ export function MachineTable({ machines, name, full = false }: MachineTableProps
               </td>
               {full && (
                 <td data-label="Cost so far" className="right num">
-                  {usd(costSoFar(machine))}
+                  {usd(machine.cost_usd)}
                 </td>
               )}
               <td data-label="Run">

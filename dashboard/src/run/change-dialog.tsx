@@ -92,7 +92,7 @@ export function ChangeDialog({ job, onClose }: { job: JobRecord; onClose: () => 
         <p className="quiet small-text">
           {ended
             ? "The run has ended, so its limits cannot be changed."
-            : "An empty field removes the limit. The machine’s own guard gets the new limits with the next contact."}
+            : "An empty field removes the limit. svc passes the new limits to the guard on the machine at its next connection."}
         </p>
         {problem && <ProblemBanner problem={problem} />}
         <SaveActions cancel={cancel} busy={busy} onCancel={onClose} />

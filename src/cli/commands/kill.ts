@@ -22,7 +22,7 @@ export const kill: Command = {
   exits: [
     ["3", "no such job (nothing was killed)"],
     ["5", "control plane not reachable"],
-    ["130", "interrupted; the kill still takes effect"],
+    ["130", "interrupted; the kill is recorded, and the control plane finishes it, or the next `svc reconcile`"],
   ],
   examples: ["svc kill 4k2m", "svc kill --all"],
   completes: () => "active jobs",
@@ -64,7 +64,9 @@ async function targets({ all, jobs }: KillOptions, io: Io): Promise<string[]> {
     return withJobs(io, jobs, (_, ids) => ids).catch((thrown: unknown) => {
       const { hint } = asTold(thrown);
       if (jobs.length > 1 && thrown instanceof Error)
-        Object.assign(thrown, { hint: `svc killed no run: all of them continue and may cost money. ${hint}` });
+        Object.assign(thrown, {
+          hint: `svc killed no run: those that have not ended continue and may cost money. ${hint}`,
+        });
       throw thrown;
     });
   return withStore(io, (reads) => {

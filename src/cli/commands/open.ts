@@ -20,6 +20,7 @@ const PAGES: Readonly<Record<string, string>> = {
   connect: "/connect",
   data: "/data",
   models: "/models",
+  notifications: "/notifications",
   docs: "/docs/",
   api: "/docs/api",
 };

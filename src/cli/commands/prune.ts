@@ -21,7 +21,7 @@ export const prune: Command = {
     { flags: "--older-than <age>", what: "Only runs that ended longer ago than this: 30d, 12h, 2w (required)" },
     {
       flags: "--keep-best <metric:n>",
-      what: "Keep the n runs with the lowest value of a metric; `acc:3:max` keeps the highest",
+      what: "Keep the n runs whose metric was lowest at any step; `acc:3:max` keeps the highest",
     },
     { flags: "--keep-newest <n>", what: "Keep the n runs that ended last" },
     { flags: "--provider <provider>", what: "Only runs at this provider", values: PROVIDER_NAMES },

@@ -12,7 +12,7 @@ import { removeAll } from "./rm/remove-runs.ts";
 export const rm: Command = {
   name: "rm",
   args: "[...jobs]",
-  summary: "Delete finished runs with their logs, metrics and checkpoints on this computer",
+  summary: "Delete finished runs for good, with their logs, metrics, checkpoints and code on this computer",
   options: [
     {
       flags: "--checkpoint <name>",

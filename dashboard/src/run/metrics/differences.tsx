@@ -2,9 +2,10 @@
 // cost, code, and each field of their specs.
 
 import { useEffect, useMemo } from "react";
+import { costText } from "../../../../src/domain/money.ts";
 import { paramsOf } from "../../../../src/domain/run-params.ts";
 import type { JobRecord } from "../../../../src/schemas/job.ts";
-import { DASH, duration, metricValue, usd } from "../../format.ts";
+import { DASH, duration, metricValue } from "../../format.ts";
 import { Link, runPath } from "../../router.tsx";
 import { titleOf } from "../../status.ts";
 import { summary } from "./columns.ts";
@@ -28,7 +29,7 @@ export function differencesOf(jobs: readonly JobRecord[]): Row[] {
   const outcome: Row[] = [
     { name: "status", values: jobs.map(({ status }) => status) },
     { name: "duration", values: jobs.map(durationWords) },
-    { name: "cost", values: jobs.map(({ cost_usd }) => usd(cost_usd)) },
+    { name: "cost", values: jobs.map(costText) },
     { name: "code", values: jobs.map(({ code_snapshot }) => code_snapshot?.slice(0, 12) ?? ABSENT) },
   ];
   const specs = jobs.map(({ spec }) => flat(spec));

@@ -25,7 +25,11 @@ export async function store(io: Io): Promise<Check> {
       const said = String(db.pragma("quick_check(1)", { simple: true }));
       return said === "ok"
         ? ok("store", "intact")
-        : fail("store", said, `Stop the control plane and restore a copy from ${homeLayout.backups(io.home())}.`);
+        : fail(
+            "store",
+            said,
+            `End the control plane and restore a copy from ${homeLayout.backups(io.home())}. A graceful stop (TERM) ends its runs and releases their machines.`,
+          );
     } finally {
       db.close();
     }
@@ -42,7 +46,7 @@ export async function port(home: string): Promise<Check> {
     return warn(
       "port",
       `the control plane of this home (process ${found.file.pid}) does not answer`,
-      "Check its output, or stop it; the next control plane resumes its runs.",
+      "Read its output. If you end it with `kill -9`, `svc serve` resumes its runs; a graceful stop (TERM) ends them and releases their machines.",
     );
   const taken = await new Promise<boolean>((done) => {
     const socket = createConnection({ host: "127.0.0.1", port: 8780, timeout: 1_000 });

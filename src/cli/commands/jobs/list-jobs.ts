@@ -21,12 +21,16 @@ export const listJobs = (chosen: ChosenJobs, input: Input, io: Io): Promise<numb
     }
     await io.out(list.jobs.length > 0 ? jobsTable(io, list.jobs, regionsOf(reads, list)) : "");
     if (!io.tty) return 0;
-    if (list.jobs.length === 0)
-      io.err(chosen.status ? `No run is ${chosen.status}.` : "No runs yet. `svc run` shows how to start one.");
+    if (list.jobs.length === 0) io.err(chosen.status ? `No run is ${chosen.status}.` : emptyWords(chosen));
     if (await areLeftAlone(io, list.jobs)) io.err(AWAY_WORDS);
     if (list.next !== null) io.err("More runs exist: use --limit N or --all.");
     return 0;
   });
+
+const emptyWords = ({ label, provider, tag, archived }: ChosenJobs): string =>
+  label !== undefined || provider !== undefined || tag !== undefined || archived
+    ? "No run matches. `svc jobs --all` lists all runs."
+    : "No runs yet. `svc run` shows how to start one.";
 
 /** Until the command is interrupted. */
 export async function watchJobs(chosen: ChosenJobs, input: Input, io: Io): Promise<number> {
@@ -42,7 +46,7 @@ export async function watchJobs(chosen: ChosenJobs, input: Input, io: Io): Promi
       : JSON.stringify(list.jobs.map((j) => [j.id, j.status, j.exit_code, j.cost_usd, reasonOf(j)]));
     if (key !== before) {
       const start = input.json ? "" : io.tty ? CLEAR : before ? "\n" : "";
-      await io.out(start + (shown || (io.tty ? "No runs yet.\n" : "")));
+      await io.out(start + (shown || (io.tty ? `${emptyWords(chosen)}\n` : "")));
     }
     before = key;
   });

@@ -90,7 +90,7 @@ class LogReading {
   }
 
   async #printLive(client: Client): Promise<void> {
-    if (this.#lostAt !== null) this.#io.err(`A control plane is running job ${this.#id} again.`);
+    if (this.#lostAt !== null) this.#io.err(`A control plane is running run ${this.#id} again.`);
     this.#lostAt = null;
     this.#wasFollowed = true;
     try {
@@ -106,12 +106,14 @@ class LogReading {
     const [id, io] = [this.#id, this.#io];
     const patience = `${LOST_MS_MAX / 1_000} s`;
     if (!this.#wasFollowed) {
-      io.err(`No control plane is running job ${id}; this is the stored log.\n${START_ONE}`);
+      io.err(
+        `No control plane follows run ${id}; this is the stored log. Its script may continue, and its machine may cost money.\n${START_ONE}`,
+      );
       return false;
     }
     if (this.#lostAt === null) {
       this.#lostAt = performance.now();
-      io.err(`The control plane of job ${id} has stopped; waiting ${patience} for another one.\n${START_ONE}`);
+      io.err(`The control plane of run ${id} has stopped; waiting ${patience} for another one.\n${START_ONE}`);
       return true;
     }
     if (performance.now() - this.#lostAt <= LOST_MS_MAX) return true;

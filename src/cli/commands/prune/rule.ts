@@ -64,7 +64,7 @@ export const ruleText = (rule: RetentionRule | null): string => {
     ...(rule.keep_best === null ? [] : [`the best by ${rule.keep_best}`]),
     ...(rule.keep_newest === null ? [] : [`the newest ${rule.keep_newest}`]),
   ];
-  return `Once an hour the control plane deletes runs that ended more than ${rule.older_than} ago${kept.length > 0 ? `, except ${kept.join(" and ")}` : ""}.`;
+  return `Once an hour, and each time it starts, the control plane deletes runs that ended more than ${rule.older_than} ago${kept.length > 0 ? `, except ${kept.join(" and ")}` : ""}.`;
 };
 
 const dueText = ({ count, bytes: size, unmeasured }: OldRuns): string =>

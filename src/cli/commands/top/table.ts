@@ -27,7 +27,7 @@ export function headline(jobs: readonly JobRecord[]): string {
     runs === 1 ? "1 run" : `${runs} runs`,
     gpus === 1 ? "1 GPU" : `${gpus} GPUs`,
     `${hourly(price)}${unknown ? " and machines of unknown price" : ""}`,
-    `${costText({ cost_usd, machines: [] })} so far`,
+    `${costText({ cost_usd, machines: jobs.flatMap(({ machines }) => machines) })} so far`,
     "q quits",
   ];
   return parts.join("  ·  ");
