@@ -55,7 +55,8 @@ export function rateOf(machine: BilledMachine, { givenMicro, assumedMicro }: Rat
   // An intent is a few seconds old; then it is held, and counts from its order on, or `unknown`. Its guard has the budget's deadlines.
   if (machine.state === "intended") return 0;
   if (machine.held_at === null) return orderRate(machine, { givenMicro, assumedMicro });
-  return machine.price_micro ?? givenMicro ?? assumedMicro;
+  // A machine whose own price cannot be read has that of its offer, which its guard was given, too.
+  return machine.price_micro ?? givenMicro ?? machine.order_micro ?? assumedMicro;
 }
 
 const orderRate = (machine: BilledMachine, { givenMicro, assumedMicro }: Rates): number | null =>

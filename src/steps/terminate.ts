@@ -113,6 +113,8 @@ export async function release(
   const first = entry.state !== "releasing";
   let why = ASKED;
   if (first) await ports.ledger.releasing(entry.name);
+  // The control plane must not renew the lease of a machine that should end: while the provider fails, the guard on it ends it.
+  if (provider.info.capabilities.bills) ports.gone?.(entry.name);
   try {
     const account = await learnAccount(ports.ledger, provider, entry, handle, signal);
     if (account !== null) void askAhead(provider, signal, handle);

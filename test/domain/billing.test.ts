@@ -56,6 +56,11 @@ describe("The money of a job's machines", () => {
     expect(spendingOf([machine], HOUR)).toEqual({ spentMicro: 0, rateMicro: 0, isKnown: false });
     const rates = { givenMicro: 3_600_000, assumedMicro: null };
     expect(spendingOf([machine], HOUR, rates)).toEqual({ spentMicro: 3_600_000, rateMicro: 3_600_000, isKnown: true });
+    // The price of its offer, which its guard was given with the order.
+    expect(spendingOf([{ ...machine, order_micro: 7_200_000 }], HOUR)).toMatchObject({
+      rateMicro: 7_200_000,
+      isKnown: true,
+    });
     // One minute at least, also where the machine was gone after 10 s.
     expect(spendingOf([{ ...machine, released_at: 10_000 }], HOUR, rates).spentMicro).toBe(60_000);
   });

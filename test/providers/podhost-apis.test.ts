@@ -200,3 +200,31 @@ test.each<[string, string, Answer, string]>([
   expect((await thrownBy(stub.provider.create(OFFER, orderOf()))).code).toBe(code);
   expect(stub.asked).toHaveLength(1);
 });
+
+test.each<[string, Answer, string]>([
+  ["an error", errors("Something went wrong."), "provider_error"],
+  ["a 502", { status: 502, raw: "<html>" }, "provider_error"],
+  ["no answer", { cut: true }, "provider_unreachable"],
+])(
+  "the end of a pod that GraphQL answers with %s is requested of REST; if that fails as well, svc asks again",
+  async (_, answer, code) => {
+    let rest: Answer = { status: 500 };
+    const stub = await podhostStub((asked) => {
+      if (asked.method === "DELETE") return rest;
+      return asked.root === "podTerminate" ? answer : LISTED;
+    });
+    expect((await thrownBy(stub.provider.terminate(HANDLE, never))).code).toBe(code);
+    rest = { status: 204 };
+    await stub.provider.terminate(HANDLE, never);
+    expect(stub.names().filter((name) => name.startsWith("DELETE"))).toContain("DELETE /v2/pods/q7r2vd0kx1");
+  },
+);
+
+test("an API that the owner has chosen alone is the only one asked for an end", async () => {
+  const stub = await podhostStub(
+    (asked) => (asked.root === "podTerminate" ? errors("Something went wrong.") : LISTED),
+    { api: "graphql" },
+  );
+  expect((await thrownBy(stub.provider.terminate(HANDLE, never))).code).toBe("provider_error");
+  expect(stub.names()).not.toContain("DELETE /v2/pods/q7r2vd0kx1");
+});

@@ -283,15 +283,6 @@ describe("ending a pod", () => {
     expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready" });
   });
 
-  test.each<[string, Answer, string]>([
-    ["an error", errors("Something went wrong."), "provider_error"],
-    ["a 502", { status: 502, raw: "<html>" }, "provider_error"],
-    ["no answer", { cut: true }, "provider_unreachable"],
-  ])("%s: asked again", async (_, answer, code) => {
-    const stub = await podhostStub((asked) => (asked.root === "podTerminate" ? answer : listing(pod())(asked)));
-    expect((await thrownBy(stub.provider.terminate(HANDLE, never))).code).toBe(code);
-  });
-
   test("a failing list does not prevent its end", async () => {
     const stub = await podhostStub(({ root }) =>
       root === "podTerminate" ? data({ podTerminate: null }) : { status: 500 },

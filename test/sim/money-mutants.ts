@@ -136,8 +136,8 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
   ),
   billing(
     "B3: a rate that is not reported is 0",
-    "givenMicro ?? assumedMicro;\n}",
-    "givenMicro ?? assumedMicro ?? 0;\n}",
+    "machine.order_micro ?? assumedMicro;\n}",
+    "machine.order_micro ?? assumedMicro ?? 0;\n}",
   ),
   billing(
     "B3: a sum with an unknown part passes for the whole",

@@ -181,6 +181,11 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     tests: ["test/steps/rental/account-check.test.ts"],
   },
   {
+    name: "renting: svc renews the lease of a machine that it cannot end",
+    patches: [patch("src/steps/terminate.ts", "if (provider.info.capabilities.bills) ports.gone?.(entry.name);", "")],
+    tests: ["test/steps/terminate.test.ts"],
+  },
+  {
     name: "guard: G6: ranks have less time at the machine's start than their launcher waits for them",
     patches: [
       patch(

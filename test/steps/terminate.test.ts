@@ -42,6 +42,17 @@ describe("the release of machines", () => {
     expect(silent).toEqual(["job1 0"]);
   });
 
+  it("closes the connection at once, so that nothing renews the lease while the provider fails, and the guard can end the machine", async () => {
+    const closed: string[] = [];
+    rent.ports.gone = (machine) => void closed.push(machine);
+    await rent.run(provisionStep);
+    rent.cloud.before = (call) => {
+      if (call.startsWith("terminate")) throw down();
+    };
+    await expect(terminate()).rejects.toMatchObject({ code: "provider_error" });
+    expect([rent.states(), closed]).toEqual([["1 releasing"], [rent.name(1)]]);
+  });
+
   it("is polled soon at first, and less often if the machine stays", async () => {
     await rent.run(provisionStep);
     rent.cloud.lies = true;

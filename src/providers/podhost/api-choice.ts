@@ -71,6 +71,17 @@ export class ApiChoice {
     }
   }
 
+  /** For the end of a pod, which may be requested of both APIs and proves nothing: where GraphQL fails, REST is asked as well. */
+  async end<T>(use: (api: PodApi) => Promise<T>): Promise<T> {
+    try {
+      return await this.ask(use);
+    } catch (e) {
+      const isInDoubt = e instanceof SvcError && (e.code === "provider_error" || e.code === "provider_unreachable");
+      if (!isInDoubt || this.#mode() !== "auto" || this.#graphqlIsGone) throw e;
+      return await use(this.#rest).catch(() => Promise.reject(e));
+    }
+  }
+
   /** The API that an order goes through. */
   async forOrders(): Promise<PodApi> {
     if (this.onlyRest()) return this.#rest;

@@ -246,7 +246,8 @@ export class PodhostProvider implements Provider {
     signal.throwIfAborted();
     const ids = handle.id === ODD_ID ? await this.#oddIds(handle.name, signal) : [handle.id];
     try {
-      for (const id of ids) await this.#sightings.endingBy(key, () => this.#ask((api) => api.terminate(id, signal)));
+      for (const id of ids)
+        await this.#sightings.endingBy(key, () => this.#apis.end((api) => api.terminate(id, signal)));
     } finally {
       this.#list = null;
     }
