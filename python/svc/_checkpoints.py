@@ -125,7 +125,10 @@ def checkpoint(path: StrPath, step: int | None = None) -> None:
         state = _this()
         at = "null" if step is None else _step_text(state, step)
         quoted = _quote(name.encode("utf-8", "replace").decode("utf-8"))
-        _remember(full, quoted, at)
+        try:
+            _remember(full, quoted, at)
+        except OSError as error:  # its disk may be full; the announcement needs none
+            _warn("index", f"svc.checkpoint: {full} is announced, but a later process may not find it: {error!r}")
         if not state.head:
             return
         line = '%s{"k":"c","n":%d,"s":%s,"t":%.3f,"r":%d,"path":%s}\n' % (

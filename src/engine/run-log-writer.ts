@@ -142,7 +142,7 @@ export class DurableStorySink implements RunLogWriter {
       // Do not batch when parts of other nodes are queued, or their delays add up.
       const mayWait = text.length < URGENT_BYTES && log.waiting === 1;
       await (mayWait ? engine.commitTogether(count) : engine.commit(count));
-      if (text.length > 0) log.stream = part.stream;
+      if (text.length > 0 || movesOn(part)) log.stream = part.stream;
     } catch (e) {
       // No byte of this part counts; cached values are read again.
       log.series.clear();
@@ -167,9 +167,9 @@ export class DurableStorySink implements RunLogWriter {
   }
 
   /** The text of the part, after a line break if L4 needs one at `start`. */
-  async #onOwnLine(log: OpenLog, { jobId, stream, from, text }: Part, start: number): Promise<Buffer> {
+  async #onOwnLine(log: OpenLog, { jobId, stream, from, to, text }: Part, start: number): Promise<Buffer> {
     const begins = log.stream === null ? from.sourceOffset === 0 : log.stream !== stream;
-    if (!begins || start === 0 || text.length === 0) return text;
+    if (!begins || start === 0 || (text.length === 0 && !movesOn({ from, to }))) return text;
     return (await this.#files.byteAt(jobId, start - 1)) === NEWLINE ? text : Buffer.concat([Buffer.of(NEWLINE), text]);
   }
 
@@ -315,6 +315,9 @@ export class DurableStorySink implements RunLogWriter {
     await this.#files.closeAll();
   }
 }
+
+/** Records alone move the cursor, too: the process that stores the first text of a stream may be another one. */
+const movesOn = ({ from, to }: Pick<Part, "from" | "to">): boolean => to.sourceOffset > from.sourceOffset;
 
 const movedOn = (jobId: string): SvcError => new SvcError("log_moved_on", { job_id: jobId });
 

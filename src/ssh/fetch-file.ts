@@ -150,6 +150,7 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
   const { signal, machine } = options;
   await lookForHoles(client, options, progress);
   let flushing: Promise<void> | null = null;
+  const unwritten: unknown[] = [];
   let flushedAt = progress.at;
   const ask = (offset: number, length: number) => {
     const what = { ...named(options), offset, max: length };
@@ -185,15 +186,18 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
     if (sha256 !== value.sha256)
       throw new SvcError("machine_unfit", { machine, why: "a checkpoint arrived with another hash than it has there" });
     progress.at = piece.offset + bytes.length;
-    if (!flushing && progress.at - flushedAt >= FLUSH_EVERY_BYTES) {
+    if (unwritten.length > 0) throw unwritten[0];
+    if (flushing === null && progress.at - flushedAt >= FLUSH_EVERY_BYTES) {
       flushedAt = progress.at;
-      // The final sync reports its failure.
+      // The system reports a failed write once: a later sync of the same file would succeed.
       flushing = progress.handle
         .datasync()
-        .catch(() => undefined)
+        .catch((error: unknown) => void unwritten.push(error))
         .finally(() => (flushing = null));
     }
   }
+  await flushing;
+  if (unwritten.length > 0) throw unwritten[0];
 }
 
 async function sha256Of(bytes: Buffer): Promise<string> {

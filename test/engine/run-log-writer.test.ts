@@ -165,7 +165,7 @@ describe("a part", () => {
   it("A run's text begins on its own line, although metrics came before it", async () => {
     await append({ stream: "install", text: "installed", to: 9 });
     await append({ records: [metric(0, [["loss", 1]])], to: 40 });
-    await append({ text: "epoch 1\n", from: 40, to: 48 });
+    await append({ text: "epoch 1\n", from: 40, to: 48, of: newSink() });
     expect(stored()).toBe("installed\nepoch 1\n");
   });
 

@@ -174,11 +174,9 @@ export class Resumes {
     const file = this.#announcedFile(jobId);
     mkdirSync(homeLayout.artifactsOf(this.#home, jobId), { recursive: true, mode: 0o700 });
     if (existsSync(file) && statSync(file).size > ANNOUNCED_BYTES_MAX) return;
-    appendFileSync(
-      file,
-      names.map(({ path, step }) => `${JSON.stringify(step === null ? path : { path, step })}\n`).join(""),
-      { mode: 0o600 },
-    );
+    const lines = names.map(({ path, step }) => `${JSON.stringify(step === null ? path : { path, step })}\n`);
+    // A full disk may have cut the line before. The log's cursor moves on after this, on the disk, so these lines must be there, too.
+    appendFileSync(file, `\n${lines.join("")}`, { mode: 0o600, flush: true });
   }
 
   forget(jobId: string): void {

@@ -102,7 +102,10 @@ export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> 
     (f) => !f.path.split("/").some((n) => n.startsWith(".svc-") || TEMPORARY.test(n)),
   );
   // Checkpoints of node 0 are at the top, those of the others below node1, node2, ...
-  const ofOthers = (path: string): boolean => nodes > 1 && /^node[0-9]+\//.test(path);
+  const ofOthers = (path: string): boolean => {
+    const node = /^node([1-9][0-9]*)\//.exec(path)?.[1];
+    return node !== undefined && Number(node) < nodes;
+  };
   const files = all.filter((f) => !ofOthers(f.path));
   const byName = new Map<string, Member[]>();
   const marked = await trackedFolders(checkpoints, files);

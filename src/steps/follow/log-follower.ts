@@ -205,7 +205,8 @@ export class Follower {
       else if (end === null || ++looks >= LOOKS_FOR_MISSING) break;
       else await pause(MISSING_PAUSE_MS, undefined, { signal: this.#run.signal });
     }
-    await this.pull(this.#at.sourceOffset, true);
+    // One answer has a limited number of samples.
+    while ((await this.pull(this.#at.sourceOffset, true)).samples.length > 0) this.#run.signal.throwIfAborted();
     return end === null ? 0 : Math.max(0, end - this.#at.sourceOffset);
   }
 }

@@ -4,7 +4,13 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { MachineAccess, RemoteFile, RunHost, TreePush } from "../../../src/providers/host.ts";
 import { CheckpointCollector } from "../../../src/steps/checkpoints/collector.ts";
-import { chooseResume, lastComplete, placeResume, readAnnounced } from "../../../src/steps/checkpoints/resume.ts";
+import {
+  completeOnes,
+  chooseResume,
+  lastComplete,
+  placeResume,
+  readAnnounced,
+} from "../../../src/steps/checkpoints/resume.ts";
 
 let dir: string;
 beforeEach(() => {
@@ -94,6 +100,14 @@ describe("the last complete checkpoint", () => {
       ["dcp/__0_0.distcp", true],
       ["dcp/__1_0.distcp", false],
     ]);
+  });
+
+  it("may be in a folder of node 0 whose name only looks like another node's", async () => {
+    put({ "node0/5.pt": ZIP, "node7/6.pt": ZIP });
+    const look = { job: "a", checkpoints: dir, announced: new Set<string>(), nodes: 2 };
+    const names = new Set<string>();
+    for await (const { name } of completeOnes(look)) names.add(name);
+    expect(names).toEqual(new Set(["node0/5.pt", "node7/6.pt"]));
   });
 
   it("comes from the resumed job if the job has none of its own", async () => {

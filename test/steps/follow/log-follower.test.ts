@@ -16,6 +16,8 @@ const record = (step: number): string =>
 class ScriptedRun {
   log = Buffer.alloc(0);
   samples: RunnerSample[] = [];
+  /** Maximum number of samples in one answer. */
+  samplesMax = Infinity;
   acked: number[] = [];
   /** Maximum bytes of one read, as on a busy host. */
   readMax = Infinity;
@@ -38,7 +40,10 @@ class ScriptedRun {
         this.wants.push(want);
         return Promise.resolve({ look: this.look, slice: slice(want.offset, want.max) });
       },
-      readSamples: (from: number) => Promise.resolve({ samples: this.samples.slice(from), next: this.samples.length }),
+      readSamples: (from: number) => {
+        const samples = this.samples.slice(from, from + this.samplesMax);
+        return Promise.resolve({ samples, next: from + samples.length });
+      },
       ackLog: (offset: number) => Promise.resolve(void this.acked.push(offset)),
     } as unknown as RunHost; // the follower does not use the rest
   }
@@ -219,6 +224,14 @@ describe("the end of a run", () => {
     await follower.drain(over(run.log.length));
     expect([story.text, story.samples, follower.offset]).toEqual([`a\nb ${SECRET.slice(0, 5)}`, 1, run.log.length]);
     expect(run.acked.at(-1)).toBe(run.log.length);
+  });
+
+  it("has all samples of a run that was not watched for hours, although one answer has a limit", async () => {
+    run.write("end\n");
+    run.samples.push(...Array.from({ length: 7 }, () => sample));
+    run.samplesMax = 2;
+    await follow().drain(over(run.log.length));
+    expect(story.samples).toBe(7);
   });
 
   it.each([null, "known"])(
