@@ -8,7 +8,7 @@
 // P3. It never keeps this process alive; when the script has nothing left to do, this process ends it and waits.
 
 import { spawn, type ChildProcess } from "node:child_process";
-import { appendFileSync, chmodSync, closeSync, constants, existsSync, openSync, readFileSync, statSync } from "node:fs";
+import { closeSync, constants, existsSync, fchmodSync, openSync, readFileSync, statSync } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { homeObjection, makeHome } from "../src/platform/home.ts";
@@ -256,8 +256,12 @@ function openLog(home: string): string {
     makeHome(home);
     const why = homeObjection(statSync(home));
     if (why !== null) throw homeUnusable(home, `it ${why}`);
-    appendFileSync(log, "", { mode: 0o600 });
-    chmodSync(log, 0o600);
+    const fd = openSync(log, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+    try {
+      fchmodSync(fd, 0o600);
+    } finally {
+      closeSync(fd);
+    }
     return log;
   } catch (e) {
     throw e instanceof SvcError ? e : homeUnusable(home, (e as Error).message, e);

@@ -13,6 +13,7 @@ P4. A forked child of this process neither holds nor ends the control plane, unl
 from __future__ import annotations
 
 import atexit
+import errno
 import json
 import os
 import queue
@@ -69,7 +70,8 @@ class ControlPlanes:
             raise SvcError("shutting_down", "This program is shutting down.", "Nothing was started.")
         with self._lock:
             known = self._ports.get(at)
-            if known is not None:
+            hold = self._holds.get(at)
+            if known is not None and not (hold is not None and hold.is_over()):
                 return known
             self._ports[at] = self._held(at)
             return self._ports[at]
@@ -211,7 +213,7 @@ if hasattr(os, "register_at_fork"):
 def find(at: Path) -> int | None:
     """The port of the control plane that runs for the home ``at``, or None (P1)."""
     try:
-        entry = as_object((at / "control-plane.json").read_bytes())
+        entry = as_object(_own_bytes(at / "control-plane.json"))
     except OSError:
         return None
     port, pid, installation = _http.port_of(entry.get("url")), entry.get("pid"), entry.get("installation_id")
@@ -222,6 +224,15 @@ def find(at: Path) -> int | None:
     except SvcError:
         return None
     return port if isinstance(health, dict) and health.get("installation_id") == installation else None
+
+
+def _own_bytes(file: Path) -> bytes:
+    """The content of a file that this user wrote. Raises ``OSError`` for a link, or a file of another user."""
+    fd = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(fd, "rb") as opened:
+        if hasattr(os, "geteuid") and os.fstat(fd).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user", str(file))
+        return opened.read()
 
 
 def find_cli() -> list[str]:

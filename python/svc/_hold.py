@@ -50,6 +50,10 @@ class Hold:
             return None
         return Released(bool(said.get("ending")), int(said.get("holders", 0)))
 
+    def is_over(self) -> bool:
+        """Whether the control plane has ended, with or without its last message: another program may have its port by now."""
+        return self._stream.has_more()
+
     def farewell(self, seconds: float) -> dict[str, Any] | None:
         """Waits for the end of the control plane, and returns its last message: ``unfinished`` and ``kept``, lists
         of job ids. Empty if it ended without a message; None if it has not ended after ``seconds``."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import select
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -174,6 +175,17 @@ class ByteStream:
         """How long the next ``read`` may wait."""
         if self._socket is not None:
             self._socket.settimeout(seconds)
+
+    def has_more(self) -> bool:
+        """Whether bytes or the end of the answer have arrived that were not read. Does not wait."""
+        if self._socket is None:
+            return True
+        try:
+            poll = select.poll()
+            poll.register(self._socket, select.POLLIN)
+            return bool(poll.poll(0))
+        except OSError:
+            return True
 
     def abandon(self) -> None:
         """Closes this process's end and leaves the connection, which a parent process shares, open."""

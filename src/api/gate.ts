@@ -9,6 +9,9 @@
 //     is bound to another address, must present it: as a bearer token, or as the cookie for which the link `/?token=`
 //     was exchanged.
 // G6. Every other request is refused.
+// G7. `localhost` is no address for a page: a browser may ask another program on [::1] first, whose page would then have our origin. A
+//     tab that opens it is redirected to the numeric address; other requests of a browser under that name are refused.
+// G8. A script for a service worker is refused: one that an earlier server at this address left behind cannot be renewed.
 
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -21,6 +24,8 @@ import { peerUid, withoutMapping } from "./peer.ts";
 export type Verdict =
   | { kind: "admitted"; self: string }
   | { kind: "refused"; error: SvcError }
+  /** Redirect to the same target under the numeric address (G7). */
+  | { kind: "moved"; self: string; to: string }
   /** The one-time link was valid: redirect to the address without it. */
   | { kind: "exchanged"; self: string; cookie: string | null };
 
@@ -86,6 +91,15 @@ export class Gate {
     const site = request.headers["sec-fetch-site"];
     if (site !== undefined && site !== "same-origin" && site !== "none" && !opensShell(request, target)) {
       return refused(new SvcError("origin_refused", { origin: "another site" }));
+    }
+
+    if (request.headers["service-worker"] !== undefined)
+      return refused(new SvcError("origin_refused", { origin: "a service worker" }));
+    if (/^localhost(:|$)/.test(self) && isOfBrowser(request)) {
+      if (request.method !== "GET" || request.headers["sec-fetch-mode"] !== "navigate" || request.headers.upgrade)
+        return refused(new SvcError("host_refused", { host: self }));
+      const { localAddress = "", localPort = 0 } = request.socket;
+      return { kind: "moved", self, to: `http://${bracketed(withoutMapping(localAddress))}:${localPort}${target}` };
     }
 
     const link = linkToken(request, target);
@@ -166,6 +180,10 @@ function uidOf(socket: Socket): number | null {
   if (!remoteAddress || !remotePort || !localAddress || !localPort) return null;
   return peerUid({ address: remoteAddress, port: remotePort }, { address: localAddress, port: localPort });
 }
+
+/** Browsers send these with every request; a program that sends them is treated alike. */
+const isOfBrowser = ({ headers }: IncomingMessage): boolean =>
+  headers.origin !== undefined || Object.keys(headers).some((name) => name.startsWith("sec-fetch-"));
 
 function opensShell(request: IncomingMessage, target: string): boolean {
   const { "sec-fetch-mode": mode, "sec-fetch-dest": dest } = request.headers;

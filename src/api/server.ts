@@ -183,9 +183,9 @@ function guardedServer(
       return handler(request, response);
     }
     response.writeHead(303, {
-      location: "/",
+      location: verdict.kind === "moved" ? verdict.to : "/",
       "content-length": 0,
-      ...(verdict.cookie ? { "set-cookie": verdict.cookie } : {}),
+      ...(verdict.kind === "exchanged" && verdict.cookie ? { "set-cookie": verdict.cookie } : {}),
     });
     response.end();
   };
@@ -216,6 +216,7 @@ function guardUpgrades(server: Server, gate: Gate, limits: Limits): void {
   server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
     const verdict = gate.check(request);
     if (verdict.kind === "refused") return answerSocket(socket, verdict.error, limits);
+    if (verdict.kind !== "admitted") return answerSocket(socket, new SvcError("upgrade_required", {}), limits);
     const path = requestPath(request.url ?? "/");
     const known = ROUTES.some((route) => route.socket && route.path === path);
     if (!known || request.method !== "GET")

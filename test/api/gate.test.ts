@@ -77,6 +77,36 @@ describe("Host (DNS rebinding)", () => {
     }
   });
 
+  it("redirects a tab that opens localhost to the numeric address, and refuses what a page under that name asks", async () => {
+    const { plane, server } = await serve();
+    const host = `localhost:${server.port}`;
+    const tab = { "sec-fetch-site": "none", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
+    const opened = await ask({ port: server.port, path: "/runs/4k2m?tab=log", headers: { host, ...tab } });
+    expect([opened.status, opened.headers["location"]]).toEqual([
+      303,
+      `http://127.0.0.1:${server.port}/runs/4k2m?tab=log`,
+    ]);
+    const page = {
+      host,
+      "sec-fetch-site": "same-origin",
+      "sec-fetch-mode": "cors",
+      "content-type": "application/json",
+    };
+    for (const headers of [page, { ...page, origin: `http://${host}` }, { host, origin: `http://${host}` }])
+      for (const method of ["GET", "POST", "DELETE"]) {
+        const reply = await ask({ port: server.port, path: "/jobs", method, headers });
+        expect([reply.status, reply.json.code]).toEqual([403, "host_refused"]);
+      }
+    expect(await upgrade(server.port, { host, origin: `http://${host}` })).toBe(403);
+    expect(plane.listeners.size).toBe(0);
+  });
+
+  it("serves no script to a service worker", async () => {
+    const { server } = await serve();
+    const headers = { "service-worker": "script", "sec-fetch-site": "same-origin", "sec-fetch-dest": "serviceworker" };
+    expect((await ask({ port: server.port, path: "/sw.js", headers })).json.code).toBe("origin_refused");
+  });
+
   it("refuses a request without Host, with two, and one whose target is another server", async () => {
     const { server } = await serve();
     const own = `Host: 127.0.0.1:${server.port}\r\n`;

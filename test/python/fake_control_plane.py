@@ -18,8 +18,8 @@ INSTALLATION = "inst-1"
 class FakeControlPlane(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, home):
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, home, port=0):
+        super().__init__(("127.0.0.1", port), Handler)
         self.home = Path(home)
         self.installation = INSTALLATION
         self.requests = []

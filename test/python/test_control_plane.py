@@ -166,6 +166,21 @@ class Discovery(WithHome):
         self.assertIn("svc: everything has ended", said)
         self.assertNotIn("Traceback", said)
 
+    def test_a_program_that_takes_the_port_of_a_dead_control_plane_receives_no_call(self):
+        plane = FakeControlPlane(self.home)
+        plane.announce()
+        self.assertEqual(asking(), [])
+        port = plane.server_address[1]
+        plane.stop()
+        (self.home / "control-plane.json").unlink()
+        (self.home / "token").write_text("a" * 43)
+        stranger = FakeControlPlane(self.home, port)
+        self.addCleanup(stranger.stop)
+        stranger.token = "another"
+        until(lambda: _control_plane.PLANES._holds[self.home].is_over())
+        asking()
+        self.assertEqual(stranger.requests, [])
+
     def test_a_notebook_is_no_rented_machine_that_an_end_releases(self):
         plane = FakeControlPlane(self.home)
         self.addCleanup(plane.stop)

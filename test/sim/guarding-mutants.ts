@@ -231,6 +231,16 @@ export const GUARDING_MUTANTS: readonly TestedMutant[] = [
     "if (site !== undefined && site.length > 99 && !opensShell(request, target)) {",
   ),
   gate(
+    "G7: a page of another program on [::1] calls svc as localhost",
+    "if (/^localhost(:|$)/.test(self) && isOfBrowser(request)) {",
+    "if (/^localhost(:|$)/.test(self) && request.headers.upgrade === self) {",
+  ),
+  gate(
+    "G8: a service worker is served its script",
+    'if (request.headers["service-worker"] !== undefined)',
+    'if (request.headers["service-worker"] === "")',
+  ),
+  gate(
     "G5: a caller of unknown user needs no token",
     "if (token === undefined) return false;",
     "if (token === undefined || request.headers.authorization === undefined) return true;",

@@ -49,7 +49,7 @@ _svc() {
 if [[ "\${funcstack[1]}" == "_svc" ]]; then
   _svc "$@"
 else
-  (( \${+functions[compdef]} )) || { autoload -Uz compinit && compinit -u }
+  (( \${+functions[compdef]} )) || { autoload -Uz compinit && compinit -i }
   compdef _svc svc
 fi
 `;
