@@ -75,6 +75,7 @@ export function runServices(parts: RunParts): RunServices & {
         announced: () => resumes.announced(jobId),
         points: (metric) => parts.points(jobId, metric),
         isEarlier: (paths) => sink.isEarlier(jobId, paths),
+        uncopied: () => sinks.uncopied(jobId),
         node,
         nodes,
         checkpoints: homeLayout.checkpoints(home, jobId),

@@ -149,6 +149,15 @@ export class SinkSet {
     }
   }
 
+  /** The checkpoint files that a sink of the job has still to copy. */
+  uncopied(jobId: string): string[] {
+    const sinks = this.#o.job(jobId)?.spec.sinks ?? [];
+    return this.#o.rows
+      .ofJob(jobId)
+      .filter(({ sink, state }) => state === "open" && sinks[sink]?.what.includes("checkpoints"))
+      .flatMap((key) => this.#o.rows.uncopied(key).map(({ path }) => path));
+  }
+
   /** The secrets of a run's sinks: its log must not repeat them. */
   secretsOf(jobId: string, spec: RunSpec): string[] {
     if (spec.sinks.length === 0) return [];

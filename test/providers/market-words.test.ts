@@ -82,12 +82,21 @@ describe("The start script", () => {
   });
 
   test("lets a machine that may not destroy itself stop itself, from the third attempt on", () => {
-    const shell = `svc_env() { eval "printf %s \\"\\\${$1-}\\""; }\nsvc_call() { echo "$1 $3"; [ "$1" = PUT ]; }\n${selfEndText("http://x")}`;
-    const said = (tries: number): string => {
+    const said = (tries: number, answer = '[ "$1" = PUT ]'): string => {
+      const shell = `svc_env() { eval "printf %s \\"\\\${$1-}\\""; }\nsvc_call() { echo "$1 $3"; ${answer}; }\n${selfEndText("http://x")}`;
       const env = { PATH: process.env.PATH ?? "", CONTAINER_ID: "9001", CONTAINER_API_KEY: "own", tries: `${tries}` };
       return spawnSync("sh", ["-c", shell], { env, encoding: "utf8" }).stdout;
     };
-    expect([1, 2, 3].map(said)).toEqual(["DELETE {}\n", "DELETE {}\n", 'DELETE {}\nPUT {"state":"stopped"}\n']);
+    const refused = "DELETE {}\n".repeat(2);
+    expect([1, 2, 3].map((tries) => said(tries))).toEqual([refused, refused, `${refused}PUT {"state":"stopped"}\n`]);
+    const accepted = "DELETE {}\n";
+    expect([1, 4, 5].map((tries) => said(tries, "true"))).toEqual([
+      accepted,
+      accepted,
+      `${accepted}PUT {"state":"stopped"}\n`,
+    ]);
+    const denied = `DELETE {}\n{"success": false}\n`.repeat(2);
+    expect(said(1, `echo '{"success": false}'`)).toBe(denied);
   });
 });
 

@@ -413,45 +413,6 @@ describe("a create call", () => {
   });
 });
 
-describe("ending itself", () => {
-  /** The functions of the guard, and one turn of its ending. */
-  const turn = async (base: string, restOnly = false, env: Record<string, string> = {}) => {
-    const guard = guardScript({ name: "m", graceSeconds: 60, stopSeconds: 10, selfEnd: selfEndScript(base, restOnly) });
-    const functions = /^svc_env\(\)[\s\S]*?(?=^uptime_s)/m.exec(guard)?.[0] ?? "";
-    return run("sh", ["-c", `${functions}\n(end_machine)`], {
-      env: { PATH: process.env["PATH"], RUNPOD_API_KEY: "machine-key", RUNPOD_POD_ID: "pod7", ...env },
-    }).then(
-      () => true,
-      () => false,
-    );
-  };
-
-  test("terminates by its own key, and by nothing else once that was accepted", async () => {
-    const stub = await podhostStub(() => data({ podTerminate: null }));
-    expect(await turn(stub.url)).toBe(true);
-    expect(stub.asked.map(({ key, root, body }) => [key, root, body.variables])).toEqual([
-      ["Bearer machine-key", "podTerminate", { input: { podId: "pod7" } }],
-    ]);
-  });
-
-  test("tries the other API if the termination is refused, and then tries to stop the pod", async () => {
-    const stub = await podhostStub(({ root, path }) =>
-      root === "podTerminate" ? errors("no") : path.endsWith("/action") ? { json: {} } : { status: 403 },
-    );
-    expect(await turn(stub.url)).toBe(true);
-    expect(stub.names()).toEqual(["podTerminate", "DELETE /v2/pods/pod7", "podStop", "POST /v2/pods/pod7/action"]);
-  });
-
-  test("uses only REST, and requests nothing without an id or a key", async () => {
-    const stub = await podhostStub(() => ({ status: 204 }));
-    expect(await turn(stub.url, true)).toBe(true);
-    expect(stub.names()).toEqual(["DELETE /v2/pods/pod7"]);
-    expect(await turn(stub.url, true, { RUNPOD_POD_ID: "../x" })).toBe(false);
-    expect(await turn(stub.url, true, { RUNPOD_API_KEY: "" })).toBe(false);
-    expect(stub.asked).toHaveLength(1);
-  });
-});
-
 /** The pid of this machine's guard; 0 until it has reported one. */
 const guardOf = (name: string): number =>
   existsSync(join(guardDir(name), "pid")) ? Number(readFileSync(join(guardDir(name), "pid"), "utf8")) : 0;

@@ -56,8 +56,8 @@ export const COLLECTING_MUTANTS: readonly TestedMutant[] = [
   named("NF3: a file that has another hard link counts as freed", "?? 0) >= file.links)", "?? 0) > 0)"),
   retention(
     "KC2: files that belong to no checkpoint are removed",
-    "const names: string[] = [];\n    for (const name of surplus)",
-    "const names: string[] = surplus.length === 0 ? [] : listing.map(({ path }) => path);\n    for (const name of surplus)",
+    "const names: string[] = [];\n    const uncopied",
+    "const names: string[] = surplus.length === 0 ? [] : listing.map(({ path }) => path);\n    const uncopied",
   ),
   retention(
     "KC5: the other nodes keep what node 0 has removed",

@@ -220,6 +220,11 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
     "",
   ),
   retention(
+    "KC7: a checkpoint is removed that a sink has not copied",
+    "const uncopied = surplus.length === 0 ? [] : this.#rules.uncopied();",
+    "const uncopied = surplus.length >= 0 ? [] : this.#rules.uncopied();",
+  ),
+  retention(
     "KC6: `rotation: follow` removes what an earlier machine saved",
     "(this.#seen.has(name) || !this.#rules.isEarlier(files.map(({ path }) => path)))",
     "files.length > 0",

@@ -15,6 +15,8 @@ const MARGIN = 148;
 
 /** Attempts to destroy the machine before it is stopped. */
 const DESTROY_TRIES = 2;
+/** A machine that still runs after so many attempts was not destroyed, although the provider accepted that: it is stopped. */
+const ACCEPTED_TRIES = 4;
 
 /**
  * Ends the machine through the provider's API with the key that the provider put into it, which opens only this
@@ -25,8 +27,17 @@ export function selfEndText(baseUrl: string): string {
   return `id=$(svc_env CONTAINER_ID)
 SVC_KEY=$(svc_env CONTAINER_API_KEY)
 case $id in '' | *[!0-9]*) echo 'no CONTAINER_ID' >&2; exit 1 ;; esac
-url=${quoted(`${baseUrl}/api/v0/instances/`)}$id/
-svc_call DELETE "$url" '{}' || { [ "\${tries:-1}" -gt "\${patience:-${DESTROY_TRIES}}" ] && svc_call PUT "$url" '{"state":"stopped"}'; }`;
+api=${quoted(`${baseUrl}/api`)}
+ask() {
+  for v in v0 v1; do
+    said=$(svc_call $1 "$api/$v/instances/$id/" "$2") || { echo "$said"; continue; }
+    echo "$said"
+    case $said in *'"success":'*false*) ;; *) return 0 ;; esac
+  done
+  return 1
+}
+{ ask DELETE '{}' && [ "\${tries:-1}" -le ${ACCEPTED_TRIES} ]; } ||
+  { [ "\${tries:-1}" -gt "\${patience:-${DESTROY_TRIES}}" ] && ask PUT '{"state":"stopped"}'; }`;
 }
 
 /**

@@ -57,6 +57,9 @@ done
 const terminate = `mutation T($input: PodTerminateInput!) { podTerminate(input: $input) }`;
 const stop = `mutation S($input: PodStopInput!) { podStop(input: $input) { id } }`;
 
+/** A pod that still runs after so many attempts was not ended, although an API accepted that: then every way is tried in turn. */
+const ACCEPTED_TRIES = 4;
+
 /**
  * Shell text for `Provider.selfEnd`. The pod host gives each pod a key for itself. The script first tries to end the
  * pod; if that key may not, stopping at least ends the price of the GPUs. It uses whichever API still answers.
@@ -72,9 +75,11 @@ export function selfEndScript(baseUrl: string, restOnly: boolean): string {
     ...(restOnly ? [] : [graphql(stop)]),
     `svc_call POST '${base}/v2/pods/'"$pod"/action '{"action":"stop"}'`,
   ];
+  const names = ways.map((_, n) => `way${n}`);
   return `SVC_KEY=$(svc_env RUNPOD_API_KEY)
 pod=$(svc_env RUNPOD_POD_ID)
 case $pod in '' | *[!A-Za-z0-9_-]*) echo "the pod's own id is not known"; return 1 ;; esac
 [ -n "$SVC_KEY" ] || { echo "the pod's own key is not known"; return 1; }
-${ways.map((way) => `{ ${way}; }`).join(" ||\n")}`;
+${ways.map((way, n) => `way${n}() { ${way}; }`).join("\n")}
+if [ "\${tries:-1}" -gt ${ACCEPTED_TRIES} ]; then ${names.join("; ")}; else ${names.join(" || ")}; fi`;
 }

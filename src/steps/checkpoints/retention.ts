@@ -7,6 +7,7 @@
 // KC5. On several nodes, node 0 chooses, and the others remove what it has removed: a checkpoint is of use only with the shards of all. One
 //      that another node still has to download counts as incomplete, so an earlier one stays until then.
 // KC6. `rotation: follow` never removes what an earlier machine of the run saved and this one never had: its script removed nothing.
+// KC7. A checkpoint of which a sink has still to copy a file stays until it is copied, or the sink has given up.
 // KC4. Another run that resumes from a checkpoint has hard links of its own to it.
 
 import { lstat, readFile, rm, rmdir } from "node:fs/promises";
@@ -20,6 +21,7 @@ import type { RemoteFile } from "../../providers/host.ts";
 import type { KeepCheckpoints } from "../../schemas/spec.ts";
 import { isCopyOf, readCheckpoints } from "./files.ts";
 import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
+import { isAtOrBelow, placesOnNodes } from "./named-files.ts";
 import { keptSet, type CheckpointSets } from "./sets.ts";
 import { completeOnes, type Announced, type Resume } from "./resume.ts";
 
@@ -30,6 +32,8 @@ export interface KeepRules {
   points: (metric: string) => readonly { step: number; value: number }[];
   /** Whether all of these files were downloaded from an earlier machine of the run. */
   isEarlier: (paths: readonly string[]) => boolean;
+  /** The files of the run, on all nodes, that a sink has still to copy. */
+  uncopied: () => readonly string[];
   node: number;
   nodes: number;
   /** The folder of node 0 on this computer. */
@@ -95,7 +99,13 @@ export class Retention {
     const removed = await this.#finish(listing);
     const surplus = this.#rules.node === 0 ? await this.#surplus(listing) : await this.#removedByNode0();
     const names: string[] = [];
-    for (const name of surplus) if (!(await this.#isSavedAgain(name, listing, isHome))) names.push(name);
+    const uncopied = surplus.length === 0 ? [] : this.#rules.uncopied();
+    for (const name of surplus) {
+      // KC7
+      if (placesOnNodes(name, this.#rules.nodes).some((top) => uncopied.some((path) => isAtOrBelow(path, top))))
+        continue;
+      if (!(await this.#isSavedAgain(name, listing, isHome))) names.push(name);
+    }
     return names.length === 0 ? removed : [...removed, ...(await this.#drop(names, listing))];
   }
 

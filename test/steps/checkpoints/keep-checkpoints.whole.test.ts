@@ -65,6 +65,7 @@ class World {
           announced: () => Promise.resolve({ times: this.#times, steps: this.#steps }),
           points: () => this.points,
           isEarlier: () => false,
+          uncopied: () => [],
         },
       });
     });

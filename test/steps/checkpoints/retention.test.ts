@@ -29,6 +29,7 @@ let recorded: Set<string>;
 let steps: Map<string, number>;
 let times: Map<string, number>;
 let earlier: Set<string>;
+let uncopied: string[];
 let points: { step: number; value: number }[];
 let made: CheckpointCollector;
 
@@ -39,6 +40,7 @@ beforeEach(() => {
   mkdirSync(source);
   [now, fetched, recorded, steps, times, points] = [1_000, [], new Set(), new Map(), new Map(), []];
   earlier = new Set();
+  uncopied = [];
 });
 afterEach(() => rmSync(top, { recursive: true, force: true }));
 
@@ -59,6 +61,7 @@ const collect = (keep?: KeepCheckpoints) =>
       announced: () => Promise.resolve({ times, steps }),
       points: () => points,
       isEarlier: (paths) => paths.every((path) => earlier.has(path)),
+      uncopied: () => uncopied,
       node: 0,
       nodes: 1,
       checkpoints: targetDir,
@@ -114,6 +117,24 @@ async function run(count: number, keep?: KeepCheckpoints, rotates = true): Promi
 it("Without a rule every complete checkpoint stays, also those that the script has rotated away", async () => {
   await run(4);
   expect(home()).toEqual(["checkpoint-1", "checkpoint-2", "checkpoint-3", "checkpoint-4"]);
+});
+
+it("a checkpoint that a sink has still to copy stays until it is copied", async () => {
+  collect({ last: 1 });
+  save(1);
+  await scan();
+  await scan();
+  uncopied = ["checkpoint-1/model.safetensors.bin"];
+  for (const step of [2, 3]) {
+    save(step);
+    await scan();
+    await scan();
+  }
+  expect(home()).toEqual(["checkpoint-1", "checkpoint-3"]);
+  expect(recorded.has("checkpoint-1/model.safetensors.bin")).toBe(true);
+  uncopied = [];
+  await scan();
+  expect(home()).toEqual(["checkpoint-3"]);
 });
 
 it("`last` keeps the newest ones, and none of the others is downloaded again", async () => {
