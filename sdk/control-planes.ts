@@ -42,6 +42,7 @@ let leaving = false;
 /** The client of this home's control plane; starts one if none runs. Never resolves in a process that is leaving. */
 export function clientOf(home: string): Promise<Client> {
   if (leaving) return new Promise(() => undefined);
+  if (holds.get(home)?.isOver === true) forget(home);
   let known = clients.get(home);
   if (!known) {
     known = connect(home);

@@ -64,6 +64,16 @@ export class Hold {
     return soon<Farewell>(this.#lines, ms);
   }
 
+  /** Whether the control plane has ended, with or without its last message: another program may have its port by now. */
+  get isOver(): boolean {
+    return (
+      this.#answer.complete ||
+      this.#answer.destroyed ||
+      this.#answer.socket.readableEnded ||
+      this.#answer.socket.destroyed
+    );
+  }
+
   close(): void {
     this.#answer.destroy();
   }

@@ -1,6 +1,7 @@
 // Scripts that use the SDK, as separate processes, with the control plane that the SDK starts for them.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { spawn, spawnSync } from "node:child_process";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -22,7 +23,7 @@ afterEach(() => at.close());
 /** A script in the project directory. */
 function script(
   body: string,
-  options: { detached?: boolean } = {},
+  options: { detached?: boolean; stdio?: ("pipe" | "ignore")[] } = {},
 ): {
   child: ReturnType<typeof spawn>;
   out(): string;
@@ -182,6 +183,38 @@ while here(): time.sleep(0.05)`,
   await until(() => !isAlive({ pid: plane }), "the control plane has ended");
   expect(records()[0]?.status).toBe("interrupted");
   expect(running()).toBeNull();
+});
+
+test("a program that takes the port of a dead control plane receives no call", async () => {
+  const served = await at.serve();
+  const asks = script(
+    `
+    await run({ task: { entrypoint: "count.py", args: ["1", "0"] }, wait: true });
+    console.log("ready");
+    await new Promise((r) => process.stdin.once("data", r));
+    console.log(JSON.stringify((await jobs()).length));
+    process.stdin.pause();
+  `,
+    { stdio: ["pipe", "pipe", "pipe"] },
+  );
+  await until(() => asks.out().includes("ready"), "a run has ended");
+  const { url } = JSON.parse(readFileSync(join(at.home, "control-plane.json"), "utf8"));
+  writeFileSync(join(at.home, "token"), "a".repeat(43));
+  served.child.kill("SIGKILL");
+  await served.exited;
+  const received: string[] = [];
+  const stranger = createServer((request, response) => {
+    received.push(`${request.method} ${request.url} ${request.headers.authorization ?? ""}`);
+    response.writeHead(401).end();
+  });
+  await new Promise<void>((done) => stranger.listen(Number(new URL(url).port), "127.0.0.1", done));
+  try {
+    asks.child.stdin?.write("go\n");
+    expect(await asks.exited, asks.err()).toBe(0);
+    expect(received).toEqual([]);
+  } finally {
+    await new Promise((done) => stranger.close(done));
+  }
 });
 
 test("a script that is killed takes its control plane down with it, gracefully", async () => {
