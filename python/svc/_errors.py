@@ -85,7 +85,7 @@ class ExtraMissing(SvcError):
 
 
 class WaitTimeout(SvcError, TimeoutError):
-    """``wait`` timed out. The job continues."""
+    """``wait`` timed out. The run continues, and its machine may cost money."""
 
 
 # A traceback shows the name that a caller catches: ``svc.JobNotFound``.
@@ -117,6 +117,12 @@ _CLASSES: dict[str, type[SvcError]] = {
     "idempotency_conflict": ConfigError,
     "project_dir_refused": ConfigError,
     "budget_too_small": ConfigError,
+    "budget_rate_unknown": ConfigError,
+    "limit_never_fits": ConfigError,
+    "limit_cost_unknown": ConfigError,
+    "resume_unavailable": ConfigError,
+    "data_unavailable": ConfigError,
+    "python_refused": ConfigError,
     "unknown_gpu": ConfigError,
 }
 _BEGINNINGS: dict[str, type[SvcError]] = {

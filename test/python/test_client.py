@@ -62,6 +62,8 @@ class Calls(WithControlPlane):
         classes = {
             "price_cap_exceeded": svc.PriceCapExceeded, "invalid_request": svc.ConfigError, "entrypoint_not_found": svc.ConfigError,
             "budget_too_small": svc.ConfigError,
+            "limit_never_fits": svc.ConfigError,
+            "python_refused": svc.ConfigError,
             "credential_read_only": svc.CredentialError, "nodes_unsupported": svc.UnsupportedError, "provider_error": svc.ProvisionError,
             "extra_missing": svc.ExtraMissing, "a_code_to_come": svc.SvcError,
         }  # fmt: skip
