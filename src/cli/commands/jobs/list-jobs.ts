@@ -21,16 +21,18 @@ export const listJobs = (chosen: ChosenJobs, input: Input, io: Io): Promise<numb
     }
     await io.out(list.jobs.length > 0 ? jobsTable(io, list.jobs, regionsOf(reads, list)) : "");
     if (!io.tty) return 0;
-    if (list.jobs.length === 0) io.err(chosen.status ? `No run is ${chosen.status}.` : emptyWords(chosen));
+    if (list.jobs.length === 0) io.err(emptyWords(chosen));
     if (await areLeftAlone(io, list.jobs)) io.err(AWAY_WORDS);
     if (list.next !== null) io.err("More runs exist: use --limit N or --all.");
     return 0;
   });
 
-const emptyWords = ({ label, provider, tag, archived }: ChosenJobs): string =>
-  label !== undefined || provider !== undefined || tag !== undefined || archived
+function emptyWords({ status, label, provider, tag, archived }: ChosenJobs): string {
+  if (status) return `No run is ${status}.`;
+  return label !== undefined || provider !== undefined || tag !== undefined || archived
     ? "No run matches. `svc jobs --all` lists all runs."
     : "No runs yet. `svc run` shows how to start one.";
+}
 
 /** Until the command is interrupted. */
 export async function watchJobs(chosen: ChosenJobs, input: Input, io: Io): Promise<number> {

@@ -15,9 +15,9 @@ export function jobsTable(io: Io, list: readonly JobRecord[], regions: Regions):
   const rate = { title: "$/H", right: true, leaves: 8 };
   const tags = { title: "TAGS", shrinks: true, leaves: 9 };
   // A terminal has no room for a column that says nothing.
-  const placed = list.some((job) => regions.has(job.id));
-  const priced = list.some((job) => (job.price_per_hour_usd ?? 0) !== 0);
-  const tagged = list.some((job) => job.tags.length > 0);
+  const placed = io.tty && list.some((job) => regions.has(job.id));
+  const priced = io.tty && list.some((job) => (job.price_per_hour_usd ?? 0) !== 0);
+  const tagged = io.tty && list.some((job) => job.tags.length > 0);
   return table(
     io,
     [
@@ -25,15 +25,15 @@ export function jobsTable(io: Io, list: readonly JobRecord[], regions: Regions):
       { title: "STATUS", paint: statusPaint },
       { title: "EXIT", right: true, leaves: 3 },
       { title: "PROVIDER", leaves: 5 },
-      ...(io.tty && placed ? [where] : []),
+      ...(placed ? [where] : []),
       { title: "GPUS", leaves: 4 },
-      ...(io.tty && priced ? [rate] : []),
+      ...(priced ? [rate] : []),
       { title: "COST", right: true },
       { title: "CREATED", leaves: 2 },
       { title: "TOOK", right: true },
       { title: "LABEL", shrinks: true },
       { title: "ENTRYPOINT", shrinks: true, leaves: 1 },
-      ...(io.tty && tagged ? [tags] : []),
+      ...(tagged ? [tags] : []),
       { title: "SIZE", right: true, leaves: 6 },
       ...(io.tty ? [] : [where, rate, tags]),
     ],
@@ -45,15 +45,15 @@ export function jobsTable(io: Io, list: readonly JobRecord[], regions: Regions):
         job.status,
         job.exit_code === null ? none(io) : String(job.exit_code),
         job.provider,
-        ...(io.tty && placed ? [region] : []),
+        ...(placed ? [region] : []),
         gpusCell(job),
-        ...(io.tty && priced ? [price] : []),
+        ...(priced ? [price] : []),
         costCell(io, job),
         instant(io, job.created_at),
         tookCell(io, tookMs(job)),
         job.label ?? none(io),
         job.entrypoint,
-        ...(io.tty && tagged ? [tagsCell(io, job)] : []),
+        ...(tagged ? [tagsCell(io, job)] : []),
         sizeCell(io, job),
         ...(io.tty ? [] : [region, price, tagsCell(io, job)]),
       ];
