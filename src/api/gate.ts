@@ -9,9 +9,9 @@
 //     is bound to another address, must present it: as a bearer token, or as the cookie for which the link `/?token=`
 //     was exchanged.
 // G6. Every other request is refused.
-// G7. `localhost` is no address for a page: a browser may ask another program on [::1] first, whose page would then have our origin. A
-//     tab that opens it is redirected to the numeric address; other requests of a browser under that name are refused.
-// G8. A script for a service worker is refused: one that an earlier server at this address left behind cannot be renewed.
+// G7. A browser may not use the name `localhost`: another program may listen on [::1], and its page would have our origin. A tab that
+//     opens the name is redirected to the numeric address. Other requests of a browser under that name are refused.
+// G8. A script for a service worker is refused, so that a worker of an earlier server at this address cannot update itself.
 
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";

@@ -125,7 +125,7 @@ const isStray = (row: MachineRow, handle: MachineHandle): boolean =>
 
 /**
  * Whether this machine has ended although the provider lists it: the list may be older than the proof of the end. The row stays closed.
- * The release is repeated all the same, because the provider has contradicted itself.
+ * svc repeats the release, because one of the two answers of the provider is wrong.
  */
 async function isStale(
   { ledger }: ReconcileParts,

@@ -311,7 +311,7 @@ export const LedgerMachine = z
     state: MachineState,
     address: z.string().nullable(),
     price_per_hour_usd: z.number().nullable(),
-    /** What it has cost so far, at the prices that it had; null if its price is unknown. */
+    /** Dollars so far, each period at the price of that time; null if the price is unknown. */
     cost_usd: z.number().nullable(),
     created_at: Instant,
     age_seconds: z.number(),

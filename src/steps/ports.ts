@@ -216,7 +216,7 @@ export interface StepPorts {
   ledger: Ledger;
   /** Tracks outages of machines whose provider cannot be asked. */
   ways: TunnelOutages;
-  /** No step needs the machine any more, or it is proven gone: its connections are closed, and its lease is no longer renewed. */
+  /** Closes the connections to a machine that no step needs any more, and stops renewing its lease. */
   gone?: (machine: string) => void;
   /** Every machine of this node is gone: no more data arrives from it. */
   silent?: (jobId: string, node: number) => Promise<void>;

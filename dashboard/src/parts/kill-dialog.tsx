@@ -10,7 +10,7 @@ import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
 import { Modal } from "./modal.tsx";
 
-/** What a kill does to the machine. */
+/** Says how a kill leaves the machine. */
 function consequence(provider: string): string {
   if (runsHere(provider)) return "The script is stopped, and its checkpoints are kept. This computer stays as it is.";
   return isBilled(provider)

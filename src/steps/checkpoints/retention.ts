@@ -7,7 +7,7 @@
 // KC5. On several nodes, node 0 chooses, and the others remove what it has removed: a checkpoint is of use only with the shards of all. One
 //      that another node still has to download counts as incomplete, so an earlier one stays until then.
 // KC6. `rotation: follow` never removes what an earlier machine of the run saved and this one never had: its script removed nothing.
-// KC7. A checkpoint of which a sink has still to copy a file stays until it is copied, or the sink has given up.
+// KC7. A checkpoint stays until every sink has copied all of its files, or has given up.
 // KC4. Another run that resumes from a checkpoint has hard links of its own to it.
 
 import { lstat, readFile, rm, rmdir } from "node:fs/promises";
