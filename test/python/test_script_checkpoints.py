@@ -196,6 +196,13 @@ for n in range(50):
         lines = [json.loads(line) for line in (self.dir / ".svc-checkpoints.jsonl").read_text().splitlines()]
         self.assertEqual(len({line["path"] for line in lines}), 200)
 
+    def test_a_checkpoint_is_announced_although_the_index_cannot_be_written(self):
+        code = 'open(os.path.join(svc.checkpoint_dir(), "a.pt"), "w").close(); svc.checkpoint("a.pt", step=3)'
+        self.dir.joinpath(".svc-checkpoints.jsonl").mkdir(parents=True)
+        result = self.script(code)
+        self.assertEqual([(r["path"], r["s"]) for r in records(result.stdout)[0] if r["k"] == "c"], [("a.pt", 3)])
+        self.assertIn(b"a later process may not find it", result.stderr)
+
     def test_names_that_are_never_downloaded_are_not_announced(self):
         result = self.script(
             """

@@ -1,6 +1,6 @@
 // The checkpoint from which each placement of a job resumes, over real files in a home.
 
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -41,6 +41,13 @@ async function chosen(): Promise<[string, string, string] | null> {
     ? null
     : [found.job, found.name, readFileSync(join(file.root, file.path), "utf8")];
 }
+
+test("an announcement counts after one that a full disk cut in the middle of its line", async () => {
+  save("theirs", "a.pt", "a", 1);
+  appendFileSync(homeLayout.announced(home, "theirs"), '{"path":"b.pt","st');
+  save("theirs", "c.pt", "c", 2);
+  expect([...(await resumes.announcements("theirs")).keys()]).toEqual(["a.pt", "c.pt"]);
+});
 
 describe("a job that resumes from another one, and loses its machine before its own first checkpoint", () => {
   beforeEach(async () => {
