@@ -110,8 +110,13 @@ describe("notifications in the dashboard", { tags: "needs/chromium" }, () => {
       );
   });
 
-  it("shows in the tab what is unread, how the shown run stands, and a machine that no run needs", () =>
-    withPage("/runs/r4-long", async ({ page, server }) => {
+  it("shows in the tab what is unread, how the shown run stands, and a machine that no run needs", () => {
+    let unread = 3;
+    const answers = {
+      notifications: () => ({ ...fakeNotifications(), unread }),
+      "notices/read": () => ({ unread: (unread = 0) }),
+    };
+    const use = async ({ page, server }: Opened) => {
       const icon = async () => decodeURIComponent((await page.locator("link[rel=icon]").getAttribute("href")) ?? "");
       await expect.poll(() => page.title(), WAIT).toBe("(3) ✓ baseline sweep 3 · svc");
       // The machine of another run is being released without end.
@@ -122,7 +127,9 @@ describe("notifications in the dashboard", { tags: "needs/chromium" }, () => {
       await page.locator(".bell").click();
       await expect.poll(() => page.title(), WAIT).toBe("Notifications · svc");
       await expect.poll(icon, WAIT).not.toContain("<circle");
-    }));
+    };
+    return withPage("/runs/r4-long", use, { answers });
+  });
 
   it("leads to the target that a link names, and keeps a title in its order", () =>
     withPage("/notifications", async ({ page }) => {

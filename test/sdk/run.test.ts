@@ -10,14 +10,15 @@ import { CLI, until, Workplace } from "../cli/serving.ts";
 
 const sdk = JSON.stringify(join(import.meta.dirname, "../../sdk/index.ts"));
 let at: Workplace;
-beforeEach(() => {
-  at = new Workplace();
+const use = (workplace: Workplace): void => {
+  at = workplace;
   at.env["SVC_BIN"] = CLI;
   at.file(
     "count.py",
     'import sys, time\nfor i in range(int(sys.argv[1])):\n    print("line %d" % i, flush=True)\n    time.sleep(0.05)\nsys.exit(int(sys.argv[2]))\n',
   );
-});
+};
+beforeEach(() => use(new Workplace()));
 afterEach(() => at.close());
 
 /** A script in the project directory. */
@@ -186,6 +187,8 @@ while here(): time.sleep(0.05)`,
 });
 
 test("a program that takes the port of a dead control plane receives no call", async () => {
+  await at.close();
+  use(Workplace.own("it is killed"));
   const served = await at.serve();
   const asks = script(
     `
