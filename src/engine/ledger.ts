@@ -154,7 +154,6 @@ export class DurableLedger implements Ledger {
       const price = priceOf(handle);
       if (price === null || price === row.price_micro) return;
       const last = row.handle === null ? null : (JSON.parse(row.handle) as MachineHandle).priceMicro;
-      // While a machine boots, some providers bill its disk alone: its whole price is not a raise.
       if (last !== null && handle.priceMicro !== null && handle.priceMicro > last) {
         const [from, to] = [last, handle.priceMicro].map((micro) => `$${usdOf(micro).toFixed(2)}`);
         const message = `The machine ${name} costs ${to} an hour instead of ${from}.`;
@@ -167,6 +166,22 @@ export class DurableLedger implements Ledger {
         spent_micro: row.price_micro === null ? row.spent_micro : microOf(costUsd(row, tx.at)),
         priced_at,
       });
+    });
+  }
+
+  /**
+   * Some providers bill only the disk until a machine runs. Time that nobody saw counts at the whole price, so what is
+   * owed is never too low, whatever happened in it (ADR 0030).
+   */
+  async cheaper(name: string, until: number): Promise<void> {
+    await this.#engine.commitWithRetry((tx) => {
+      const row = this.#rows.get(name);
+      const least = row?.handle ? (JSON.parse(row.handle) as MachineHandle).billedMicro : undefined;
+      if (!row || row.state === "released" || row.price_micro === null || !isPrice(least)) return;
+      const priced_at = Math.min(until, tx.at);
+      if (priced_at <= (row.priced_at ?? row.created_at)) return;
+      const spent = costUsd({ ...row, price_micro: Math.min(Math.round(least), row.price_micro) }, priced_at);
+      this.#rows.reprice(name, { price_micro: row.price_micro, spent_micro: microOf(spent), priced_at });
     });
   }
 
@@ -211,10 +226,10 @@ export class DurableLedger implements Ledger {
 }
 
 /** A machine is recorded as owed whatever its price: an invalid price is unknown, and must not prevent the row. */
-function priceOf({ priceMicro: whole, billedMicro }: MachineHandle): number | null {
-  const priceMicro = whole === null ? null : (billedMicro ?? whole);
-  return Number.isFinite(priceMicro) && priceMicro !== null && priceMicro >= 0 ? Math.round(priceMicro) : null;
-}
+const priceOf = ({ priceMicro }: MachineHandle): number | null => (isPrice(priceMicro) ? Math.round(priceMicro) : null);
+
+const isPrice = (micro: number | null | undefined): micro is number =>
+  typeof micro === "number" && Number.isFinite(micro) && micro >= 0;
 
 function blank(name: string, provider: string, at: number): MachineRow {
   return {

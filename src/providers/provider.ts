@@ -56,8 +56,8 @@ export interface MachineHandle {
    */
   priceOffered?: true;
   /**
-   * The lower price until the machine runs, if there is one: micro-dollars per hour. It counts for the cost, and never
-   * against a cap.
+   * The lower price until the machine runs, if there is one: micro-dollars per hour. It counts for the time up to the
+   * last poll that was `cheaper`, and never against a cap.
    */
   billedMicro?: number;
   /** Endpoints, best first. */
@@ -81,7 +81,13 @@ export interface Order {
 
 export type MachineStatus =
   /** `priceMicro` if its full price is, or may be, already billed; null if that price cannot be read. */
-  | { phase: "starting"; why: string; priceMicro?: number | null }
+  | {
+      phase: "starting";
+      why: string;
+      priceMicro?: number | null;
+      /** It has not run yet: the provider has billed only the handle's `billedMicro` so far. */
+      cheaper?: true;
+    }
   | {
       phase: "ready";
       address: string | null;

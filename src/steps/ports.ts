@@ -113,6 +113,8 @@ export interface Ledger {
   held(name: string, handle: MachineHandle): Promise<void>;
   /** Updates the known facts of a held machine: endpoints, price. Changes nothing if nothing has changed. */
   known(name: string, handle: MachineHandle): Promise<void>;
+  /** The provider has billed only the handle's `billedMicro` until this instant. After it, the whole price counts. */
+  cheaper(name: string, until: number): Promise<void>;
   /** Another key turned out to open the machine's account. */
   account(name: string, account: string): Promise<void>;
   /** @param horizonAt set if the request may arrive later than expected at the intent. */

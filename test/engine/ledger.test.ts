@@ -135,6 +135,39 @@ describe("a machine", () => {
     expect(cost()).toBe(24);
   });
 
+  it("counts the whole price after the last look that saw a cheaper machine", async () => {
+    await h.create();
+    await ledger.intend(order);
+    await ledger.held(NAME, handle({ priceMicro: 2_000_000, billedMicro: 500_000 }));
+    const cost = () => h.reads.job("job1")?.cost_usd;
+    await h.clock.advance(HOUR_MS);
+    expect(cost()).toBe(2);
+    await ledger.cheaper(NAME, h.clock.now());
+    expect([cost(), ledger.row(NAME)?.price_micro]).toEqual([0.5, 2_000_000]);
+    const asked = h.clock.now();
+    await h.clock.advance(HOUR_MS);
+    // An answer that took an hour says nothing about that hour, whatever the clock did meanwhile.
+    for (const until of [asked, asked - HOUR_MS]) await ledger.cheaper(NAME, until);
+    expect(cost()).toBe(2.5);
+    await ledger.released(NAME, "gone");
+    await ledger.cheaper(NAME, h.clock.now());
+    expect(cost()).toBe(2.5);
+  });
+
+  it.each([
+    [{ priceMicro: 2_000_000 }, 2],
+    [{ priceMicro: 2_000_000, billedMicro: 3_000_000 }, 2],
+    [{ priceMicro: 2_000_000, billedMicro: Number.NaN }, 2],
+    [{ priceMicro: null, billedMicro: 1_000_000 }, 0],
+  ])("counts the prices %j in a cheaper hour as $%d", async (prices, usd) => {
+    await h.create();
+    await ledger.intend(order);
+    await ledger.held(NAME, handle(prices));
+    await h.clock.advance(HOUR_MS);
+    await ledger.cheaper(NAME, h.clock.now() + HOUR_MS);
+    expect(h.reads.job("job1")?.cost_usd).toBe(usd);
+  });
+
   it("calls only a higher whole price a raise, not the end of the time in which the disk alone is billed", async () => {
     await h.create();
     await ledger.intend(order);

@@ -56,5 +56,6 @@ test.each([
     const status = await lookAt(fresh, { actual_status: state });
     expect(status.phase).toBe("starting");
     expect(status.phase === "starting" && status.priceMicro).toBe(price);
+    expect(status.phase === "starting" && status.cheaper).toBe(price === undefined ? true : undefined);
   },
 );

@@ -89,7 +89,8 @@ export function wrongBudget({ job, plan, journal, machines, world, cloud }: Judg
     const isSoon = opened !== undefined && row.created_at - opened.at < SPARE_MS;
     const spent = counted(row.created_at, before);
     const left = budgetAt(row.created_at) - spent * 0.999;
-    if (first && isSoon && spent > 0 && left < cost(START_MS + endMs(plan.nodes) - SPARE_MS))
+    const isBilledLess = before.some(({ handle }) => handle?.includes("billedMicro") === true);
+    if (first && isSoon && spent > 0 && !isBilledLess && left < cost(START_MS + endMs(plan.nodes) - SPARE_MS))
       wrong.push(`${row.name} was ordered with ${left.toFixed(0)} left of ${budgetAt(row.created_at)}`);
   }
 

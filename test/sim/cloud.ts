@@ -19,6 +19,8 @@ export interface CloudMachine {
   /** The job's placement; 0 for a foreign machine. */
   placement: number;
   priceMicro: number;
+  /** The price per hour until it is ready, if that is a lower one: micro-dollars. */
+  bootMicro: number | null;
   limitAt: number | null;
   landedAt: number;
   readyAt: number;
@@ -54,6 +56,13 @@ export const CHECKPOINT_MS = 1_000;
 /** The guard looks every two seconds. */
 const GUARD_MS = 2_000;
 const DEAR_MICRO = 2_500_000;
+const BOOT_MICRO = 15_000;
+
+/** Micro-dollars that the provider bills for a machine from one instant to another, in milliseconds. */
+export function billMicro({ priceMicro, bootMicro, readyAt }: CloudMachine, from: number, to: number): number {
+  const bootMs = bootMicro === null ? 0 : Math.max(0, Math.min(readyAt, to) - from);
+  return (priceMicro * (to - from - bootMs) + (bootMicro ?? 0) * bootMs) / 3_600_000;
+}
 
 export class Cloud {
   readonly machines: CloudMachine[] = [];
@@ -111,6 +120,7 @@ export class Cloud {
       ...how,
       limitAt: null,
       priceMicro: rng.chance(faults.dearer) ? DEAR_MICRO : PRICE_MICRO,
+      bootMicro: rng.chance(faults.cheapBoot) ? BOOT_MICRO : null,
       landedAt: now,
       readyAt: rng.chance(faults.neverReady) ? Infinity : now + (ideal ? 20 : rng.int(0, rng.pick([1_000, 90_000]))),
       goneAt: null,
@@ -150,9 +160,9 @@ export class Cloud {
   /** Micro-dollars of the job's machines. @param seen orders that svc found: without a trace is only what the provider took back before that. */
   bill(jobId: string, seen: ReadonlySet<string>): { micro: number; isDear: boolean; isDoubled: boolean } {
     const own = this.machines.filter((m) => m.jobId === jobId && !m.foreign && (seen.has(m.name) || !m.takenBack));
-    const ms = (m: CloudMachine): number => Math.min(m.goneAt ?? Infinity, this.world.now) - m.landedAt;
+    const end = (m: CloudMachine): number => Math.min(m.goneAt ?? Infinity, this.world.now);
     return {
-      micro: own.reduce((sum, m) => sum + (m.priceMicro * ms(m)) / 3_600_000, 0),
+      micro: own.reduce((sum, m) => sum + billMicro(m, m.landedAt, end(m)), 0),
       isDear: own.some((m) => m.priceMicro > PRICE_MICRO),
       isDoubled: own.some((m) => m.doubled),
     };

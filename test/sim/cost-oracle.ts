@@ -2,7 +2,8 @@
 // world. The reports are those of the API; what is expected of them comes from the cloud's prices and instants alone.
 //
 // K1. A machine is on the receipt from its order until its proof, which enclose the time in which it existed, at its provider's price, with the
-//     provider's minimum. The excess of svc's count over the bill is exactly the time before the machine existed and after it was gone.
+//     provider's minimum. The excess of svc's count over the bill is exactly the time before the machine existed and after it was gone. If the
+//     provider bills less until the machine is ready, svc counts at least its bill, and at most the whole price.
 // K2. Each report, by whatever it groups, sums to the receipts, before and after the rows are added to the sums of the home.
 // K3. A machine that is on no receipt was made twice by its provider for one order, or ended before any list could show it.
 
@@ -12,7 +13,7 @@ import type { Receipt } from "../../src/schemas/costs.ts";
 import { readCosts, readReceipt } from "../../src/store/cost-reads.ts";
 import { CostStore } from "../../src/store/cost-store.ts";
 import type { Sqlite } from "../../src/store/database.ts";
-import type { Cloud, CloudMachine } from "./cloud.ts";
+import { billMicro, type Cloud, type CloudMachine } from "./cloud.ts";
 
 const HOUR_MS = 3_600_000;
 const leastMs = (provider: string): number => (provider === "cloudvm" ? 60_000 : 0);
@@ -27,6 +28,8 @@ export interface CostSums {
   /** The amount that svc counts beyond the bill by design: from the order until the machine existed, and from its end until the proof. */
   before: number;
   after: number;
+  /** Counted at the whole price while the provider billed less, because svc had not looked since; with `before` and `after` of these machines. */
+  boot: number;
   /** The provider's minimum, where the time of the machine is shorter. */
   minimum: number;
   /** Machines on no receipt: doubles, and those that ended unseen. */
@@ -38,6 +41,7 @@ export const NO_COST_SUMS: Readonly<CostSums> = {
   shown: 0,
   before: 0,
   after: 0,
+  boot: 0,
   minimum: 0,
   unseen: 0,
 };
@@ -48,21 +52,24 @@ export const plusCosts = (a: CostSums, b: CostSums): CostSums => ({
   shown: a.shown + b.shown,
   before: a.before + b.before,
   after: a.after + b.after,
+  boot: a.boot + b.boot,
   minimum: a.minimum + b.minimum,
   unseen: a.unseen + b.unseen,
 });
 
 /** Rows of a table: what svc shows, and what it is made of. */
-export function costRows({ machines, bill, shown, before, after, minimum, unseen }: CostSums): [string, string][] {
+export function costRows(sums: CostSums): [string, string][] {
+  const { machines, bill, shown, before, after, boot, minimum, unseen } = sums;
   const usd = (micro: number): string => `$${(micro / 1e6).toFixed(2)}`;
   return [
     ["machines on receipts", String(machines)],
     ["their bill at the provider", usd(bill)],
     ["and from the order until the machine existed", usd(before)],
     ["and from its end until the proof", usd(after)],
+    ["and what was counted beyond a lower price while a machine boots", usd(boot)],
     ["and provider minimums", usd(minimum)],
     ["costs, receipts and all groups show", usd(shown)],
-    ["difference", usd(shown - bill - before - after - minimum)],
+    ["difference", usd(shown - bill - before - after - boot - minimum)],
     ["machines made twice, or ended unseen", String(unseen)],
   ];
 }
@@ -89,10 +96,18 @@ export function costsOf(db: Sqlite, jobs: readonly string[], cloud: Cloud, fail:
     const micro = (ms: number): number => (made.priceMicro * ms) / HOUR_MS;
     const owed = Math.max(micro(to - from), micro(leastMs(made.provider)));
     const shown = machine.cost_usd * 1e6;
-    if (Math.abs(shown - owed) > 1) fail(`the receipt of ${machine.name} shows ${shown}, and it cost ${owed}`);
+    const bill = billMicro(made, made.landedAt, gone);
     sums.machines += 1;
     sums.shown += shown;
-    sums.bill += micro(gone - made.landedAt);
+    sums.bill += bill;
+    if (made.bootMicro !== null) {
+      // Each look may round to a whole micro-dollar.
+      if (shown < bill - 100 || shown > owed + 100)
+        fail(`the receipt of ${machine.name} shows ${shown}, and it cost from ${bill} to ${owed}`);
+      sums.boot += shown - bill;
+      continue;
+    }
+    if (Math.abs(shown - owed) > 1) fail(`the receipt of ${machine.name} shows ${shown}, and it cost ${owed}`);
     sums.before += micro(made.landedAt - from);
     sums.after += micro(to - gone);
     sums.minimum += owed - micro(to - from);

@@ -60,6 +60,16 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
     "sorted",
   ),
   single("held machine", "src/steps/rental/held-machine.ts", ["test/steps/billed.test.ts"])(
+    "B1: a machine that no list shows counts at the price of one that has not run",
+    "if (status.cheaper === true) await",
+    "if (status.priceMicro === undefined) await",
+  ),
+  single("ledger", "src/engine/ledger.ts", ["test/engine/ledger.test.ts"])(
+    "B1: time that nobody saw counts at the lower price",
+    "price_micro: row.price_micro, spent_micro: microOf(spent)",
+    "price_micro: Math.round(least), spent_micro: microOf(spent)",
+  ),
+  single("held machine", "src/steps/rental/held-machine.ts", ["test/steps/billed.test.ts"])(
     "R7: the billed price is not compared with the cap while the run goes on",
     'checkCap(provider, ports.facts(context.jobId).spec, known.priceOffered ? null : known.priceMicro, "svc releases it");',
     "",

@@ -14,6 +14,8 @@ export interface Faults {
   createAnswersSlowly: number;
   createDoubles: number;
   dearer: number;
+  /** A machine costs less until it is ready. */
+  cheapBoot: number;
   offersFail: number;
   listFails: number;
   inspectFails: number;
@@ -46,6 +48,7 @@ export const IDEAL: Faults = {
   createAnswersSlowly: 0,
   createDoubles: 0,
   dearer: 0,
+  cheapBoot: 0,
   offersFail: 0,
   listFails: 0,
   inspectFails: 0,
@@ -191,6 +194,7 @@ export function randomPlan(seed: number): Plan {
     createAnswersSlowly: some(0.1),
     createDoubles: some(0.03),
     dearer: some(0.08),
+    cheapBoot: some(0.3),
     offersFail: some(0.05),
     listFails: some(0.1),
     inspectFails: some(0.05),

@@ -131,7 +131,9 @@ export class SimProvider implements Provider {
   }
 
   #handle(m: CloudMachine): MachineHandle {
-    return { v: 1, provider: this.name, id: m.id, name: m.name, address: null, priceMicro: m.priceMicro };
+    const { id, name, priceMicro, bootMicro } = m;
+    const boot = bootMicro === null ? {} : { billedMicro: bootMicro };
+    return { v: 1, provider: this.name, id, name, address: null, priceMicro, ...boot };
   }
 
   inspect(handle: MachineHandle, signal: AbortSignal): Promise<MachineStatus> {
@@ -147,7 +149,7 @@ export class SimProvider implements Provider {
       if (machine.bad) return { phase: "broken", why: "its host has no driver", elsewhere: true };
       return machine.readyAt <= this.#cloud.world.now
         ? { phase: "ready", address: null }
-        : { phase: "starting", why: "it boots" };
+        : { phase: "starting", why: "it boots", ...(machine.bootMicro === null ? {} : { cheaper: true as const }) };
     });
   }
 

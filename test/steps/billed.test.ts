@@ -32,9 +32,11 @@ const look = (): Promise<unknown> => {
 const cost = (): number => rent.h.reads.job("job1")?.cost_usd ?? Number.NaN;
 
 test("Only the disk counts until the machine runs, and then its whole price, which is compared with the cap", async () => {
-  status = { phase: "starting", why: "loading its image" };
-  await rent.h.clock.advance(HOUR);
-  await look();
+  status = { phase: "starting", why: "loading its image", cheaper: true };
+  for (let minutes = 0; minutes < 60; minutes += 10) {
+    await rent.h.clock.advance(HOUR / 6);
+    await look();
+  }
   expect(cost()).toBeCloseTo(0.01, 4);
   status = { phase: "starting", why: "running, but no usable address for SSH is known yet", priceMicro: 1_000_000 };
   await look();
@@ -53,12 +55,30 @@ test("A machine that may run already costs the offer's price if its own cannot b
   expect(cost()).toBeCloseTo(1, 4);
 });
 
-test("A machine that is ready at the first poll is billed completely from then on", async () => {
+test.each<[string, MachineStatus]>([
+  ["runs", { phase: "ready", address: "10.0.0.1", priceMicro: null }],
+  ["was not seen in a list", { phase: "starting", why: "no list shows it yet" }],
+  ["has stopped", { phase: "broken", why: "its container has exited", priceMicro: 1_000_000 }],
+])("The hour in which nobody looked counts completely if the machine then %s", async (_, seen) => {
+  status = { phase: "starting", why: "loading its image", cheaper: true };
   await rent.h.clock.advance(HOUR);
-  status = { phase: "ready", address: "10.0.0.1", priceMicro: null };
   await look();
   await rent.h.clock.advance(HOUR);
   expect(cost()).toBeCloseTo(1.01, 4);
+  status = seen;
+  await look().catch(() => undefined);
+  expect(cost()).toBeCloseTo(1.01, 4);
+  await rent.h.clock.advance(HOUR);
+  expect(cost()).toBeCloseTo(2.01, 4);
+});
+
+test("A machine that has run once has no cheaper time any more", async () => {
+  status = { phase: "ready", address: "10.0.0.1", priceMicro: null };
+  await look();
+  await rent.h.clock.advance(HOUR);
+  status = { phase: "starting", why: "loading its image", cheaper: true };
+  await look();
+  expect(cost()).toBeCloseTo(1, 4);
 });
 
 test("A whole price above the cap ends the run, whatever is billed so far", async () => {

@@ -74,7 +74,7 @@ export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
   const verdict = bootVerdict(message);
   if (verdict !== null) return { ...broken(`it cannot start: ${verdict.why}`), ...faultOf(verdict) };
   const wait = STARTING[actual];
-  const price = DISK_ALONE.has(actual) ? {} : { priceMicro };
+  const price = DISK_ALONE.has(actual) ? ({ cheaper: true } as const) : { priceMicro };
   if (wait !== undefined) return { phase: "starting", why: `${wait}${said}`, ...price };
   const end = BROKEN[actual];
   if (end !== undefined) return broken(`${end}${said}`);

@@ -34,6 +34,7 @@ export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext,
  */
 export async function lookAtMachine(ports: StepPorts, context: StepContext, held: HeldMachine): Promise<MachineStatus> {
   const { provider, handle } = held;
+  const askedAt = ports.now();
   const status = await provider.inspect(handle, context.signal);
   const { nodes } = ports.facts(context.jobId).spec;
   const about = { provider: provider.name, machine: nodes > 1 ? `${handle.name} (node ${context.node})` : handle.name };
@@ -53,7 +54,8 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
     throw new SvcError("machine_broken", { ...about, why: status.why, ...elsewhere, ...image });
   }
   if (status.phase === "starting") {
-    if (handle.billedMicro !== undefined && status.priceMicro !== undefined)
+    if (status.cheaper === true) await ports.ledger.cheaper(handle.name, askedAt);
+    else if (handle.billedMicro !== undefined && status.priceMicro !== undefined)
       await ports.ledger.known(
         handle.name,
         billedWhole({ ...handle, priceMicro: status.priceMicro ?? handle.priceMicro }),
@@ -75,7 +77,7 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   return status;
 }
 
-/** From now on its full price counts for the cost. */
+/** It has run: no later time counts at the lower price. */
 function billedWhole({ billedMicro: _, ...handle }: MachineHandle): MachineHandle {
   return handle;
 }
