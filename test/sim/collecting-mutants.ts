@@ -9,6 +9,7 @@ const files = single("collector", "src/steps/checkpoints/files.ts", [`${FOLDER}/
 const growing = single("collector", "src/steps/checkpoints/growing-files.ts", [
   `${FOLDER}/growing-files.whole.test.ts`,
 ]);
+const given = single("given files", "src/steps/checkpoints/given-files.ts", [`${FOLDER}/given-files.test.ts`]);
 const named = single("named files", "src/steps/checkpoints/named-files.ts", [
   "test/engine/checkpoint-removals.test.ts",
 ]);
@@ -22,11 +23,33 @@ export const COLLECTING_MUTANTS: readonly TestedMutant[] = [
     "return !this.#growing.has(file.path) && isCopyOf(",
     "return this.#growing.has(file.path) && isCopyOf(",
   ),
-  collector(
-    "K4: the checkpoint from which the run resumed is downloaded again",
-    "return given !== undefined && given.size === file.size",
-    "return given !== undefined && given.size < 0",
-    [`${FOLDER}/resume.test.ts`],
+  forRule(
+    "src/steps/checkpoints/collector.ts K4",
+    given(
+      "K4: the checkpoint from which the run resumed is downloaded again",
+      "return given !== undefined && given.size === file.size",
+      "return given !== undefined && given.size < 0",
+      [`${FOLDER}/resume.test.ts`],
+    ),
+  ),
+  given(
+    "GV1: a given file that the script left as it was is missing here",
+    "return this.#own.has(file.path) &&",
+    "return !this.#own.has(file.path) &&",
+  ),
+  given(
+    "GV2: a node waits for given files of other nodes",
+    "if (isGiven && this.#others.has(file.path)) continue;",
+    "",
+  ),
+  forRule(
+    "src/steps/checkpoints/given-files.ts GV3",
+    sets(
+      "GV3: a given checkpoint counts as the run's own before the run has saved it",
+      "if (given.has(now)) return false;",
+      "",
+      [`${FOLDER}/given-files.test.ts`],
+    ),
   ),
   forRule(
     "src/steps/checkpoints/collector.ts K6",

@@ -229,16 +229,16 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
     "(this.#seen.has(name) || !this.#rules.isEarlier(files.map(({ path }) => path)))",
     "files.length > 0",
   ),
-  sets("U1: a set that was downloaded in part is kept", "if (!(await areAll(files, isHome))) continue;", ""),
+  sets("U1: a set that was downloaded in part is kept", "if (!(await areAll(files, isHere))) continue;", ""),
   sets(
     "U2: any change of a set makes it complete",
-    "return now !== undefined && (now.size !== then?.size || now.mtimeMs !== then.mtime_ms);",
-    "return now !== then;",
+    "return now.size !== then?.size || now.mtimeMs !== then.mtime_ms;",
+    "return now.path !== then;",
   ),
   sets(
     "U2: a set is complete only once",
-    "if (kept === null || announced > kept.announced) return true;",
-    "if (kept === null) return true;",
+    "if (announced > (kept?.announced ?? 0)) return true;",
+    "if (kept === null && announced > 0) return true;",
   ),
   sets("U3: files of an earlier save stay", "stale.push(...(await this.#removeStale(name, files)));", "", [
     "test/steps/checkpoints/retention.test.ts",

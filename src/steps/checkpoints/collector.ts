@@ -10,8 +10,8 @@
 //     interrupts, or keeps from being compared, stays there for as long as the machine lists that very file, and this
 //     process does not download it again.
 // K4. A local copy has the original's mtime. With the same size and mtime it is not downloaded again, not even by a new
-//     process. The same holds for the checkpoint from which the run resumed, until the run overwrites it. Scans run one
-//     after the other: the next scan continues a half-finished download, whichever step started it.
+//     process. The same holds for the checkpoint from which the run resumed, until the run overwrites it (given-files.ts).
+//     Scans run one after the other: the next scan continues a half-finished download, whichever step started it.
 // K5. A symlink to a plain file of the same directory becomes a separate local file, copied from the target if that was
 //     downloaded. Any other symlink is reported like other skipped files.
 // K7. A file that keeps changing is downloaded anyway (growing-files.ts), and is marked as in progress: it has its name
@@ -50,6 +50,7 @@ import {
 } from "./files.ts";
 import { isAnnounced, placesOf, plainName, printable, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 import { CheckpointSets, type Announcements, type KnownComplete, type NodeOfSeveral } from "./sets.ts";
+import { GivenFiles, type GivenFile } from "./given-files.ts";
 import { GrowingFiles } from "./growing-files.ts";
 import { hadNoRoom, lacksRoom, neverFits, noRoomError, whyNoRoom, type NoRoom } from "./room.ts";
 import { Retention, type KeepRules } from "./retention.ts";
@@ -106,7 +107,7 @@ export class CheckpointCollector {
   readonly #targetDir: string;
   readonly #now: () => number;
   readonly #followEveryMs: number;
-  readonly #given: ReadonlyMap<string, { size: number; mtime_ms: number }>;
+  readonly #given: GivenFiles;
   #seen = new Map<string, Seen>();
   /** Paths that this process has recorded. */
   readonly #recorded = new Set<string>();
@@ -129,7 +130,7 @@ export class CheckpointCollector {
   constructor(options: {
     targetDir: string;
     now: () => number;
-    given?: readonly { path: string; size: number; mtime_ms: number }[];
+    given?: readonly GivenFile[];
     announced?: Announcements;
     /** Absent for a run on one node. */
     place?: NodeOfSeveral | undefined;
@@ -143,9 +144,9 @@ export class CheckpointCollector {
     this.#targetDir = options.targetDir;
     this.#now = options.now;
     this.#followEveryMs = options.followEveryMs ?? SETTLE_MS;
-    this.#given = new Map(options.given?.map((file) => [file.path, file]));
+    this.#given = new GivenFiles(options.targetDir, options.given ?? [], options.place);
     const announced = options.announced ?? (() => Promise.resolve(new Map<string, number>()));
-    this.#sets = new CheckpointSets(options.targetDir, announced, options.place);
+    this.#sets = new CheckpointSets(options.targetDir, announced, options.place, this.#given);
     this.#growing = new GrowingFiles({ targetDir: options.targetDir, now: options.now, sets: this.#sets });
     this.#meter = new UnfetchedMeter(options.now, options.unfetched);
     this.#retention = options.keep ? new Retention(options.targetDir, options.keep, this.#sets) : null;
@@ -229,7 +230,7 @@ export class CheckpointCollector {
 
   async #list(host: CheckpointHost, signal: AbortSignal): Promise<RemoteFile[]> {
     const known = await this.#sets.knownComplete();
-    const listing = await host.listCheckpoints(signal);
+    const listing = this.#given.ofNode(await host.listCheckpoints(signal));
     this.#known = known;
     return listing;
   }
@@ -270,13 +271,13 @@ export class CheckpointCollector {
     let before = new Map([...this.#seen].map(([path, { file }]) => [path, file]));
     for (;;) {
       await pause(this.#followEveryMs, undefined, { signal: options.signal });
-      const listing = await host.listCheckpoints(options.signal);
+      const listing = this.#given.ofNode(await host.listCheckpoints(options.signal));
       const unfinished = unfinishedFolders(listing);
       const moving: RemoteFile[] = [];
       for (const file of listing) {
         const { path } = file;
         if (busy.has(path) || whyRefused(file) !== null || path.split("/").some(isOurs)) continue;
-        if (this.#isGiven(file) || this.#retention?.isDropped(file) || whyTemporary(path, unfinished) !== null)
+        if (this.#given.has(file) || this.#retention?.isDropped(file) || whyTemporary(path, unfinished) !== null)
           continue;
         if (!(await this.#isHome(file)) && this.#growing.moves(file, before.get(path))) moving.push(file);
       }
@@ -286,9 +287,10 @@ export class CheckpointCollector {
   }
 
   async #keepSets(listing: readonly RemoteFile[], options: OneScan): Promise<void> {
-    const stale = await this.#sets.keep(listing, (file) => this.#isHome(file), this.#known);
+    const { stale, linked } = await this.#sets.keep(listing, (file) => this.#isHome(file), this.#known);
+    await this.#growing.rests(linked.map(({ path }) => path));
     const removed = (await this.#retention?.apply(listing, (file) => this.#isHome(file))) ?? [];
-    await this.#record([], options, [...stale, ...removed]);
+    await this.#record(linked, options, [...stale, ...removed]);
   }
 
   /** The local files, from every process and scan. */
@@ -316,7 +318,9 @@ export class CheckpointCollector {
       }
       // svc's own bookkeeping: the index of announced checkpoints.
       if (file.path.split("/").some(isOurs)) continue;
-      if (this.#isGiven(file) || this.#retention?.isDropped(file)) continue;
+      if (this.#retention?.isDropped(file)) continue;
+      // One that is part of a kept set is recorded like the others.
+      if (this.#given.has(file) && !(await this.#isHome(file))) continue;
       const before = this.#seen.get(file.path);
       const entry = before !== undefined && same(before.file, file) ? before : { file, sinceMs: now };
       seen.set(file.path, entry);
@@ -443,12 +447,6 @@ export class CheckpointCollector {
     for (const { path, in_progress } of files) if (!in_progress) this.#recorded.add(path);
   }
 
-  /** K4. Not every transport keeps more of a time than its seconds. */
-  #isGiven(file: RemoteFile): boolean {
-    const given = this.#given.get(file.path);
-    return given !== undefined && given.size === file.size && Math.abs(given.mtime_ms - file.mtimeMs) < 1_000;
-  }
-
   /** K4 */
   async #isHome(file: RemoteFile): Promise<boolean> {
     return !this.#growing.has(file.path) && isCopyOf(file, await homeStats(this.#targetDir, file.path));
@@ -471,6 +469,7 @@ export class CheckpointCollector {
         throw new SvcError("start_failed", { why: `${this.#targetDir} is a link` });
       await rm(staging, { recursive: true, force: true });
       await mkdir(staging, { mode: 0o700 });
+      await this.#given.prepare();
       await this.#sets.prepare();
       await this.#growing.prepare();
       await this.#retention?.prepare();

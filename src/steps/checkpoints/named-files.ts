@@ -1,7 +1,7 @@
 // Finds, measures and deletes the local files of named checkpoints of an ended run. src/engine/checkpoint-removals.ts calls it.
 //
-// NF1. A name covers its file, or everything below its folder, in the folder of each node, and the kept sets (sets.ts) of that name
-//      and of names below it.
+// NF1. A name covers its file, or everything below its folder, in the folder of each node, its given files at the end of a run on
+//      several nodes, and the kept sets (sets.ts) of that name and of names below it.
 // NF2. Nothing is reached through a symlink: a deletion stays inside the home.
 // NF3. The disk frees the space of a file with its last hard link. A kept set has hard links to the files under the name.
 
@@ -11,7 +11,7 @@ import { dirname, join, relative } from "node:path";
 import { isMissing, nullIfMissing, systemCode } from "../../errors/index.ts";
 import { flushFolder, isOurs } from "./files.ts";
 import { foldersOf } from "./names.ts";
-import { allKept, folderOfNode, rootOf, setFile, versionsOf } from "./sets.ts";
+import { allKept, finalOf, folderOfNode, givenAtTheEnd, rootOf, setFile, versionsOf } from "./sets.ts";
 
 /** Where the checkpoints of a run are on this computer. */
 export interface CheckpointPlace {
@@ -102,6 +102,9 @@ export async function findNamed(place: CheckpointPlace, names: readonly string[]
         found.targets.push(...roots);
         found.records.push(record);
       }
+      const final = await finalOf(folder);
+      const given = final && join(givenAtTheEnd(folder, final.placement), there);
+      if (given !== null && (await take(given)).length > 0) found.targets.push(given);
       const target = join(folder, there);
       for (const file of await take(target)) {
         if (shown.has(file.path)) continue;

@@ -32,7 +32,16 @@ export const Resume = z.object({
   /** Path of the file or folder, relative to the checkpoint directory. */
   name: z.string(),
   /** `root`: the local folder, absolute. */
-  files: z.array(z.object({ root: z.string(), path: z.string(), size: z.number(), mtime_ms: z.number() })),
+  files: z.array(
+    z.object({
+      root: z.string(),
+      path: z.string(),
+      size: z.number(),
+      mtime_ms: z.number(),
+      /** The node that saved it. */
+      node: z.int().optional(),
+    }),
+  ),
 });
 export type Resume = z.infer<typeof Resume>;
 
@@ -113,14 +122,14 @@ export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> 
   for (const [name, kept] of await allKept(checkpoints))
     if (kept.announced === 0 && !isSingle(name, kept.files)) marked.add(name);
   for (const [name, members] of membersByName(files, candidates(files, announced, marked)))
-    byName.set(name, members.map(withRoot(checkpoints)));
+    byName.set(name, members.map(withRoot(checkpoints, 0)));
   if (await knowsSets(checkpoints)) await onlyKept(checkpoints, byName, announced);
   for (const name of removed.size === 0 ? [] : byName.keys())
     if ([...parentsOf(name), name].some((place) => removed.has(place))) byName.delete(name);
   // A file that was still being written counts in its last complete version, if that was kept.
   for (const path of await readInProgress(checkpoints)) {
     if (!byName.has(path)) continue;
-    const whole = await keptMembers(checkpoints, path);
+    const whole = await keptMembers(checkpoints, path, 0);
     if (whole) byName.set(path, whole);
     else byName.delete(path);
   }
@@ -132,7 +141,8 @@ export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> 
     // A set that was kept before nodes kept shares is judged by node 0 alone.
     if (kept?.placement === undefined) choices.push({ name, members });
     else
-      for (const version of versionsOf(kept)) choices.push({ name, members: membersOf(checkpoints, version), version });
+      for (const version of versionsOf(kept))
+        choices.push({ name, members: membersOf(checkpoints, version, 0), version });
   }
   const newestFirst = choices
     .map((choice) => ({ ...choice, newest: choice.members.reduce(later, -Infinity) }))
@@ -166,8 +176,8 @@ export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> 
         .filter((f) => f.path.startsWith(top))
         .map((f) => ({ ...f, path: f.path.slice(top.length) }))
         .filter((f) => !torn.has(f.path));
-      const kept = await keptMembers(below, name);
-      for (const file of kept ?? (membersByName(theirs, [name]).get(name) ?? []).map(withRoot(below))) {
+      const kept = await keptMembers(below, name, node);
+      for (const file of kept ?? (membersByName(theirs, [name]).get(name) ?? []).map(withRoot(below, node))) {
         if (taken.has(file.path)) continue;
         taken.add(file.path);
         chosen.push(file);
@@ -183,16 +193,22 @@ const gone = (resume: Resume, cause?: unknown): SvcError =>
 type Member = Resume["files"][number];
 
 const withRoot =
-  (root: string) =>
-  ({ path, size, modified_at }: CheckpointFile): Member => ({ root, path, size, mtime_ms: Date.parse(modified_at) });
+  (root: string, node: number) =>
+  ({ path, size, modified_at }: CheckpointFile): Member => ({
+    root,
+    path,
+    size,
+    mtime_ms: Date.parse(modified_at),
+    node,
+  });
 
-async function keptMembers(checkpoints: string, name: string): Promise<Member[] | null> {
-  const kept = await keptSet(checkpoints, name);
-  return kept === null ? null : membersOf(checkpoints, kept);
+async function keptMembers(folder: string, name: string, node: number): Promise<Member[] | null> {
+  const kept = await keptSet(folder, name);
+  return kept === null ? null : membersOf(folder, kept, node);
 }
 
-const membersOf = (checkpoints: string, version: Version): Member[] =>
-  version.files.map((file) => ({ root: rootOf(checkpoints, version), ...file }));
+const membersOf = (folder: string, version: Version, node: number): Member[] =>
+  version.files.map((file) => ({ root: rootOf(folder, version), ...file, node }));
 
 const isSingle = (name: string, members: readonly { path: string }[]): boolean =>
   members.every(({ path }) => path === name);
@@ -210,7 +226,7 @@ async function onlyKept(
   const folders = new Set([...byName.keys()].filter(isFolder));
   const known = new Map<string, Member[] | null>();
   const keptOf = async (name: string): Promise<Member[] | null> => {
-    if (!known.has(name)) known.set(name, await keptMembers(checkpoints, name));
+    if (!known.has(name)) known.set(name, await keptMembers(checkpoints, name, 0));
     return known.get(name) ?? null;
   };
   for (const [name, members] of byName) {

@@ -2,9 +2,10 @@
 //
 // U1. A set consists of the files that the machine listed in it when it was complete. Once all of them are downloaded,
 //     the set is kept by hard links to its files (which cost nothing), and recorded: a run resumes only from a kept
-//     set, never from half of one, nor from a mixture of two that were saved under one name.
+//     set, never from half of one, nor from a mixture of two that were saved under one name. A file that the run was given
+//     and that its script left as it was counts as downloaded (given-files.ts).
 // U2. It is complete again when it is announced again, or when its last file has changed. Otherwise its files may be
-//     half overwritten, or half removed.
+//     half overwritten, or half removed. So it is with a set that the run was given.
 // U3. A kept set changes by one rename: the old one is removed once the new one is in place. The local tree has the
 //     newest of each file; once a set is complete, its folder holds the files of that set and no others.
 // U4. On several nodes, node 0 says what is complete, and each other node keeps its share of it: the files that its
@@ -20,7 +21,9 @@ import { jsonOf } from "../../domain/parsed-lines.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 import { nullIfMissing, orDiskFull } from "../../errors/index.ts";
 import type { RemoteFile } from "../../providers/host.ts";
-import { isCopyOf, isOurs, readCheckpoints } from "./files.ts";
+import type { CheckpointFile } from "../../schemas/job.ts";
+import { asRecord, isCopyOf, isOurs, readCheckpoints } from "./files.ts";
+import { GivenFiles } from "./given-files.ts";
 import { trackedFolders, TRACKERS } from "./trackers.ts";
 import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 
@@ -61,9 +64,16 @@ const Kept = Version.extend({
 export type Kept = z.infer<typeof Kept>;
 
 /** The files that a node's machine listed after the script had ended there. */
-const Final = z.object({ placement: z.int(), files: z.array(KeptFile.extend({ is_home: z.boolean() })) });
+const Final = z.object({
+  placement: z.int(),
+  /** `is_given`: a given file that is unchanged. Its copy is below the folder of `givenAtTheEnd`. */
+  files: z.array(KeptFile.extend({ is_home: z.boolean(), is_given: z.boolean().optional() })),
+});
 export type Final = z.infer<typeof Final>;
 const FINAL = "final.json";
+const FINAL_GIVEN = "final-given-";
+export const givenAtTheEnd = (targetDir: string, placement: number): string =>
+  join(targetDir, SETS, `${FINAL_GIVEN}${placement}`);
 
 /** The node of a run on several nodes whose sets are kept. */
 export interface NodeOfSeveral {
@@ -133,13 +143,15 @@ export const rootOf = (targetDir: string, { folder }: Version): string => join(t
 export class CheckpointSets {
   readonly #targetDir: string;
   readonly #announced: Announcements;
+  readonly #given: GivenFiles;
   readonly #place: NodeOfSeveral | undefined;
   readonly #known = new Map<string, Kept | null>();
 
   /** @param place absent for a run on one node. */
-  constructor(targetDir: string, announced: Announcements, place?: NodeOfSeveral) {
+  constructor(targetDir: string, announced: Announcements, place?: NodeOfSeveral, given?: GivenFiles) {
     this.#targetDir = targetDir;
     this.#announced = announced;
+    this.#given = given ?? new GivenFiles(targetDir, []);
     this.#place = place;
   }
 
@@ -158,14 +170,18 @@ export class CheckpointSets {
 
   /**
    * Keeps every set of the listing that is complete (U2, U4) and fully downloaded. Throws `disk_full`.
-   * @returns paths of files that only an earlier save under the same name had: they no longer exist locally.
+   * @param isHome whether the listed file was downloaded
+   * @returns `stale`: paths of files that only an earlier save under the same name had: they no longer exist locally.
+   *   `linked`: given files that are now among the run's own.
    */
   async keep(
     listing: readonly RemoteFile[],
     isHome: (file: RemoteFile) => Promise<boolean>,
     known: KnownComplete,
-  ): Promise<string[]> {
+  ): Promise<{ stale: string[]; linked: CheckpointFile[] }> {
     const stale: string[] = [];
+    const linked: CheckpointFile[] = [];
+    const isHere = this.#isHere(isHome);
     const isOther = this.#place !== undefined && this.#place.node > 0;
     const { announced, ofNode0 } = known;
     const tracked = isOther
@@ -178,29 +194,52 @@ export class CheckpointSets {
       const times = announced.get(name) ?? 0;
       const of = ofNode0.get(name);
       const kept = await this.#keptOf(name);
-      if (of ? kept?.of === of.folder : !isAnew(kept, times, name, files)) continue;
-      if (!(await areAll(files, isHome))) continue;
-      await this.#keep(name, times, files, of).catch((cause: unknown) => {
+      if (of ? kept?.of === of.folder : !isAnew(kept, times, name, files, this.#given)) continue;
+      if (!(await areAll(files, isHere))) continue;
+      try {
+        for (const file of files) {
+          if (!this.#given.has(file)) continue;
+          if (await this.#given.link(file, stale)) linked.push(asRecord(file.path, file.size, file.mtimeMs));
+        }
+        await this.#keep(name, times, files, of);
+      } catch (cause) {
         throw orDiskFull(cause, this.#targetDir);
-      });
+      }
       stale.push(...(await this.#removeStale(name, files)));
     }
-    return stale;
+    return { stale, linked };
   }
 
   /** Writes down what the machine has after the script has ended, on a run of several nodes. */
   async keepFinal(listing: readonly RemoteFile[], isHome: (file: RemoteFile) => Promise<boolean>): Promise<void> {
     if (!this.#place) return;
+    const { placement } = this.#place;
+    const isHere = this.#isHere(isHome);
     const unfinished = unfinishedFolders(listing);
     const files: Final["files"] = [];
+    // The folder from which the run was given them goes when the run is over.
+    const folder = givenAtTheEnd(this.#targetDir, placement);
+    await rm(folder, { recursive: true, force: true });
     for (const file of listing) {
       if (file.path.split("/").some(isOurs) || whyTemporary(file.path, unfinished) !== null) continue;
       const { path, size, mtimeMs } = file;
-      files.push({ path, size, mtime_ms: mtimeMs, is_home: await areAll([file], isHome) });
+      // Node 0's own files are in its kept sets.
+      const is_given = this.#place.node > 0 && this.#given.has(file);
+      const is_home = is_given
+        ? await isLinked(this.#given.copyOf(file), join(folder, path), size)
+        : await areAll([file], isHere);
+      files.push({ path, size, mtime_ms: mtimeMs, is_home, ...(is_given && { is_given }) });
     }
-    const final: Final = { placement: this.#place.placement, files };
-    replaceFile(join(this.#targetDir, SETS, FINAL), JSON.stringify(final));
+    replaceFile(join(this.#targetDir, SETS, FINAL), JSON.stringify({ placement, files } satisfies Final));
+    for (const name of await readdir(join(this.#targetDir, SETS)))
+      if (name.startsWith(FINAL_GIVEN) && join(this.#targetDir, SETS, name) !== folder)
+        await rm(join(this.#targetDir, SETS, name), { recursive: true, force: true });
   }
+
+  readonly #isHere =
+    (isHome: (file: RemoteFile) => Promise<boolean>) =>
+    async (file: RemoteFile): Promise<boolean> =>
+      this.#given.has(file) || (await isHome(file));
 
   async #hasFiles(name: string): Promise<boolean> {
     const stats = await lstat(join(this.#targetDir, name)).catch(nullIfMissing);
@@ -336,12 +375,23 @@ function setsIn(
 }
 
 /** U2. */
-function isAnew(kept: Kept | null, announced: number, name: string, files: readonly RemoteFile[]): boolean {
-  if (kept === null || announced > kept.announced) return true;
-  return [...LAST_WRITTEN, TF_STATE].some((last) => {
-    const now = files.find(({ path }) => path === `${name}/${last}`);
-    const then = kept.files.find(({ path }) => path === `${name}/${last}`);
-    return now !== undefined && (now.size !== then?.size || now.mtimeMs !== then.mtime_ms);
+function isAnew(
+  kept: Kept | null,
+  announced: number,
+  name: string,
+  files: readonly RemoteFile[],
+  given: GivenFiles,
+): boolean {
+  if (announced > (kept?.announced ?? 0)) return true;
+  const marks = [...LAST_WRITTEN, TF_STATE].flatMap(
+    (last) => files.find(({ path }) => path === `${name}/${last}`) ?? [],
+  );
+  // A folder without a mark of its own: a tracker next to it names it, and is never given.
+  if (kept === null && marks.length === 0) return !files.every((file) => given.has(file));
+  return marks.some((now) => {
+    if (given.has(now)) return false;
+    const then = kept?.files.find(({ path }) => path === now.path);
+    return now.size !== then?.size || now.mtimeMs !== then.mtime_ms;
   });
 }
 
@@ -354,15 +404,17 @@ async function areAll(files: readonly RemoteFile[], isHome: (file: RemoteFile) =
   return true;
 }
 
-/**
- * False if the file differs from the listing. A local file is replaced, never modified: a hard link keeps its content.
- */
-async function secondName(file: string, name: string, listed: RemoteFile): Promise<boolean> {
+/** False if the file differs from the listing. A local file is replaced, never modified: a hard link keeps its content. */
+const secondName = async (file: string, name: string, listed: RemoteFile): Promise<boolean> =>
+  (await isLinked(file, name, listed.size)) && isCopyOf(listed, await lstat(name).catch(nullIfMissing));
+
+/** False if the file is missing or has another length. */
+async function isLinked(file: string, name: string, size: number): Promise<boolean> {
   await mkdir(dirname(name), { recursive: true, mode: 0o700 });
   try {
     await linkOrCopy(file, name);
   } catch {
     return false;
   }
-  return isCopyOf(listed, await lstat(name).catch(nullIfMissing));
+  return (await lstat(name).catch(nullIfMissing))?.size === size;
 }

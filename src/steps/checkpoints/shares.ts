@@ -10,9 +10,19 @@
 
 import { lstat } from "node:fs/promises";
 import { join } from "node:path";
-import { allKept, finalOf, folderOfNode, rootOf, versionsOf, type Final, type Kept, type Version } from "./sets.ts";
+import {
+  allKept,
+  finalOf,
+  folderOfNode,
+  givenAtTheEnd,
+  rootOf,
+  versionsOf,
+  type Final,
+  type Kept,
+  type Version,
+} from "./sets.ts";
 
-type Member = { root: string; path: string; size: number; mtime_ms: number };
+type Member = { root: string; path: string; size: number; mtime_ms: number; node: number };
 
 /** The downloaded files of one node. */
 interface Evidence {
@@ -62,7 +72,7 @@ export class Shares {
     const { folder, kept } = this.#nodes[node]!;
     const own = kept.get(name);
     const match = own && versionsOf(own).find(({ of }) => of === version.folder);
-    const share = match?.files.map((file) => ({ root: rootOf(folder, match), ...file }));
+    const share = match?.files.map((file) => ({ root: rootOf(folder, match), ...file, node }));
     const whole = share ?? (await this.#atTheEnd(node, name, version));
     if (whole === "missing") return null;
     if (whole !== null && whole.length > 0) return whole;
@@ -85,11 +95,14 @@ export class Shares {
       then.some((file) => file.path === path && file.size === size && file.mtime_ms === mtime_ms);
     if (then.length !== version.files.length || !version.files.every(isSame)) return null;
     const members: Member[] = [];
-    for (const { path, size, mtime_ms, is_home } of other.final.files) {
+    for (const { path, size, mtime_ms, is_home, is_given = false } of other.final.files) {
       if (!isBelow(path, name)) continue;
-      const stats = await lstat(join(other.folder, path)).catch(() => null);
-      if (!is_home || stats?.size !== size || Math.abs(stats.mtimeMs - mtime_ms) >= 1) return "missing";
-      members.push({ root: other.folder, path, size, mtime_ms });
+      const root = is_given ? givenAtTheEnd(other.folder, other.final.placement) : other.folder;
+      const stats = await lstat(join(root, path)).catch(() => null);
+      if (!is_home || stats?.size !== size) return "missing";
+      // Nothing replaces the copy of a given file.
+      if (!is_given && Math.abs(stats.mtimeMs - mtime_ms) >= 1) return "missing";
+      members.push({ root, path, size, mtime_ms, node });
     }
     return members;
   }

@@ -184,7 +184,8 @@ describe("placing it", () => {
   });
 
   it("is not downloaded again as the run's own, until the run overwrites it", async () => {
-    const given = { path: "last.pt", size: 5, mtime_ms: AT };
+    put({ "last.pt": "given" }, join(dir, "pinned"));
+    const given = { root: join(dir, "pinned"), path: "last.pt", size: 5, mtime_ms: AT };
     const collector = new CheckpointCollector({ targetDir: join(dir, "new"), now: () => 0, given: [given] });
     let listed: RemoteFile = { path: "last.pt", size: 5, mtimeMs: Math.floor(AT / 1000) * 1000, inode: 1 };
     const host = {
