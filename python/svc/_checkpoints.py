@@ -245,7 +245,7 @@ class _Search:
                     elif depth < _DEPTH_MAX and self._left > 0:
                         self.folder(entry.path, depth + 1, False)
                 elif _is_single(entry, unit) and _whole_file(entry.path):
-                    self._found[entry.path] = entry.stat().st_mtime
+                    self._found[entry.path] = _saved_at(entry.stat())
             except OSError:  # rotated away meanwhile
                 continue
 
@@ -387,11 +387,16 @@ def _end_of_hdf5(start: bytes) -> float:
 
 
 def _changed_at(path: str) -> float:
-    newest = os.stat(path).st_mtime
+    newest = _saved_at(os.stat(path))
     if os.path.isdir(path):
         with os.scandir(path) as entries:
-            newest = max([newest] + [entry.stat(follow_symlinks=False).st_mtime for entry in entries])
+            newest = max([newest] + [_saved_at(entry.stat(follow_symlinks=False)) for entry in entries])
     return newest
+
+
+def _saved_at(seen: os.stat_result) -> float:
+    """By this machine's clock: a file of the checkpoint that the run resumed from has the time of another, and arrived here later."""
+    return min(seen.st_mtime, seen.st_ctime)
 
 
 class atomic_save:  # noqa: N801  used as a function is

@@ -240,6 +240,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       },
       (jobId) => Math.max(1, engine.placement(jobId).n),
       (jobId) => new Set(checkpointRemovals.open(jobId).map(({ name }) => name)),
+      (jobId) => sink.placementsOf(jobId),
     );
     const sinks = sinksOf({ home, env, clock, engine, key, logBytes: (jobId) => reads.logBytes(jobId), report: log });
     const gone = (machine: string): void => machines.forget(machine);

@@ -74,6 +74,7 @@ export function runServices(parts: RunParts): RunServices & {
         keep,
         announced: () => resumes.announced(jobId),
         points: (metric) => parts.points(jobId, metric),
+        savedBy: () => sink.placementsOf(jobId),
         isEarlier: (paths) => sink.isEarlier(jobId, paths),
         uncopied: () => sinks.uncopied(jobId),
         node,
@@ -81,6 +82,7 @@ export function runServices(parts: RunParts): RunServices & {
         checkpoints: homeLayout.checkpoints(home, jobId),
       };
     },
+    (jobId, path) => sink.savedBy(jobId, path),
     (jobId, seen) => parts.budget.unfetched(jobId, seen),
   );
   const undecided = new Undecided();
@@ -225,6 +227,7 @@ function collectorsOf(
   resumes: Resumes,
   placeOf: (jobId: string, node: number) => Omit<NodeOfSeveral, "checkpoints">,
   keepOf: (jobId: string, node: number) => KeepRules | undefined,
+  savedBy: (jobId: string, path: string) => number | null,
   unfetched: BudgetPorts["unfetched"],
 ) {
   const made = new Map<string, CheckpointCollector>();
@@ -246,6 +249,10 @@ function collectorsOf(
             given: resumes.given(jobId),
             announced: () => resumes.announcements(jobId),
             place: place.nodes > 1 ? { ...place, checkpoints } : undefined,
+            placements: {
+              present: place.placement,
+              of: (path) => savedBy(jobId, nodeFolder(node) + path),
+            },
             keep: keepOf(jobId, node),
             unfetched: (seen) => unfetched(jobId, seen),
           })),

@@ -252,6 +252,7 @@ export class DurableStorySink implements RunLogWriter {
 
   async checkpoints(jobId: string, files: CheckpointFile[], removed: readonly string[] = []): Promise<void> {
     await this.#o.engine.commitWithRetry((tx) => {
+      const placement = tx.store.lastPlacement(jobId)?.n ?? 1;
       for (const path of removed) this.#rows.dropCheckpoint(jobId, path);
       for (const file of files) {
         const row = {
@@ -261,6 +262,7 @@ export class DurableStorySink implements RunLogWriter {
           modified_at: Date.parse(file.modified_at),
           saved_at: tx.at,
           in_progress: file.in_progress ? 1 : 0,
+          placement,
         };
         // A growing file would fill the feed.
         if (this.#rows.checkpoint(row) !== "saved") continue;
@@ -269,11 +271,21 @@ export class DurableStorySink implements RunLogWriter {
     });
   }
 
-  /** Whether the recorded ones of these files were all downloaded before the job's present placement opened. */
+  /** Whether the recorded ones of these files were all downloaded from machines before the job's present placement. */
   isEarlier(jobId: string, paths: readonly string[]): boolean {
-    const openedAt = this.#o.engine.store.lastPlacement(jobId)?.opened_at ?? 0;
-    const recorded = paths.map((path) => this.#rows.savedAt(jobId, path)).filter((at) => at !== null);
-    return recorded.length > 0 && recorded.every((at) => at < openedAt);
+    const now = this.#o.engine.store.lastPlacement(jobId)?.n ?? 1;
+    const recorded = paths.map((path) => this.#rows.savedBy(jobId, path)).filter((n) => n !== null);
+    return recorded.length > 0 && recorded.every((n) => n < now);
+  }
+
+  /** The placement whose machine saved each file, by path; empty if all are of the first one. */
+  placementsOf(jobId: string): ReadonlyMap<string, number> {
+    return (this.#o.engine.store.lastPlacement(jobId)?.n ?? 1) > 1 ? this.#rows.placementsOf(jobId) : new Map();
+  }
+
+  /** The placement whose machine saved the file; null if it is unknown. */
+  savedBy(jobId: string, path: string): number | null {
+    return this.#rows.savedBy(jobId, path);
   }
 
   async notice(jobId: string, level: "info" | "warning", message: string, about?: "stuck"): Promise<void> {

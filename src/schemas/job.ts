@@ -249,6 +249,10 @@ export const CheckpointFile = z
     in_progress: z.boolean().optional().meta({
       description: "True for a file that was still being written during the download: its end may be missing.",
     }),
+    placement: z.int().optional().meta({
+      description:
+        "The placement whose machine saved it; absent for the first. Compare `modified_at` only within one: clocks differ.",
+    }),
   })
   .meta({ id: "CheckpointFile" });
 export type CheckpointFile = z.infer<typeof CheckpointFile>;

@@ -1,6 +1,7 @@
 // Rows of a run's log: cursors, times, series, points, checkpoints. Points arrive by the ten thousand, so each is one
 // bound insert and nothing else.
 
+import type { Selectable } from "kysely";
 import type { Sqlite } from "./database.ts";
 import { columns, lit, p, prepare, q } from "./statements.ts";
 import type { CursorRow, Tables } from "./tables.ts";
@@ -72,17 +73,23 @@ export class LogStore {
           .where("type", "=", lit("tracker.linked"))
           .limit(1),
       ),
-      checkpointAt: prepare<{ size: number; modified_at: number; saved_at: number; in_progress: number }>(
+      checkpointAt: prepare<{ size: number; modified_at: number; in_progress: number; placement: number }>(
         db,
         q
           .selectFrom("checkpoint")
-          .select(["size", "modified_at", "saved_at", "in_progress"])
+          .select(["size", "modified_at", "in_progress", "placement"])
           .where("job_id", "=", p("job_id"))
           .where("path", "=", p("path")),
       ),
       checkpoint: prepare(
         db,
-        q.replaceInto("checkpoint").values(columns("job_id", "path", "size", "modified_at", "saved_at", "in_progress")),
+        q
+          .replaceInto("checkpoint")
+          .values(columns("job_id", "path", "size", "modified_at", "saved_at", "in_progress", "placement")),
+      ),
+      checkpointPlacements: prepare<{ path: string; placement: number }>(
+        db,
+        q.selectFrom("checkpoint").select(["path", "placement"]).where("job_id", "=", p("job_id")),
       ),
       dropCheckpoint: prepare(
         db,
@@ -132,16 +139,20 @@ export class LogStore {
     this.#point.run(seriesId, i, step, time, value, rank);
   }
   /** Classifies a checkpoint file: unchanged, still being written and known before, or new. */
-  checkpoint(row: Tables["checkpoint"]): "nothing" | "grown" | "saved" {
+  checkpoint(row: Selectable<Tables["checkpoint"]>): "nothing" | "grown" | "saved" {
     const before = this.#s.checkpointAt.get({ job_id: row.job_id, path: row.path });
     const isSame = before?.size === row.size && before.modified_at === row.modified_at;
     if (isSame && before.in_progress === row.in_progress) return "nothing";
     this.#s.checkpoint.run({ ...row });
     return before !== undefined && row.in_progress === 1 ? "grown" : "saved";
   }
-  /** When this computer had the whole file; null if it is unknown. */
-  savedAt(jobId: string, path: string): number | null {
-    return this.#s.checkpointAt.get({ job_id: jobId, path })?.saved_at ?? null;
+  /** The placement whose machine saved the file; null if it is unknown. */
+  savedBy(jobId: string, path: string): number | null {
+    return this.#s.checkpointAt.get({ job_id: jobId, path })?.placement ?? null;
+  }
+  /** The same for all files of the job, by path. */
+  placementsOf(jobId: string): Map<string, number> {
+    return new Map(this.#s.checkpointPlacements.all({ job_id: jobId }).map(({ path, placement }) => [path, placement]));
   }
   /** Records that the file is no longer on this computer. */
   dropCheckpoint(jobId: string, path: string): void {

@@ -365,8 +365,8 @@ export class StoreReads implements Reads {
   }
 
   checkpoints(id: string): CheckpointFile[] {
-    // A store from an older program has no `in_progress`.
-    return this.#all<{ path: string; size: number; modified_at: number; in_progress?: number }>(
+    // A store from an older program has no `in_progress` and no `placement`.
+    return this.#all<{ path: string; size: number; modified_at: number; in_progress?: number; placement?: number }>(
       "SELECT * FROM checkpoint WHERE job_id = ? ORDER BY path",
       id,
     ).map((r) => ({
@@ -374,6 +374,7 @@ export class StoreReads implements Reads {
       size: r.size,
       modified_at: new Date(r.modified_at).toISOString(),
       ...(r.in_progress === 1 ? { in_progress: true } : {}),
+      ...(r.placement !== undefined && r.placement > 1 ? { placement: r.placement } : {}),
     }));
   }
 

@@ -16,6 +16,7 @@ import { SCHEMA_0012 } from "./schema-0012.ts";
 import { SCHEMA_0013 } from "./schema-0013.ts";
 import { SCHEMA_0014 } from "./schema-0014.ts";
 import { SCHEMA_0015 } from "./schema-0015.ts";
+import { SCHEMA_0016 } from "./schema-0016.ts";
 
 export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0001-first-tables": SCHEMA_0001,
@@ -33,4 +34,5 @@ export const SCHEMAS: Readonly<Record<string, readonly string[]>> = {
   "0013-checkpoint-removal": SCHEMA_0013,
   "0014-retention": SCHEMA_0014,
   "0015-tags": SCHEMA_0015,
+  "0016-checkpoint-placements": SCHEMA_0016,
 };

@@ -153,6 +153,8 @@ export interface Tables {
     saved_at: number;
     /** 1 if the script was still writing to it when it was downloaded. */
     in_progress: number;
+    /** The placement whose machine saved it. */
+    placement: Generated<number>;
   };
   host_verdict: {
     machine: string;

@@ -88,7 +88,7 @@ async function save(names: Record<string, string[]>, id = "job1", nodes = 1): Pr
         writeFileSync(join(top, name, file), "w".repeat(KB * 1_024));
       }
   }
-  const sets = new CheckpointSets(folderOf(id), () => resumes.announcements(id));
+  const sets = new CheckpointSets({ targetDir: folderOf(id), announced: () => resumes.announcements(id) });
   await sets.prepare();
   resumes.announce(
     id,
@@ -111,6 +111,7 @@ async function save(names: Record<string, string[]>, id = "job1", nodes = 1): Pr
       modified_at: Date.parse(asRecord(path, size, mtimeMs).modified_at),
       saved_at: 1,
       in_progress: 0,
+      placement: 1,
     });
 }
 

@@ -129,7 +129,15 @@ describe("a run", () => {
       spec: { sinks: [{ kind: "objstore_a", url: "s3://bucket/runs", what: ["checkpoints"] }] },
     });
     save();
-    const row = { job_id: "job1", path: "model.pt", size: 7, modified_at: 1, saved_at: 1, in_progress: 0 };
+    const row = {
+      job_id: "job1",
+      path: "model.pt",
+      size: 7,
+      modified_at: 1,
+      saved_at: 1,
+      in_progress: 0,
+      placement: 1,
+    };
     new LogStore(h.store.db).checkpoint(row);
     await end();
     new SinkStore(h.store.db).insert({ job_id: "job1", sink: 0 });

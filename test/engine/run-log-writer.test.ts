@@ -315,6 +315,32 @@ describe("checkpoints", () => {
     expect(h.reads.checkpointPath("job1", "a/b.pt")).toBe(join(h.home, "artifacts", "job1", "checkpoints", "a/b.pt"));
     expect(h.reads.checkpointPath("job1", "../b.pt")).toBeNull();
   });
+
+  it("have the placement whose machine saved them, whatever the clocks of the machine and of this computer said", async () => {
+    const save = (path: string, at: number) =>
+      sink.checkpoints("job1", [{ path, size: 1, modified_at: new Date(at).toISOString() }]);
+    await save("ahead.pt", START + 86_400_000);
+    expect([...sink.placementsOf("job1")]).toEqual([]);
+    const { job_id, candidate, seq, provider, gpus, region, spot } = h.store.lastPlacement("job1")!;
+    const opened_at = START - 3_600_000;
+    h.store.openPlacement({ job_id, n: 2, candidate, seq, provider, gpus, region, spot, opened_at });
+    expect(sink.isEarlier("job1", ["ahead.pt"])).toBe(true);
+    await save("late.pt", START);
+    await save("ahead.pt", START + 86_400_000);
+    expect([...sink.placementsOf("job1")]).toEqual([
+      ["ahead.pt", 1],
+      ["late.pt", 2],
+    ]);
+    expect([sink.savedBy("job1", "late.pt"), sink.savedBy("job1", "none.pt")]).toEqual([2, null]);
+    expect(h.reads.checkpoints("job1").map(({ path, placement }) => [path, placement])).toEqual([
+      ["ahead.pt", undefined],
+      ["late.pt", 2],
+    ]);
+    expect([sink.isEarlier("job1", ["ahead.pt"]), sink.isEarlier("job1", ["ahead.pt", "late.pt"])]).toEqual([
+      true,
+      false,
+    ]);
+  });
 });
 
 describe("series by place", () => {

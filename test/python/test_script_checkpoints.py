@@ -254,6 +254,15 @@ for n in range(50):
         self.put("hf/run/checkpoint-10/trainer_state.json", b"{}")
         self.assertEqual(self.latest(), "hf/run/checkpoint-10")
 
+    def test_a_checkpoint_from_a_machine_whose_clock_was_ahead_is_older_than_those_saved_here(self):
+        for name in ("given.pt", "given/.metadata"):
+            self.put(name, at=time.time() + 86_400)
+            given = str(self.dir / name.partition("/")[0])
+            self.assertEqual(self.latest(SVC_RESUME_FROM=given), name.partition("/")[0])
+        time.sleep(0.02)
+        (self.dir / "own.pt").write_bytes(a_zip())
+        self.assertEqual(self.latest(SVC_RESUME_FROM=given), "own.pt")
+
     def test_files_that_a_crash_truncated_never_count(self):
         self.put("good.pt")
         for name, whole in (("t.pt", a_zip()), ("t.ckpt", a_zip(300_000)), ("t.keras", a_zip()), ("t.npz", a_zip()), ("t.safetensors", safetensors())):

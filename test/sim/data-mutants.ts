@@ -1,7 +1,7 @@
 // Deliberate defects in the rules that keep what a run has made: its log, its checkpoints, the store, and what may be removed. Each is
 // named by the head that states its invariant, and has the test files that must notice it.
 
-import { single, type TestedMutant } from "./mutants.ts";
+import { forRule, single, type TestedMutant } from "./mutants.ts";
 
 const logFiles = single("log writer", "src/engine/log-files.ts", ["test/engine/log-files.test.ts"]);
 const database = single("database", "src/store/database.ts", ["test/store/database.test.ts"]);
@@ -270,6 +270,17 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
     "if ((await lstat(name)).size !== size) throw gone(resume);",
     "",
     ["test/steps/checkpoints/sets.test.ts"],
+  ),
+  forRule(
+    "src/steps/checkpoints/resume.ts F4",
+    single("resume", "src/domain/newest-first.ts", [
+      "test/steps/checkpoints/retention.test.ts",
+      "test/steps/checkpoints/resume.test.ts",
+    ])(
+      "F4: the clocks of two machines are compared",
+      "b.placement - a.placement || b.at - a.at",
+      "b.at - a.at || b.placement - a.placement",
+    ),
   ),
   resume("F3: a resumed run without a checkpoint has none", "next = left.resumedFrom;", "next = undefined;"),
   versions("V3: a snapshot of a newer program is loaded", "if (version > latest)", "if (version > Infinity)"),

@@ -137,3 +137,34 @@ it("a store whose first start was killed between its tables and its mark opens a
   expect(second.installationId).toBe(first.installationId);
   second.db.close();
 });
+
+it("The checkpoint files of an older store have the placement that was open when they were saved", async () => {
+  const before = Object.fromEntries(Object.entries(migrations).filter(([name]) => name < "0016"));
+  const old = await opened(before);
+  const placement = old.db.prepare(
+    "INSERT INTO placement (job_id, n, candidate, seq, provider, gpus, spot, opened_at) VALUES (?, ?, 0, 1, 'local', '1', 'never', ?)",
+  );
+  for (const [n, at] of [100, 200, 300].entries()) placement.run("job1", n + 1, at);
+  placement.run("job2", 1, 50);
+  const file = old.db.prepare(
+    "INSERT INTO checkpoint (job_id, path, size, modified_at, saved_at) VALUES (?, ?, 1, 1, ?)",
+  );
+  for (const [job, path, at] of [
+    ["job1", "a", 150],
+    ["job1", "b", 250],
+    ["job1", "c", 300],
+    ["job2", "d", 999],
+    ["job3", "e", 1],
+  ])
+    file.run(job, path, at);
+  old.db.close();
+  const now = await opened();
+  expect(now.db.prepare("SELECT path, placement FROM checkpoint ORDER BY path").raw().all()).toEqual([
+    ["a", 1],
+    ["b", 2],
+    ["c", 3],
+    ["d", 1],
+    ["e", 1],
+  ]);
+  now.db.close();
+});

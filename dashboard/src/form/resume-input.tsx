@@ -55,7 +55,7 @@ function useResumePoints(from: string): ResumePoint[] {
     let gone = false;
     const timer = setTimeout(() => {
       api.resumePoints(from).then(
-        ({ checkpoints }) => gone || setFound({ from, points: checkpoints.toReversed() }),
+        ({ checkpoints }) => gone || setFound({ from, points: checkpoints }),
         () => gone || setFound({ from, points: [] }),
       );
     }, TYPED_MS);

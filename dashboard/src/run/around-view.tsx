@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
+import { newestFirst, savedWhen } from "../../../src/domain/newest-first.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
 import { metricValue, moment, number, plural, timeOfDay } from "../format.ts";
 import { At } from "../parts/time.tsx";
@@ -175,7 +176,7 @@ function FilesAround({ job, at }: { job: JobRecord; at: number }) {
   const files = useData((data) => data.checkpoints[job.id]) ?? [];
   const times = files.map((file) => ({ ...file, atMs: Date.parse(file.modified_at) }));
   const near = times.filter(({ atMs }) => Math.abs(atMs - at) <= AROUND_MS);
-  const before = times.filter(({ atMs }) => atMs <= at).toSorted((a, b) => b.atMs - a.atMs)[0];
+  const before = times.filter(({ atMs }) => atMs <= at).toSorted((a, b) => newestFirst(savedWhen(a), savedWhen(b)))[0];
   const shown = near.length > 0 ? near : before ? [before] : [];
   return (
     <section className="panel" aria-labelledby="around-files">

@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import { bytes } from "../../../src/domain/bytes.ts";
 import { freedWords } from "../../../src/domain/freed-words.ts";
+import { newestFirst, savedWhen } from "../../../src/domain/newest-first.ts";
 import type { CheckpointFile, JobRecord, ResumePoint } from "../../../src/schemas/job.ts";
 import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { api } from "../api.ts";
@@ -53,7 +54,8 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
 function usePoints(jobId: string, files: readonly CheckpointFile[]) {
   const answer = useAnswer(() => runApi.resumePoints(jobId));
   const { reload } = answer;
-  const version = `${files.length} ${files.reduce((last, { modified_at: at }) => (at > last ? at : last), "")}`;
+  // The time of the newest one would hide a save by a machine whose clock is behind that of an earlier one.
+  const version = `${files.length} ${files.reduce((sum, { modified_at: at }) => sum + Date.parse(at), 0)}`;
   const known = useRef(version);
   useEffect(() => {
     if (known.current !== version) reload();
@@ -153,7 +155,7 @@ function Files(props: {
   const picks = loose.size > 0 ? props.picks : null;
   const [limit, setLimit] = useState(FILES_AT_ONCE);
   const newest = useMemo(
-    () => [...files].sort((a, b) => b.modified_at.localeCompare(a.modified_at) || a.path.localeCompare(b.path)),
+    () => [...files].sort((a, b) => newestFirst(savedWhen(a), savedWhen(b)) || a.path.localeCompare(b.path)),
     [files],
   );
   const digests = useDigests(job.id, newest);

@@ -49,7 +49,7 @@ import {
   stillToCome,
 } from "./files.ts";
 import { isAnnounced, placesOf, plainName, printable, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
-import { CheckpointSets, type Announcements, type KnownComplete, type NodeOfSeveral } from "./sets.ts";
+import { CheckpointSets, type KnownComplete, type SetsOptions } from "./sets.ts";
 import { GivenFiles, type GivenFile } from "./given-files.ts";
 import { GrowingFiles } from "./growing-files.ts";
 import { hadNoRoom, lacksRoom, neverFits, noRoomError, whyNoRoom, type NoRoom } from "./room.ts";
@@ -131,9 +131,10 @@ export class CheckpointCollector {
     targetDir: string;
     now: () => number;
     given?: readonly GivenFile[];
-    announced?: Announcements;
+    announced?: SetsOptions["announced"];
     /** Absent for a run on one node. */
-    place?: NodeOfSeveral | undefined;
+    place?: SetsOptions["place"];
+    placements?: SetsOptions["placements"];
     /** The rules for keeping complete checkpoints; absent: keep all. */
     keep?: KeepRules | undefined;
     /** How often growing files are read while a large file is downloaded. */
@@ -146,7 +147,7 @@ export class CheckpointCollector {
     this.#followEveryMs = options.followEveryMs ?? SETTLE_MS;
     this.#given = new GivenFiles(options.targetDir, options.given ?? [], options.place);
     const announced = options.announced ?? (() => Promise.resolve(new Map<string, number>()));
-    this.#sets = new CheckpointSets(options.targetDir, announced, options.place, this.#given);
+    this.#sets = new CheckpointSets({ ...options, announced, given: this.#given });
     this.#growing = new GrowingFiles({ targetDir: options.targetDir, now: options.now, sets: this.#sets });
     this.#meter = new UnfetchedMeter(options.now, options.unfetched);
     this.#retention = options.keep ? new Retention(options.targetDir, options.keep, this.#sets) : null;

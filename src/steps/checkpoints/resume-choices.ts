@@ -29,11 +29,16 @@ const [NAMED_MAX, POINTS_MAX] = [5, 200];
 export const sourceOf = ({ resume_from, resume_checkpoint }: RunSpec): ResumeSource | undefined =>
   resume_from === undefined ? undefined : { job: resume_from, checkpoint: resume_checkpoint };
 
+/** An older program did not keep the time with a choice. */
+const savedAt = ({ saved, files }: Resume): number =>
+  saved?.at ?? files.reduce((at, { mtime_ms }) => Math.max(at, mtime_ms), 0);
+
 export class Resumes {
   readonly #home: string;
   readonly #specOf: (jobId: string) => RunSpec | null;
   readonly #placementOf: (jobId: string) => number;
   readonly #removedOf: (jobId: string) => ReadonlySet<string>;
+  readonly #savedBy: (jobId: string) => ReadonlyMap<string, number>;
   /** By job: the placement for which the choice was made. */
   readonly #chosen = new Map<string, { placement: number; resume: Promise<Resume | null> }>();
 
@@ -41,17 +46,20 @@ export class Resumes {
    * @param specOf returns null for a job that this home does not have.
    * @param placementOf the number of the job's placement, from 1.
    * @param removedOf names of checkpoints that are being removed: their files may be half deleted, so they do not count.
+   * @param savedBy the placement whose machine saved each file, by path; 1 where it is missing.
    */
   constructor(
     home: string,
     specOf: (jobId: string) => RunSpec | null,
     placementOf: (jobId: string) => number,
     removedOf: (jobId: string) => ReadonlySet<string> = () => new Set(),
+    savedBy: (jobId: string) => ReadonlyMap<string, number> = () => new Map(),
   ) {
     this.#home = home;
     this.#specOf = specOf;
     this.#placementOf = placementOf;
     this.#removedOf = removedOf;
+    this.#savedBy = savedBy;
   }
 
   /** The checkpoint from which the job's placement resumes; null if it starts from the beginning. Throws `resume_unavailable`. */
@@ -76,9 +84,8 @@ export class Resumes {
     const own = left === null ? null : await lastComplete(left).catch(() => null);
     const found = own ?? this.#chosenBefore(jobId, this.#placementOf(jobId) + 1);
     if (found === null) return null;
-    const savedAt = found.files.reduce((at, file) => Math.max(at, file.mtime_ms), 0);
     const name = found.job === jobId ? found.name : `${found.job}:${found.name}`;
-    return `${name}@${Math.round(savedAt)}`;
+    return `${name}@${Math.round(savedAt(found))}`;
   }
 
   /** The checkpoint that the placement before this one, or an earlier one, started from. */
@@ -126,12 +133,12 @@ export class Resumes {
   /** The complete checkpoints of the job, for people who choose one. */
   async points(jobId: string): Promise<ResumePoint[]> {
     const { steps } = await this.announced(jobId);
-    return (await this.complete(jobId, POINTS_MAX)).map(({ name, files }) => ({
-      name,
-      step: steps.get(name) ?? null,
-      files: files.length,
-      bytes: files.reduce((sum, { size }) => sum + size, 0),
-      saved_at: new Date(files.reduce((at, { mtime_ms }) => Math.max(at, mtime_ms), 0)).toISOString(),
+    return (await this.complete(jobId, POINTS_MAX)).map((one) => ({
+      name: one.name,
+      step: steps.get(one.name) ?? null,
+      files: one.files.length,
+      bytes: one.files.reduce((sum, { size }) => sum + size, 0),
+      saved_at: new Date(savedAt(one)).toISOString(),
     }));
   }
 
@@ -188,8 +195,8 @@ export class Resumes {
     if (spec === null) return null;
     const announced = new Set((await this.announcements(job)).keys());
     const checkpoints = homeLayout.checkpoints(this.#home, job);
-    const removed = this.#removedOf(job);
-    return { job, checkpoints, announced, removed, nodes: spec.nodes, resumedFrom: sourceOf(spec) };
+    const [removed, savedBy] = [this.#removedOf(job), this.#savedBy(job)];
+    return { job, checkpoints, announced, removed, savedBy, nodes: spec.nodes, resumedFrom: sourceOf(spec) };
   }
 
   async #choose(jobId: string, placement: number): Promise<Resume | null> {

@@ -8,6 +8,7 @@
 //     On several nodes it counts only with the share of each (shares.ts).
 // F2. The choice is made once, before anything is sent, and recorded: the source may be running and keep saving.
 // F3. A resumed job without a checkpoint of its own counts as the job that it was resumed from.
+// F4. A checkpoint of a later placement is newer than any of an earlier one, whatever the clocks of their machines said (newest-first.ts).
 
 import { lstat, mkdir, readFile, rm, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -15,12 +16,13 @@ import { z } from "zod";
 import { copyWithHoles } from "../../platform/copy-with-holes.ts";
 import { jsonOf } from "../../domain/parsed-lines.ts";
 import { linkOrCopy } from "../../platform/link-or-copy.ts";
+import { newestFirst, newestOf, type SavedWhen } from "../../domain/newest-first.ts";
 import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
 import type { MachineAccess } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import { readCheckpoints } from "./files.ts";
 import { foldersOf, INCOMPLETE, plainName, TEMPORARY } from "./names.ts";
-import { allKept, keptSet, knowsSets, marksIn, rootOf, TF_STATE, versionsOf, type Version } from "./sets.ts";
+import { allKept, keptSet, knowsSets, marksIn, rootOf, TF_STATE, versionsOf, WhenSaved, type Version } from "./sets.ts";
 import { Shares } from "./shares.ts";
 import { readInProgress } from "./growing-files.ts";
 import { trackedFolders } from "./trackers.ts";
@@ -31,6 +33,8 @@ export const Resume = z.object({
   job: z.string(),
   /** Path of the file or folder, relative to the checkpoint directory. */
   name: z.string(),
+  /** Absent in a choice of an older program. */
+  saved: WhenSaved.optional(),
   /** `root`: the local folder, absolute. */
   files: z.array(
     z.object({
@@ -53,6 +57,8 @@ export interface Leavings {
   announced: ReadonlySet<string>;
   /** Names that do not count: they are being removed. */
   removed?: ReadonlySet<string>;
+  /** The placement whose machine saved each file, by path; 1 where it is missing. */
+  savedBy?: ReadonlyMap<string, number>;
   nodes: number;
 }
 
@@ -106,7 +112,7 @@ export async function lastComplete(leavings: Leavings): Promise<Resume | null> {
 
 /** Every complete checkpoint, the newest first. */
 export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> {
-  const { job, checkpoints, announced, nodes, removed = new Set() } = leavings;
+  const { job, checkpoints, announced, nodes, removed = new Set(), savedBy } = leavings;
   const all = (await readCheckpoints(checkpoints)).filter(
     (f) => !f.path.split("/").some((n) => n.startsWith(".svc-") || TEMPORARY.test(n)),
   );
@@ -119,8 +125,8 @@ export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> 
   const byName = new Map<string, Member[]>();
   const marked = await trackedFolders(checkpoints, files);
   // A tracker names only the newest one, which may not be downloaded: the kept sets are those that it named before.
-  for (const [name, kept] of await allKept(checkpoints))
-    if (kept.announced === 0 && !isSingle(name, kept.files)) marked.add(name);
+  const sets = await allKept(checkpoints);
+  for (const [name, kept] of sets) if (kept.announced === 0 && !isSingle(name, kept.files)) marked.add(name);
   for (const [name, members] of membersByName(files, candidates(files, announced, marked)))
     byName.set(name, members.map(withRoot(checkpoints, 0)));
   if (await knowsSets(checkpoints)) await onlyKept(checkpoints, byName, announced);
@@ -133,22 +139,26 @@ export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> 
     if (whole) byName.set(path, whole);
     else byName.delete(path);
   }
-  const later = (at: number, file: Member): number => Math.max(at, file.mtime_ms);
+  const whenOf = (members: readonly Member[], version?: Version): SavedWhen =>
+    version?.saved ?? newestOf(members.map(({ path, mtime_ms: at }) => ({ placement: savedBy?.get(path) ?? 1, at })));
   const shares = nodes > 1 ? await Shares.read(checkpoints, nodes, all) : null;
-  const choices: { name: string; members: Member[]; version?: Version }[] = [];
+  const choices: { name: string; members: Member[]; saved: SavedWhen; version?: Version }[] = [];
   for (const [name, members] of byName) {
-    const kept = shares === null || isSingle(name, members) ? null : await keptSet(checkpoints, name);
+    const kept = sets.get(name);
+    const isKept = kept !== undefined && members[0]?.root === rootOf(checkpoints, kept);
     // A set that was kept before nodes kept shares is judged by node 0 alone.
-    if (kept?.placement === undefined) choices.push({ name, members });
-    else
-      for (const version of versionsOf(kept))
-        choices.push({ name, members: membersOf(checkpoints, version, 0), version });
+    if (shares === null || isSingle(name, members) || kept?.placement === undefined) {
+      choices.push({ name, members, saved: whenOf(members, isKept ? kept : undefined) });
+      continue;
+    }
+    for (const version of versionsOf(kept)) {
+      const own = membersOf(checkpoints, version, 0);
+      choices.push({ name, members: own, saved: whenOf(own, version), version });
+    }
   }
-  const newestFirst = choices
-    .map((choice) => ({ ...choice, newest: choice.members.reduce(later, -Infinity) }))
-    .toSorted((a, b) => b.newest - a.newest || (a.name < b.name ? 1 : -1));
+  choices.sort((a, b) => newestFirst(a.saved, b.saved) || (a.name < b.name ? 1 : -1));
   const found = new Set<string>();
-  for (const { name, members, version } of newestFirst) {
+  for (const { name, members, saved, version } of choices) {
     if (found.has(name)) continue;
     const direct = members.filter((f) => isDirect(f.path, name));
     if (!(await areWhole(direct)) || !(await haveShards(direct)) || isUnwrittenOrbax(name, members)) continue;
@@ -164,7 +174,7 @@ export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> 
         chosen.push(file);
       }
       found.add(name);
-      yield { job, name, files: chosen };
+      yield { job, name, saved, files: chosen };
       continue;
     }
     // Shards of other nodes belong to the same checkpoint; every node receives all of it.
@@ -183,7 +193,7 @@ export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> 
         chosen.push(file);
       }
     }
-    yield { job, name, files: chosen };
+    yield { job, name, saved, files: chosen };
   }
 }
 

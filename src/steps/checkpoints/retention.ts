@@ -1,6 +1,6 @@
 // Decides which complete checkpoints stay on this computer (`keep_checkpoints` of a run).
 //
-// KC1. The newest complete checkpoint always stays, and so does one that cannot be judged: without a step, or a value of the metric.
+// KC1. The newest complete checkpoint (newest-first.ts) always stays, and so does one that cannot be judged: without a step, or a value of the metric.
 // KC2. Only complete checkpoints are removed: incomplete ones, and files that belong to no checkpoint, stay.
 // KC3. Each removal is recorded first, so that the file is not downloaded again while the machine still has it. A
 //      version that is saved under the same name later counts as a new one.
@@ -16,6 +16,7 @@ import { z } from "zod";
 import { bestOf, parseBest } from "../../schemas/best.ts";
 import { jsonOf } from "../../domain/parsed-lines.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
+import { newestFirst, newestOf, type SavedWhen } from "../../domain/newest-first.ts";
 import { nullIfMissing } from "../../errors/index.ts";
 import type { RemoteFile } from "../../providers/host.ts";
 import type { KeepCheckpoints } from "../../schemas/spec.ts";
@@ -30,6 +31,8 @@ export interface KeepRules {
   announced: () => Promise<Announced>;
   /** Points of a metric, in the order in which they were logged. */
   points: (metric: string) => readonly { step: number; value: number }[];
+  /** The placement whose machine saved each file of the run, on all nodes; 1 where it is missing. */
+  savedBy: () => ReadonlyMap<string, number>;
   /** Whether all of these files were downloaded from an earlier machine of the run. */
   isEarlier: (paths: readonly string[]) => boolean;
   /** The files of the run, on all nodes, that a sink has still to copy. */
@@ -129,7 +132,8 @@ export class Retention {
   async #complete({ times }: Announced): Promise<Resume[]> {
     const { checkpoints, nodes } = this.#rules;
     const all: Resume[] = [];
-    for await (const one of completeOnes({ job: "", checkpoints, announced: new Set(times.keys()), nodes }))
+    const savedBy = this.#rules.savedBy();
+    for await (const one of completeOnes({ job: "", checkpoints, announced: new Set(times.keys()), nodes, savedBy }))
       all.push(one);
     return all;
   }
@@ -153,17 +157,24 @@ export class Retention {
    * only this node was seen to save again stays.
    */
   async #removedByNode0(): Promise<string[]> {
-    const { checkpoints } = this.#rules;
+    const { checkpoints, node } = this.#rules;
     const removed = await readRemoved(checkpoints);
     if (removed.length === 0) return [];
-    const kept = (await this.#complete(await this.#rules.announced())).map(({ name }) =>
-      savedAt(this.#targetDir, name),
-    );
-    const newest = Math.max(-Infinity, ...(await Promise.all(kept)).filter((at) => at !== null));
+    const savedBy = this.#rules.savedBy();
+    const here = async (name: string): Promise<SavedWhen | null> => {
+      const kept = await keptSet(this.#targetDir, name);
+      if (kept?.saved !== undefined) return kept.saved;
+      const files = await filesOf(this.#targetDir, name);
+      const each = files.map(({ path, at }) => ({ placement: savedBy.get(`node${node}/${path}`) ?? 1, at }));
+      return each.length === 0 ? null : newestOf(each);
+    };
+    const kept = (await this.#complete(await this.#rules.announced())).map(({ name }) => here(name));
+    const newest = newestOf((await Promise.all(kept)).filter((saved) => saved !== null));
     const names: string[] = [];
     for (const name of removed) {
-      const at = await savedAt(this.#targetDir, name);
-      if (at !== null && at < newest && (await savedAt(checkpoints, name)) === null) names.push(name);
+      const saved = await here(name);
+      if (saved === null || newestFirst(saved, newest) <= 0) continue;
+      if ((await filesOf(checkpoints, name)).length === 0) names.push(name);
     }
     return names;
   }
@@ -270,13 +281,13 @@ async function readRemoved(checkpoints: string): Promise<readonly string[]> {
   return known?.success ? known.data : [];
 }
 
-/** When the newest file of the name in this folder was saved, in epoch milliseconds; null where there is none. */
-async function savedAt(folder: string, name: string): Promise<number | null> {
+/** The files of the name in this folder, with their times in epoch milliseconds. */
+async function filesOf(folder: string, name: string): Promise<{ path: string; at: number }[]> {
   const stats = await lstat(join(folder, name)).catch(() => null);
-  if (stats?.isFile()) return stats.mtimeMs;
-  if (!stats?.isDirectory()) return null;
+  if (stats?.isFile()) return [{ path: name, at: stats.mtimeMs }];
+  if (!stats?.isDirectory()) return [];
   const files = await readCheckpoints(join(folder, name));
-  return files.length === 0 ? null : Math.max(...files.map(({ modified_at }) => Date.parse(modified_at)));
+  return files.map(({ path, modified_at }) => ({ path: `${name}/${path}`, at: Date.parse(modified_at) }));
 }
 
 /** Whether the folder of a node holds its share of a checkpoint: one that was announced counts once all of it is there. */

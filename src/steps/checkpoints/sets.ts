@@ -17,6 +17,7 @@ import { lstat, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { linkOrCopy } from "../../platform/link-or-copy.ts";
+import type { SavedWhen } from "../../domain/newest-first.ts";
 import { jsonOf } from "../../domain/parsed-lines.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 import { nullIfMissing, orDiskFull } from "../../errors/index.ts";
@@ -43,11 +44,14 @@ export const marksIn = (names: ReadonlySet<string>): string[] => [
   ...(names.has(TF_STATE) && [...names].some((name) => TF_INDEX.test(name)) ? [TF_STATE] : []),
 ];
 
+export const WhenSaved = z.object({ placement: z.int(), at: z.number() });
 const KeptFile = z.object({ path: z.string(), size: z.number(), mtime_ms: z.number() });
 const Version = z.object({
   /** Folder in SETS with the same tree as the checkpoint directory. */
   folder: z.string().regex(/^[0-9a-f]+-[0-9a-f]+$/),
   files: z.array(KeptFile),
+  /** Without the times of files that the run was given. Absent in a set of an older program. */
+  saved: WhenSaved.optional(),
   /** On several nodes: the placement whose machines saved it. */
   placement: z.int().optional(),
   /** On a node other than 0: the folder of node 0's set of which this is a share. */
@@ -92,7 +96,17 @@ export interface KnownComplete {
 }
 
 /** For each name, how often the script has announced it. */
-export type Announcements = () => Promise<ReadonlyMap<string, number>>;
+type Announcements = () => Promise<ReadonlyMap<string, number>>;
+
+export interface SetsOptions {
+  targetDir: string;
+  announced: Announcements;
+  /** Absent for a run on one node. */
+  place?: NodeOfSeveral | undefined;
+  given?: GivenFiles;
+  /** `present`: whose machine the listings are of. `of`: whose machine saved a downloaded file; null if that is unknown. */
+  placements?: { present: number; of: (path: string) => number | null } | undefined;
+}
 
 /** A set's name may contain characters that a file's may not. */
 const idOf = (name: string): string => hash("sha256", name, "hex").slice(0, 24);
@@ -144,14 +158,15 @@ export class CheckpointSets {
   readonly #targetDir: string;
   readonly #announced: Announcements;
   readonly #given: GivenFiles;
+  readonly #placements: NonNullable<SetsOptions["placements"]>;
   readonly #place: NodeOfSeveral | undefined;
   readonly #known = new Map<string, Kept | null>();
 
-  /** @param place absent for a run on one node. */
-  constructor(targetDir: string, announced: Announcements, place?: NodeOfSeveral, given?: GivenFiles) {
+  constructor({ targetDir, announced, place, given, placements }: SetsOptions) {
     this.#targetDir = targetDir;
     this.#announced = announced;
     this.#given = given ?? new GivenFiles(targetDir, []);
+    this.#placements = placements ?? { present: place?.placement ?? 1, of: () => null };
     this.#place = place;
   }
 
@@ -201,7 +216,9 @@ export class CheckpointSets {
           if (!this.#given.has(file)) continue;
           if (await this.#given.link(file, stale)) linked.push(asRecord(file.path, file.size, file.mtimeMs));
         }
-        await this.#keep(name, times, files, of);
+        const own = files.filter((file) => !this.#given.has(file)).map(({ mtimeMs }) => mtimeMs);
+        const at = own.reduce((newest, each) => Math.max(newest, each), 0);
+        await this.#keep(name, times, files, of, { placement: this.#placements.present, at });
       } catch (cause) {
         throw orDiskFull(cause, this.#targetDir);
       }
@@ -267,7 +284,8 @@ export class CheckpointSets {
   /** Keeps a complete file under its name before a possibly torn version replaces it. */
   async keepFile(file: RemoteFile): Promise<void> {
     await this.#keptOf(file.path);
-    await this.#keep(file.path, 0, [file], null);
+    const placement = this.#placements.of(file.path) ?? this.#placements.present;
+    await this.#keep(file.path, 0, [file], null, { placement, at: file.mtimeMs });
   }
 
   /** Drops the copy of `keepFile`: the file itself is complete again. */
@@ -292,6 +310,7 @@ export class CheckpointSets {
     announced: number,
     files: readonly RemoteFile[],
     of: Kept | null | undefined,
+    saved: SavedWhen,
   ): Promise<void> {
     const before = this.#known.get(name) ?? null;
     const earlier = before === null || of === null ? undefined : await this.#stillNeeded(before, of);
@@ -300,6 +319,7 @@ export class CheckpointSets {
       announced,
       folder: `${idOf(name)}-${randomBytes(6).toString("hex")}`,
       files: files.map(({ path, size, mtimeMs }) => ({ path, size, mtime_ms: mtimeMs })),
+      saved,
       ...(this.#place && of !== null && { placement: this.#place.placement }),
       ...(of && { of: of.folder }),
       ...(earlier && { earlier }),

@@ -49,6 +49,7 @@ class World {
         given: this.#given,
         announced: () => Promise.resolve(new Map(this.#told)),
         place: this.#nodes > 1 ? place : undefined,
+        placements: { present: this.#placement, of: () => null },
       });
     });
   }
@@ -78,6 +79,11 @@ class World {
     mkdirSync(dirname(full), { recursive: true });
     writeFileSync(full, text);
     utimesSync(full, at, at);
+  }
+
+  /** The clock of the present machines is that far from the right time. */
+  clock(seconds: number): void {
+    this.#savedAt = 1_700_100_000 + this.#placement * 10_000 + seconds;
   }
 
   write(node: number, files: Record<string, string>): void {
@@ -205,6 +211,17 @@ describe("On one node, a checkpoint of which a later machine rewrites some files
     expect(world.atHome()).toEqual(second);
   });
 
+  it("is older than a later one of the same machine, whatever the time of a file that it was given", async () => {
+    world.clock(86_400);
+    await save(ANNOUNCED, "last");
+    await world.lose();
+    world.clock(0);
+    await save({ "last/step.bin": "2" }, "last");
+    expect(await world.resumed()).toEqual({ ...ANNOUNCED, "last/step.bin": "2" });
+    await save({ "step-3/step.bin": "3" }, "step-3");
+    expect(await world.resumed()).toEqual({ "step-3/step.bin": "3" });
+  });
+
   it("is downloaded in full if the copy that it was given from is gone", async () => {
     await save(ANNOUNCED, "last");
     await world.lose();
@@ -275,6 +292,19 @@ describe.each([2, 3])("On %i nodes, a checkpoint of which later machines rewrite
     // No node keeps a file of another one.
     expect(Object.keys(world.atHome(0))).toEqual(["last/config-0.json", "last/shard-0.bin"]);
     expect(Object.keys(world.atHome(1))).toEqual(["last/config-1.json", "last/shard-1.bin"]);
+  });
+
+  it("counts before one of an earlier machine whose clock was ahead", async () => {
+    world.clock(86_400);
+    for (const node of all) world.write(node, { [`ahead/shard-${node}.bin`]: "ahead" });
+    world.announce("ahead");
+    await world.scan(all);
+    await world.lose();
+    world.clock(0);
+    for (const node of all) world.write(node, { [`late/shard-${node}.bin`]: "late" });
+    world.announce("late");
+    await world.scan(all);
+    expect(Object.keys((await world.resumed()) ?? {})).toEqual(all.map((node) => `late/shard-${node}.bin`));
   });
 
   it("does not count while a rewritten file of a node is missing", async () => {

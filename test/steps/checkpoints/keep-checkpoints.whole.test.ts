@@ -64,6 +64,7 @@ class World {
           nodes: this.#nodes,
           announced: () => Promise.resolve({ times: this.#times, steps: this.#steps }),
           points: () => this.points,
+          savedBy: () => new Map(),
           isEarlier: () => false,
           uncopied: () => [],
         },

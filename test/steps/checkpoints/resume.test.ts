@@ -102,6 +102,18 @@ describe("the last complete checkpoint", () => {
     ]);
   });
 
+  it("is that of the later machine, whatever the clock of an earlier one said", async () => {
+    put({ "late.pt": ZIP, "later.pt": ZIP, "ahead.pt": ZIP, "further-ahead.pt": ZIP });
+    const savedBy = new Map([
+      ["late.pt", 2],
+      ["later.pt", 2],
+    ]);
+    const names: string[] = [];
+    const look = { job: "a", checkpoints: dir, announced: new Set<string>(), nodes: 1, savedBy };
+    for await (const { name } of completeOnes(look)) names.push(name);
+    expect(names).toEqual(["later.pt", "late.pt", "further-ahead.pt", "ahead.pt"]);
+  });
+
   it("may be in a folder of node 0 whose name only looks like another node's", async () => {
     put({ "node0/5.pt": ZIP, "node7/6.pt": ZIP });
     const look = { job: "a", checkpoints: dir, announced: new Set<string>(), nodes: 2 };

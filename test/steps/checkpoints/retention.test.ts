@@ -17,6 +17,7 @@ import { fetchFile, hashFile, listFiles, readPieces } from "../../../src/provide
 import type { KeepCheckpoints } from "../../../src/schemas/spec.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
+import type { SetsOptions } from "../../../src/steps/checkpoints/sets.ts";
 import { lastComplete } from "../../../src/steps/checkpoints/resume.ts";
 
 const { signal } = new AbortController();
@@ -29,6 +30,7 @@ let recorded: Set<string>;
 let steps: Map<string, number>;
 let times: Map<string, number>;
 let earlier: Set<string>;
+let savedBy: Map<string, number>;
 let uncopied: string[];
 let points: { step: number; value: number }[];
 let made: CheckpointCollector;
@@ -40,6 +42,7 @@ beforeEach(() => {
   mkdirSync(source);
   [now, fetched, recorded, steps, times, points] = [1_000, [], new Set(), new Map(), new Map(), []];
   earlier = new Set();
+  savedBy = new Map();
   uncopied = [];
 });
 afterEach(() => rmSync(top, { recursive: true, force: true }));
@@ -51,15 +54,17 @@ const host: CheckpointHost = {
   hashCheckpoint: (file) => hashFile(source, file),
 };
 
-const collect = (keep?: KeepCheckpoints) =>
+const collect = (keep?: KeepCheckpoints, placements?: SetsOptions["placements"]) =>
   (made = new CheckpointCollector({
     targetDir,
     now: () => now,
     announced: () => Promise.resolve(times),
+    placements,
     keep: keep && {
       keep,
       announced: () => Promise.resolve({ times, steps }),
       points: () => points,
+      savedBy: () => savedBy,
       isEarlier: (paths) => paths.every((path) => earlier.has(path)),
       uncopied: () => uncopied,
       node: 0,
@@ -223,4 +228,31 @@ it("A file that a later save no longer has is removed from the local folder", as
   expect(existsSync(join(targetDir, "checkpoint-1", "shard-2.bin"))).toBe(false);
   expect(readFileSync(join(targetDir, "checkpoint-1", "model.safetensors.bin"), "utf8")).toBe("weights 1");
   expect([...recorded].toSorted()).toEqual(["checkpoint-1/model.safetensors.bin", "checkpoint-1/trainer_state.json"]);
+});
+
+it("`last` keeps what the later machine saved, although the clock of the earlier one was a day ahead", async () => {
+  collect({ last: 1 });
+  save(90_000);
+  writeFileSync(join(source, "ahead.pt"), "single");
+  utimesSync(join(source, "ahead.pt"), 1_700_090_001, 1_700_090_001);
+  await scan();
+  await scan();
+  expect(home()).toEqual(["ahead.pt"]);
+  rotate(90_000);
+  rmSync(join(source, "ahead.pt"));
+  const placements = { present: 2, of: () => null };
+  collect({ last: 1 }, placements);
+  for (const step of [10, 20]) {
+    save(step);
+    await scan();
+    await scan();
+    expect([home(), await resumes()]).toEqual([[`checkpoint-${step}`], `checkpoint-${step}`]);
+  }
+  // A single file has the placement that the store recorded.
+  savedBy.set("late.pt", 2);
+  writeFileSync(join(source, "late.pt"), "single");
+  utimesSync(join(source, "late.pt"), 1_700_000_030, 1_700_000_030);
+  await scan();
+  await scan();
+  expect(home()).toEqual(["late.pt"]);
 });
