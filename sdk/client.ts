@@ -143,8 +143,12 @@ export class Client {
     return this.#json(`${job(id)}/code`, {});
   }
   /** May take as long as the providers do. */
-  reconcile(dryRun: boolean, signal?: AbortSignal): Promise<ReconcileReport> {
-    return this.#json("/v1/reconcile", { method: "POST", body: { dry_run: dryRun }, deadlineMs: 600_000, signal });
+  reconcile(
+    { dryRun, gone }: { dryRun: boolean; gone?: string | undefined },
+    signal?: AbortSignal,
+  ): Promise<ReconcileReport> {
+    const body = { dry_run: dryRun, gone };
+    return this.#json("/v1/reconcile", { method: "POST", body, deadlineMs: 600_000, signal });
   }
   credentials(): Promise<Credentials> {
     return this.#json("/v1/credentials", {});

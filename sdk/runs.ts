@@ -140,12 +140,14 @@ export async function placements(jobId: string): Promise<Placements> {
 
 /**
  * Resumes jobs after a crash, and terminates machines of this installation that no live job owns; with `dryRun` it only
- * reports.
+ * reports. `gone` names a machine whose end you confirm, after a look at the provider's console: for a key that was changed
+ * after the machine had ended.
  */
-export async function reconcile(options: { dryRun?: boolean } = {}): Promise<ReconcileReport> {
-  const dryRun = options.dryRun ?? false;
-  if (await isThere(ownHome())) return call((client) => client.reconcile(dryRun));
-  return asked(ownHome(), ["reconcile", ...(dryRun ? ["--dry-run"] : [])]);
+export async function reconcile(options: { dryRun?: boolean; gone?: string } = {}): Promise<ReconcileReport> {
+  const { dryRun = false, gone } = options;
+  if (await isThere(ownHome())) return call((client) => client.reconcile({ dryRun, gone }));
+  const flags = [...(dryRun ? ["--dry-run"] : []), ...(gone === undefined ? [] : ["--gone", gone])];
+  return asked(ownHome(), ["reconcile", ...flags]);
 }
 
 /** The GPUs that a provider commonly offers, or the whole catalogue. A run may ask for other models as well. */

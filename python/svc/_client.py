@@ -182,8 +182,14 @@ def placements(job_id: str) -> list[Placement]:
 
 
 @short_traceback
-def reconcile(dry_run: bool = False) -> ReconcileReport:
-    """Resume unfinished runs after a crash and terminate orphaned machines; with ``dry_run`` only report."""
+def reconcile(dry_run: bool = False, gone: str | None = None) -> ReconcileReport:
+    """Resume unfinished runs after a crash and terminate orphaned machines; with ``dry_run`` only report.
+
+    ``gone`` names a machine whose end you confirm, after a look at the provider's console: for a key that was changed after
+    the machine had ended. svc closes its record first, or refuses.
+    """
     if not PLANES.is_there():
-        return ReconcileReport.from_record(asked("reconcile", *(["--dry-run"] if dry_run else [])))
-    return ReconcileReport.from_record(call("POST", "/v1/reconcile", {"dry_run": bool(dry_run)}, seconds=LONG_SECONDS_MAX))
+        flags = [*(["--dry-run"] if dry_run else []), *([] if gone is None else ["--gone", gone])]
+        return ReconcileReport.from_record(asked("reconcile", *flags))
+    body = {"dry_run": bool(dry_run), **({} if gone is None else {"gone": gone})}
+    return ReconcileReport.from_record(call("POST", "/v1/reconcile", body, seconds=LONG_SECONDS_MAX))

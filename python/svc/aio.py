@@ -210,9 +210,9 @@ async def remove_checkpoints(job_id: str, names: Sequence[str], dry_run: bool = 
     return await _in_thread(_client.remove_checkpoints, job_id, names, dry_run)
 
 
-async def reconcile(dry_run: bool = False) -> ReconcileReport:
+async def reconcile(dry_run: bool = False, gone: str | None = None) -> ReconcileReport:
     """See ``svc.reconcile``."""
-    return await _in_thread(_client.reconcile, dry_run)
+    return await _in_thread(_client.reconcile, dry_run, gone)
 
 
 async def list_gpus(provider: str | None = None) -> list[Gpu]:

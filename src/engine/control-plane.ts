@@ -116,7 +116,11 @@ export interface ControlPlane {
   killAll(): Promise<string[]>;
   /** Retries at once what a sink of the job failed to copy, including files that were given up. Throws `sinks_none`. */
   retrySinks(jobId: string): Promise<void>;
-  reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>;
+  /**
+   * @param options.gone a machine whose end the user confirms: its order is closed before, or the call throws `machine_not_found` or
+   * `machine_not_closable`
+   */
+  reconcile(options: { dryRun: boolean; gone?: string }): Promise<ReconcileReport>;
   providers(): ProviderInfo[];
   readonly credentials: CredentialsOf;
   readonly hub: ModelsOfHub;

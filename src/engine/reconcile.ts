@@ -8,7 +8,7 @@ import type { MachineHandle, Provider } from "../providers/provider.ts";
 import type { ReconcileReport } from "../schemas/job.ts";
 import { usdOrNull } from "../domain/money.ts";
 import type { MachineRow } from "../store/tables.ts";
-import { assertSameAccount } from "../steps/rental/account-check.ts";
+import { assertSameAccount, learnAccount } from "../steps/rental/account-check.ts";
 import { ownedMachines } from "../steps/rental/list-owned.ts";
 import type { OrphanPorts } from "../steps/ports.ts";
 import { release } from "../steps/terminate.ts";
@@ -81,6 +81,7 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
     if (listing === null || listing.missing !== null) report.unreachable_providers.push(provider.name);
     if (listing === null) continue;
     const owned = listing.machines;
+    if (!options.dryRun) await learnAccounts(parts, provider, owned);
     for (const handle of owned)
       if (isOrphan(parts, handle) && !(await isStale(parts, provider, handle, options)))
         await end(parts, provider, handle, options, report);
@@ -94,10 +95,20 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
   return report;
 }
 
+/** A machine that a changed key still lists shows that the key opens the account of all orders of the earlier key. */
+async function learnAccounts({ ledger }: ReconcileParts, provider: Provider, owned: MachineHandle[]): Promise<void> {
+  const signal = AbortSignal.timeout(60_000);
+  for (const handle of owned) {
+    const row = ledger.row(handle.name);
+    if (row === undefined || row.state === "released" || row.resource_id !== handle.id) continue;
+    await learnAccount(ledger, provider, row, handle, signal).catch(() => null);
+  }
+}
+
 type Ordered = Pick<MachineRow, "job_id" | "placement" | "node" | "ordinal">;
 
 /** Also false for an earlier order of the node: a late answer may have reopened it, but the job uses another machine by now. */
-function ownerLives({ engine, ledger }: ReconcileParts, order: Ordered): boolean {
+export function ownerLives({ engine, ledger }: ReconcileParts, order: Ordered): boolean {
   const job = order.job_id === null ? undefined : engine.store.job(order.job_id);
   if (job === undefined || job.state === "terminal") return false;
   if (job.parked !== null) return true;

@@ -40,6 +40,7 @@ import { ResumeClaims } from "./resume-claims.ts";
 import { changeRun } from "./change-run.ts";
 import { checkBudget, checkEnough, checkRates } from "./check-budget.ts";
 import { checkCandidate, checkCandidates, checkFurtherMachines } from "./check-candidates.ts";
+import { confirmGone } from "./confirm-gone.ts";
 import { reconcile, sweep } from "./reconcile.ts";
 import { specOf, storedSpec, withoutDefaults } from "../schemas/stored-spec.ts";
 import { storedTags } from "../store/stored-tags.ts";
@@ -417,8 +418,10 @@ export class Service implements ControlPlane {
     return this.#o.sinks.retry(jobId);
   }
 
-  reconcile(options: { dryRun: boolean }): Promise<ReconcileReport> {
-    return reconcile(this.#reconcileParts(), options);
+  async reconcile(options: { dryRun: boolean; gone?: string }): Promise<ReconcileReport> {
+    const parts = this.#reconcileParts();
+    if (options.gone !== undefined) await confirmGone(parts, options.gone, options);
+    return reconcile(parts, options);
   }
 
   async shutdown(deadlineMs: number, collectingMs = deadlineMs): Promise<{ unfinished: string[] }> {

@@ -42,6 +42,20 @@ export const RENTED = {
       `${d.provider} was asked to end ${d.machine}, but still lists it. The machine may cost money until ${d.provider} no longer lists it.`,
     hint: "The next sweep checks it again: `svc serve` runs one regularly, `svc reconcile` runs one now.",
   }),
+  machine_not_found: entry<{ machine: string }>({
+    status: 404,
+    exit: 3,
+    retry: "never",
+    message: (d) => `The ledger of this home has no machine ${d.machine}.`,
+    hint: "`svc reconcile --dry-run` and the page Machines list the machines that may cost money by their names.",
+  }),
+  machine_not_closable: entry<{ machine: string; why: string }>({
+    status: 409,
+    exit: 1,
+    retry: "never",
+    message: (d) => `The order of the machine ${d.machine} stays open, and the machine may cost money: ${d.why}.`,
+    hint: "The ledger was not changed. svc keeps releasing the machine of an ended run until its provider confirms that it is gone.",
+  }),
   price_cap_exceeded: entry<{ offered: number; cap: number; outcome: "Nothing was rented" | "svc releases it" }>({
     status: 409,
     exit: 1,

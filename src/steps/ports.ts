@@ -115,7 +115,7 @@ export interface Ledger {
   known(name: string, handle: MachineHandle): Promise<void>;
   /** The provider has billed only the handle's `billedMicro` until this instant. After it, the whole price counts. */
   cheaper(name: string, until: number): Promise<void>;
-  /** Another key turned out to open the machine's account. */
+  /** Another key turned out to open the machine's account, and so that of every open order of the earlier key. */
   account(name: string, account: string): Promise<void>;
   /** @param horizonAt set if the request may arrive later than expected at the intent. */
   unknown(name: string, note: Note, horizonAt?: number): Promise<void>;

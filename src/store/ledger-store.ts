@@ -105,6 +105,15 @@ export class LedgerStore {
       released: prepare(db, change("state", "released_at", "proof", "note", "doubt_at")),
       note: prepare(db, change("note")),
       account: prepare(db, change("account")),
+      accountOfKey: prepare(
+        db,
+        q
+          .updateTable("machine")
+          .set(columns("account"))
+          .where("provider", "=", p("provider"))
+          .where("account", "=", p("before"))
+          .where("state", "<>", lit("released")),
+      ),
       handle: prepare(db, change("handle", "address")),
       reprice: prepare(db, change("price_micro", "spent_micro", "priced_at")),
     };
@@ -151,7 +160,11 @@ export class LedgerStore {
     const row = { name, state: "released", released_at: at, proof, note: storedNote(note), doubt_at: doubtAt };
     this.#s.released.run(row);
   }
+  /** Open orders of the account that the row had until now get the new one, too. */
   account(name: string, account: string): void {
+    const before = this.get(name);
+    if (before && before.account !== null)
+      this.#s.accountOfKey.run({ provider: before.provider, before: before.account, account });
     this.#s.account.run({ name, account });
   }
   handle(name: string, handle: string, address: string | null): void {

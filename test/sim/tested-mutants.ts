@@ -174,11 +174,22 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     patches: [
       patch(
         "src/steps/rental/account-check.ts",
-        'return one.print === two.print ? "same" : "other";',
+        'return one.print === two.print ? "same" : "another key";',
         'return "unknown";',
       ),
     ],
     tests: ["test/steps/rental/account-check.test.ts"],
+  },
+  {
+    name: "account: the user's word closes the order of a machine that the provider shows",
+    patches: [
+      patch(
+        "src/engine/confirm-gone.ts",
+        "machine.name === name || machine.id === row.resource_id",
+        "machine === null",
+      ),
+    ],
+    tests: ["test/engine/confirm-gone.test.ts"],
   },
   {
     name: "renting: svc renews the lease of a machine that it cannot end",

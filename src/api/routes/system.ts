@@ -57,13 +57,18 @@ export const SYSTEM_ROUTES = [
     path: "/v1/reconcile",
     id: "reconcile",
     summary: "Compare the ledger with the providers, and terminate orphaned machines",
-    description: "`dry_run` only reports what would be done.",
-    body: z.strictObject({ dry_run: z.boolean().default(false) }).optional(),
+    description:
+      "`dry_run` only reports what would be done. `gone` names a machine whose end you confirm, after you have looked at the provider's console: svc closes its order first. It refuses " +
+      "unless the key was changed since the order and the provider tells no account, and while the provider shows the machine.",
+    body: z
+      .strictObject({ dry_run: z.boolean().default(false), gone: z.string().min(1).max(200).optional() })
+      .optional(),
     responses: {
       200: { description: "The replayed and resumed runs, and the terminated machines.", schema: ReconcileReport },
     },
-    errors: ["invalid_request", "invalid_json", "unsupported_media_type"],
-    handle: async (call) => ok(await call.cp.reconcile({ dryRun: call.body?.dry_run ?? false })),
+    errors: ["invalid_request", "invalid_json", "unsupported_media_type", "machine_not_found", "machine_not_closable"],
+    handle: async ({ cp, body: { dry_run: dryRun = false, gone } = {} }) =>
+      ok(await cp.reconcile({ dryRun, ...(gone === undefined ? {} : { gone }) })),
   }),
   route({
     method: "GET",

@@ -14,19 +14,28 @@ const SETTLE_MS = 30 * 60_000;
 export const reconcile: Command = {
   name: "reconcile",
   summary: "Verify unfinished runs, resume them after a crash, and terminate orphaned machines",
-  options: [{ flags: "--dry-run", what: "Only report what would be done" }],
+  options: [
+    { flags: "--dry-run", what: "Only report what would be done" },
+    {
+      flags: "--gone <machine>",
+      what: "Confirm that this machine is gone: for a key changed after its end, see the guide",
+    },
+  ],
   exits: [
     ["1", "a journal differs from its snapshot, a machine could not be terminated, or a provider could not be reached"],
+    ["3", "no such machine"],
     ["5", "control plane not reachable"],
   ],
-  examples: ["svc reconcile --dry-run", "svc reconcile"],
+  examples: ["svc reconcile --dry-run", "svc reconcile", "svc reconcile --gone svc-3f0c2a91-01ab-n0-1"],
   async run(input, io) {
     const dryRun = input.flags.has("dry-run");
+    const gone = input.values.get("gone")?.[0];
+    const options = gone === undefined ? { dryRun } : { dryRun, gone };
     const client = await runningClient(io);
     const report = client
-      ? await client.reconcile(dryRun, io.interrupted)
+      ? await client.reconcile(options, io.interrupted)
       : await withOwnControlPlane(io, dryRun ? "look" : "reconcile", async (cp) => {
-          const told = await cp.reconcile({ dryRun });
+          const told = await cp.reconcile(options);
           // A job that was resumed at the start may have ended already.
           told.resumed = [...new Set([...cp.recovered.resumed, ...told.resumed])];
           if (!dryRun && !(await cp.settle(SETTLE_MS)))
@@ -36,7 +45,7 @@ export const reconcile: Command = {
           return told;
         });
     if (input.json) await printJson(io, report);
-    else await tell(report, io, client !== null);
+    else await tell(report, { gone, driven: client !== null }, io);
     const wrong =
       report.failed.length + report.unreachable_providers.length + report.replayed.filter((r) => !r.ok).length;
     return wrong > 0 ? 1 : 0;
@@ -48,8 +57,12 @@ function priced(usd: number | null): string {
   return usd > 0 ? `, ${hourly(usd)}` : "";
 }
 
-/** @param driven by a running control plane: no job had to be resumed for it */
-async function tell(report: ReconcileReport, io: Io, driven: boolean): Promise<void> {
+/** @param how.driven by a running control plane: no job had to be resumed for it */
+async function tell(
+  report: ReconcileReport,
+  how: { gone: string | undefined; driven: boolean },
+  io: Io,
+): Promise<void> {
   const would = report.dry_run ? "would be " : "";
   const { replayed, ending } = report;
   const journals = `${replayed.length} ${replayed.length === 1 ? "journal" : "journals"}`;
@@ -61,9 +74,10 @@ async function tell(report: ReconcileReport, io: Io, driven: boolean): Promise<v
         "differs",
         `${r.job_id}${r.first_difference_seq === null ? "" : ` from entry ${r.first_difference_seq} on`}`,
       ]),
+    ...(how.gone === undefined ? [] : [[`${would}closed`, `${how.gone}: you confirmed that it is gone`]]),
     ...report.resumed
       .filter((id) => ending.every((m) => m.job_id !== id))
-      .map((id) => [driven ? "under way" : `${would}resumed`, id]),
+      .map((id) => [how.driven ? "under way" : `${would}resumed`, id]),
     ...ending.map((m) => [
       report.dry_run ? "would be released" : "being released",
       `${m.name} at ${m.provider}${priced(m.price_per_hour_usd)} (job ${m.job_id}): not confirmed gone yet`,

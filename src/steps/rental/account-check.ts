@@ -31,12 +31,12 @@ export async function learnAccount(
   let now: string | null;
   try {
     now = (await provider.accountId?.(signal, handle)) ?? null;
-    if (now === null) return account;
-    const hasOther = account !== null && compared(account, now) === "other" && !haveNames(account, now);
-    if (account !== null && !hasOther) return account;
+    if (now === null || (account !== null && verdictOn(account, now) !== "another key")) return account;
     // `inspect` would not do: for a young machine it says "starting" even if it does not find it.
     const listed = await provider.listOwned(name, signal);
     if (!listed.some((machine) => machine.name === name && machine.id === handle.id)) return account;
+    // The user may have changed the key between the two answers.
+    if ((await provider.accountId?.(signal, handle)) !== now) return account;
   } catch {
     signal.throwIfAborted();
     return account;
@@ -63,19 +63,29 @@ function partsOf(account: string): { name: string | null; print: string | null }
   return { name, print };
 }
 
-const haveNames = (a: string, b: string): boolean => partsOf(a).name !== null && partsOf(b).name !== null;
+/**
+ * How the account that the key opens now relates to the one of an order. Names decide; where one of the two has none, the keys:
+ * another key may open the same account. An order of an older version has a name alone, which no key can be compared with.
+ */
+type Verdict = "same" | "another account" | "another key" | "unknown";
 
-/** By their names; where one has none, by the fingerprints of the keys. */
-function compared(a: string, b: string): "same" | "other" | "unknown" {
-  const [one, two] = [partsOf(a), partsOf(b)];
-  if (one.name !== null && two.name !== null) return one.name === two.name ? "same" : "other";
-  if (one.print !== null && two.print !== null) return one.print === two.print ? "same" : "other";
+export function verdictOn(account: string, now: string): Verdict {
+  const [one, two] = [partsOf(account), partsOf(now)];
+  if (one.name !== null && two.name !== null) return one.name === two.name ? "same" : "another account";
+  if (one.print !== null && two.print !== null) return one.print === two.print ? "same" : "another key";
   return "unknown";
 }
 
 const wordsFor = (account: string): string => partsOf(account).name ?? account;
 
-/** Throws `credential_refused` if the key now opens another account than the one of the order. */
+const WHY: Record<Exclude<Verdict, "same" | "unknown">, (name: string, account: string, now: string) => string> = {
+  "another account": (name, account, now) =>
+    `the key opens another account (${wordsFor(now)}) than the one that rented ${name} (${wordsFor(account)}), so the absence of the machine proves nothing; set the key of that account`,
+  "another key": (name, account, now) =>
+    `the key (${wordsFor(now)}) is another one than the one that rented ${name} (${wordsFor(account)}) and may open another account, so the absence of the machine proves nothing; set the earlier key again until the machine is confirmed gone, or, if the provider's console shows that it is gone, confirm it by \`svc reconcile --gone ${name}\``,
+};
+
+/** Throws `credential_refused` if the key now opens, or may open, another account than the one of the order. */
 export async function assertSameAccount(
   provider: Provider,
   { name, account }: Pick<LedgerEntry, "name" | "account">,
@@ -84,10 +94,7 @@ export async function assertSameAccount(
 ): Promise<void> {
   if (account === null) return;
   const now = (await provider.accountId?.(signal, handle)) ?? null;
-  // An order of an older version has a name alone, which cannot be compared with a fingerprint.
-  if (now === null || compared(account, now) !== "other") return;
-  throw new SvcError("credential_refused", {
-    provider: provider.name,
-    why: `the key opens another account (${wordsFor(now)}) than the one that rented ${name} (${wordsFor(account)}), so the absence of the machine proves nothing; set the key of that account`,
-  });
+  const verdict = now === null ? "unknown" : verdictOn(account, now);
+  if (now === null || verdict === "same" || verdict === "unknown") return;
+  throw new SvcError("credential_refused", { provider: provider.name, why: WHY[verdict](name, account, now) });
 }
