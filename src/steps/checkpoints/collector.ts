@@ -51,6 +51,7 @@ import {
 import { isAnnounced, placesOf, plainName, printable, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 import { CheckpointSets, type KnownComplete, type SetsOptions } from "./sets.ts";
 import { GivenFiles, type GivenFile } from "./given-files.ts";
+import type { HomeFolder } from "./kept-apart.ts";
 import { GrowingFiles } from "./growing-files.ts";
 import { hadNoRoom, lacksRoom, neverFits, noRoomError, whyNoRoom, type NoRoom } from "./room.ts";
 import { Retention, type KeepRules } from "./retention.ts";
@@ -58,10 +59,7 @@ import type { CheckpointHost } from "./home-names.ts";
 import { UnfetchedMeter } from "./unfetched.ts";
 
 export const SETTLE_MS = 10_000;
-/**
- * Downloads are verified and moved into place this often: a process that ends, or a link that breaks, costs no more
- * than this.
- */
+/** Downloads are verified and moved into place this often: a process that ends, or a link that breaks, costs no more than this. */
 const BATCH_MS = 5_000;
 /** How often the last scan retries files that changed during their download. */
 const FINAL_PASSES_MAX = 3;
@@ -105,6 +103,7 @@ interface Seen {
 /** Collects the checkpoints of one node into one folder. */
 export class CheckpointCollector {
   readonly #targetDir: string;
+  readonly home: HomeFolder;
   readonly #now: () => number;
   readonly #followEveryMs: number;
   readonly #given: GivenFiles;
@@ -143,6 +142,7 @@ export class CheckpointCollector {
     unfetched?: (seen: Unfetched) => void;
   }) {
     this.#targetDir = options.targetDir;
+    this.home = { folder: options.targetDir, others: options.place?.node === 0 ? options.place.nodes - 1 : 0 };
     this.#now = options.now;
     this.#followEveryMs = options.followEveryMs ?? SETTLE_MS;
     this.#given = new GivenFiles(options.targetDir, options.given ?? [], options.place);

@@ -265,5 +265,5 @@ export function collectNow(
       files.map((file) => ({ ...file, path: `${below}${file.path}` })),
       removed.map((path) => `${below}${path}`),
     );
-  return collector.scan(withHomeNames(run.host, run.redactor), { ...options, record });
+  return collector.scan(withHomeNames(run.host, run.redactor, collector.home), { ...options, record });
 }
