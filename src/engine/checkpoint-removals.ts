@@ -28,6 +28,7 @@ import { CheckpointRemovalStore } from "../store/checkpoint-removal-store.ts";
 import type { Reads } from "../store/reads.ts";
 import { SinkStore } from "../store/sink-store.ts";
 import type { Engine } from "./engine.ts";
+import type { SinkKeeper } from "./service-options.ts";
 import { liveHeirs, type ResumeClaims } from "./resume-claims.ts";
 
 const RETRY_EVERY_MS = 15_000;
@@ -42,6 +43,7 @@ export interface CheckpointRemovalParts {
   reads: Reads;
   resumes: Pick<Resumes, "complete" | "sources">;
   claims: ResumeClaims;
+  sinks: Pick<SinkKeeper, "endUploads">;
   /** Measures the disk usage of the run again. */
   measure: (jobId: string) => Promise<void>;
   report: (line: string) => void;
@@ -243,7 +245,7 @@ export class CheckpointRemovals {
 
   /** CR2. Never rejects. */
   async #finish(jobId: string, names: readonly string[]): Promise<void> {
-    const { engine, measure, report } = this.#o;
+    const { engine, measure, report, sinks } = this.#o;
     try {
       const place = this.#placeOf(jobId);
       const found = await findNamed(place, names);
@@ -253,6 +255,7 @@ export class CheckpointRemovals {
         for (const name of names) this.#rows.end({ job_id: jobId, name }, tx.at);
       });
       this.#reported.delete(jobId);
+      await sinks.endUploads(jobId, "dropped");
     } catch (e) {
       if (!this.#reported.has(jobId))
         report(

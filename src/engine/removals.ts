@@ -19,6 +19,7 @@ import type { JobRow } from "../store/tables.ts";
 import { diskUsage } from "./disk-usage.ts";
 import type { Engine } from "./engine.ts";
 import type { DurableLedger } from "./ledger.ts";
+import type { SinkKeeper } from "./service-options.ts";
 import { liveHeirs, type ResumeClaims } from "./resume-claims.ts";
 import { pathsOfRun } from "../platform/home-layout.ts";
 
@@ -41,6 +42,7 @@ export interface RemovalParts {
   ledger: DurableLedger;
   reads: Reads;
   claims: ResumeClaims;
+  sinks: Pick<SinkKeeper, "endUploads">;
   /** Closes this process's open files of the run. */
   forget: (jobId: string) => void;
   /** Deletes code that no run uses. */
@@ -71,9 +73,11 @@ export class Removals {
    * @param rule set if nobody asked for it
    */
   async remove(jobId: string, rule?: RemovalRule): Promise<Removed> {
-    const { engine, home } = this.#o;
+    const { engine, home, sinks } = this.#o;
     this.#check(jobId, rule);
     const bytes = await diskUsage(home, jobId);
+    // Before its credentials are deleted. If the run stays after all, its sinks begin these uploads anew.
+    await sinks.endUploads(jobId, "all");
     await engine.commit((tx) => {
       // Another run may have started to resume from it.
       this.#check(jobId, rule);

@@ -4,7 +4,7 @@
 // C1. The files to copy are the difference of two tables, queried again in every pass: nothing can be forgotten.
 // C2. A row records that a copy was begun before its first byte leaves; the transaction that records its completion
 //     removes it. A pass that finds such a row asks the store first: finished uploads are not sent again, unfinished
-//     ones are resumed, those of old content are aborted.
+//     ones are resumed, those of old content and of dropped checkpoints are aborted.
 // C3. A copy counts only when the store has proven its content (see `ObjectStore.upload`).
 // C4. The list is written last, so that every file it names exists. A file that changes keeps its name; the list is
 //     updated afterwards.
@@ -19,7 +19,7 @@ import { sinkPlaceOf, type Sink } from "../schemas/sink.ts";
 import { sealText, unseal, unsealText } from "../secrets/sealed.ts";
 import { CHECKPOINTS, LOG, MANIFEST } from "../store/sink-reads.ts";
 import type { SinkKey } from "../store/sink-store.ts";
-import type { SinkCopyRow } from "../store/tables.ts";
+import type { SinkCopyRow, SinkUploadRow } from "../store/tables.ts";
 import { fileFingerprint, fingerprintOf, readExactly, type Fingerprint } from "./fingerprint.ts";
 import {
   KEY_BYTES_MAX,
@@ -86,6 +86,7 @@ export class SinkCopier {
       await this.#copyAll(store, [...(log.file ? [log.file] : []), ...this.#checkpoints()], { over, signal });
       const left = this.#checkpoints().length > 0;
       await this.#writeList(store, { complete: over && !left, signal });
+      await this.#endUploads(store, { which: "dropped", over, signal });
       return { finished: over && !left, logDueMs: log.inMs };
     } catch (e) {
       // After any failure, the next try begins with the current credentials and addresses.
@@ -103,6 +104,15 @@ export class SinkCopier {
       const list = listOf(this.key.job_id, null, []);
       await this.#send(await this.#open(), MANIFEST, list, signal);
       return printOf(list);
+    } finally {
+      this.close();
+    }
+  }
+
+  /** C2. Throws the first failure, after the others were ended. */
+  async endUploads(which: "all" | "dropped", signal: AbortSignal): Promise<void> {
+    try {
+      if (this.#uploadsOf(which).length > 0) await this.#endUploads(await this.#open(), { which, over: true, signal });
     } finally {
       this.close();
     }
@@ -242,6 +252,34 @@ export class SinkCopier {
   async #endUpload(store: ObjectStore, path: string, signal: AbortSignal): Promise<void> {
     const left = this.#upload(path);
     if (left) await store.abandon(this.#objectKey(path), this.#unsealed(left.resume), signal);
+  }
+
+  #uploadsOf(which: "all" | "dropped"): SinkUploadRow[] {
+    const wanted = new Set(which === "all" ? [] : [LOG, ...this.#checkpoints().map(({ path }) => path)]);
+    return this.#o.rows.uploads(this.key).filter(({ path }) => !wanted.has(path));
+  }
+
+  /** A refusal is final once the run is over: it must not keep what was copied from being complete. */
+  async #endUploads(
+    store: ObjectStore,
+    { which, over, signal }: { which: "all" | "dropped"; over: boolean; signal: AbortSignal },
+  ): Promise<void> {
+    let failure: unknown;
+    for (const { path } of this.#uploadsOf(which)) {
+      try {
+        await this.#endUpload(store, path, signal);
+      } catch (e) {
+        signal.throwIfAborted();
+        const { code, message } = asSvcError(e);
+        if (code !== "sink_refused") failure ??= e;
+        if (code !== "sink_refused" || !over) continue;
+        this.#o.report(
+          `The unfinished upload of ${path} of the run ${this.key.job_id} could not be ended, and its parts may cost money until the bucket deletes them: ${message}`,
+        );
+      }
+      await this.#o.commit(() => this.#o.rows.dropUpload({ ...this.key, path }));
+    }
+    if (failure !== undefined) throw failure;
   }
 
   #upload(path: string) {

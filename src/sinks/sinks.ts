@@ -158,6 +158,28 @@ export class SinkSet {
       .flatMap((key) => this.#o.rows.uncopied(key).map(({ path }) => path));
   }
 
+  /**
+   * Ends unfinished uploads of the job at its stores, where their parts cost money: all of them, or those of checkpoints that it has no
+   * more. Takes at most CHECK_MS, and never rejects: what could not be ended is reported.
+   */
+  async endUploads(jobId: string, which: "all" | "dropped"): Promise<void> {
+    const sinks = this.#o.job(jobId)?.spec.sinks ?? [];
+    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(CHECK_MS)]);
+    const end = async (row: SinkRow): Promise<void> => {
+      const sink = sinks[row.sink];
+      // An open sink does it in its next pass.
+      if (!sink || (which === "dropped" && row.state === "open")) return;
+      const copier = new SinkCopier({ job_id: jobId, sink: row.sink }, sink, this.#o);
+      await copier.endUploads(which, signal).catch((e: unknown) => {
+        const why = asSvcError(e).message;
+        this.#o.report(
+          `Unfinished uploads of the run ${jobId} to ${sink.url} could not be ended, and their parts may cost money until the bucket deletes them: ${why}`,
+        );
+      });
+    };
+    await Promise.all(this.#o.rows.ofJob(jobId).map(end));
+  }
+
   /** The secrets of a run's sinks: its log must not repeat them. */
   secretsOf(jobId: string, spec: RunSpec): string[] {
     if (spec.sinks.length === 0) return [];

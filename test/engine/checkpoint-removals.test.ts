@@ -31,6 +31,7 @@ let resumes: Resumes;
 let claims: ResumeClaims;
 let removals: CheckpointRemovals;
 let reported: string[];
+let ended: string[];
 let measured: string[];
 
 function assemble(): void {
@@ -45,13 +46,14 @@ function assemble(): void {
     (id) => new Set(rows.open(id).map(({ name }) => name)),
   );
   claims = new ResumeClaims(h.store);
-  [reported, measured] = [[], []];
+  [reported, measured, ended] = [[], [], []];
   removals = new CheckpointRemovals({
     home: h.home,
     engine: h.engine,
     reads: h.reads,
     resumes,
     claims,
+    sinks: { endUploads: async (id, which) => void ended.push(`${which} of ${id}`) },
     measure: async (id) => void measured.push(id),
     report: (line) => void reported.push(line),
   });
@@ -150,7 +152,7 @@ describe("a checkpoint of an ended run", () => {
     expect(await complete()).toEqual(["step-2"]);
     expect(recorded()).toEqual(["step-2/a.bin"]);
     expect(setFiles().filter((name) => name.endsWith(".json"))).toHaveLength(1);
-    expect(measured).toEqual(["job1"]);
+    expect([measured, ended]).toEqual([["job1"], ["dropped of job1"]]);
     const event = h.published.find(({ type }) => type === "checkpoint.removed");
     expect(event?.data).toEqual({ name: "step-1", files: 2, bytes: 2 * KB * 1_024 });
     expect(h.folds()).toBe(true);

@@ -18,6 +18,8 @@ let removals: Removals;
 let reported: string[];
 /** For each deletion of code, how many runs still had their files. */
 let collected: number[];
+/** Runs whose uploads were ended, and whether their files were still there. */
+let ended: string[];
 /** A deletion of code ends with it. */
 let collecting: Promise<void>;
 /** Work that the removals repeat until the control plane closes. */
@@ -26,13 +28,14 @@ let repeated: (() => void)[];
 function assemble(): void {
   ledger = new DurableLedger(h.engine);
   claims = new ResumeClaims(h.store);
-  [reported, repeated, collected, collecting] = [[], [], [], Promise.resolve()];
+  [reported, repeated, collected, collecting, ended] = [[], [], [], Promise.resolve(), []];
   removals = new Removals({
     home: h.home,
     engine: h.engine,
     ledger,
     reads: h.reads,
     claims,
+    sinks: { endUploads: async (id, which) => void ended.push(`${which} of ${id}: ${existsSync(fileOf(id))}`) },
     forget: () => undefined,
     collectCode: () => {
       collected.push(["job1", "job2", "job3"].filter((id) => existsSync(fileOf(id))).length);
@@ -90,6 +93,8 @@ describe("a run", () => {
     expect([existsSync(fileOf()), h.store.job("job1")]).toEqual([false, undefined]);
     expect(ledger.row(name)).toMatchObject({ job_id: "job1", state: "released" });
     expect(await refusal()).toContain("job1");
+    // With its credentials, which are removed with its files.
+    expect(ended).toEqual(["all of job1: true"]);
   });
 
   it("stays while a machine of it is not proven gone", async () => {

@@ -47,6 +47,7 @@ function assemble(): void {
     ledger,
     reads,
     claims,
+    sinks: { endUploads: () => Promise.resolve() },
     forget: () => undefined,
     collectCode: () => Promise.resolve(),
     report,

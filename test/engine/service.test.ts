@@ -106,6 +106,7 @@ async function newService(harness: Harness): Promise<void> {
       begin: () => undefined,
       changed: () => undefined,
       retry: () => Promise.resolve(),
+      endUploads: () => Promise.resolve(),
       settle: () => Promise.resolve(),
       stop: () => Promise.resolve(),
     },

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RunSpecInput } from "../../src/schemas/spec.ts";
 import { PATIENCE_MS } from "../../src/sinks/sinks.ts";
+import { SinkStore } from "../../src/store/sink-store.ts";
 import { removeHomes, START } from "../engine/harness.ts";
 import { GcsDouble } from "./gcs-double.ts";
 import { KEY_ID, S3Double, SECRET } from "./s3-double.ts";
@@ -30,6 +31,7 @@ interface Kind {
   begin: string;
   read: string;
   look: string;
+  abort: string;
 }
 
 const KINDS: Kind[] = [
@@ -44,6 +46,7 @@ const KINDS: Kind[] = [
     begin: "CreateMultipartUpload",
     read: "GetObject",
     look: "HeadObject",
+    abort: "AbortMultipartUpload",
   },
   {
     kind: "objstore_b",
@@ -56,6 +59,7 @@ const KINDS: Kind[] = [
     begin: "begin",
     read: "download",
     look: "get",
+    abort: "cancel",
   },
 ];
 
@@ -242,6 +246,54 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await w.until("it is left out", () => w.status.left_out.length > 0);
     expect(w.status.left_out).toEqual([{ path: "checkpoints/gone.bin", why: "it is not in this home any more" }]);
     expect(unfinished()).toBe(0);
+  });
+
+  /** The upload of `big.bin` is stuck after its first part, and stays so; `abort` decides what happens to the calls that end it. */
+  async function stuck(abort: () => Fault | undefined): Promise<void> {
+    await w.submit({ sinks: sinks(["checkpoints"]) });
+    let parts = 0;
+    store.fault = ({ what }) =>
+      what === kind.abort ? abort() : what === kind.part && ++parts > 1 ? { do: "cut" } : undefined;
+    await w.checkpoint("big.bin", LARGE);
+    await w.until("it is stuck", () => w.status.state === "retrying" && w.status.uploads.length > 0);
+  }
+  const uploads = () => new SinkStore(w.h.store.db).uploads({ job_id: JOB, sink: 0 });
+  /** Calls that end an upload. */
+  const ended = (): number => store.asked.filter(({ what }) => what === kind.abort).length;
+  const BUSY: Fault = { do: "answer", status: 503, code: "SlowDown" };
+
+  it("ends the upload of a checkpoint that the run has dropped, also if the store refuses that at first", async () => {
+    let refusals = 1;
+    await stuck(() => (refusals-- > 0 ? BUSY : undefined));
+    await w.story.checkpoints(JOB, [], ["big.bin"]);
+    await w.over();
+    await done();
+    expect([unfinished(), uploads(), ended()]).toEqual([0, [], 2]);
+    expect(list()).toMatchObject({ complete: true, files: [] });
+  });
+
+  it("is done and says so, if it may not end the upload of a dropped checkpoint", async () => {
+    await stuck(() => ({ do: "answer", status: 403, code: "AccessDenied", message: "no" }));
+    await w.story.checkpoints(JOB, [], ["big.bin"]);
+    await w.over();
+    await done();
+    expect(w.reports.join()).toMatch(/upload of checkpoints\/big\.bin .* its parts may cost money/);
+  });
+
+  it("ends its uploads when its run is removed, and says what it could not end", async () => {
+    let isBusy = true;
+    await stuck(() => (isBusy ? BUSY : undefined));
+    await w.over();
+    await w.sinks.endUploads(JOB, "dropped");
+    expect([ended(), uploads().length]).toEqual([0, 1]);
+    await w.sinks.endUploads(JOB, "all");
+    expect([uploads().length, w.reports.join()]).toEqual([
+      1,
+      expect.stringMatching(/could not be ended.*may cost money/),
+    ]);
+    isBusy = false;
+    await w.sinks.endUploads(JOB, "all");
+    expect([unfinished(), uploads()]).toEqual([0, []]);
   });
 
   it("goes on with an upload whose name was lost, and leaves no second one at the store", async () => {
