@@ -7,7 +7,7 @@ import { dirname } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import { AgentRefusal, type AgentClient } from "./agent-client.ts";
-import { orDiskFull, SvcError, UnreadableFile } from "../errors/index.ts";
+import { orDiskFull, SvcError, systemCode, UnreadableFile } from "../errors/index.ts";
 import type { RemoteFile } from "../providers/host.ts";
 
 export interface FetchOptions {
@@ -46,6 +46,9 @@ interface Progress {
   ranges: readonly (readonly [number, number])[];
   piece: number;
   handle: FileHandle;
+  /** The sync under way. The system reports a failed write once, and a later sync of the same file would succeed: so the failure stays. */
+  flushing: Promise<void> | null;
+  unwritten: unknown[];
 }
 
 /**
@@ -62,7 +65,8 @@ export async function fetchRemoteFile(options: FetchOptions): Promise<void> {
   try {
     const handle = await open(part, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
     const ranges = [[0, file.size]] as const;
-    progress = { at: Math.min((await handle.stat()).size, file.size), ranges, piece: PIECE_FIRST, handle };
+    const at = Math.min((await handle.stat()).size, file.size);
+    progress = { at, ranges, piece: PIECE_FIRST, handle, flushing: null, unwritten: [] };
     // Holes take no space, neither there nor here.
     await checkRoom(target, (file.stored ?? file.size) - progress.at);
     await overBrokenLinks(options, progress);
@@ -90,10 +94,13 @@ async function checkRoom(target: string, bytes: number): Promise<void> {
 /** The path of a file's partial download. */
 export const partOf = (target: string): string => `${target}.part`;
 
-/** Truncates to the verified part. Returns whether there is any. */
-async function cutOff({ handle, at }: Progress): Promise<boolean> {
+/** Truncates to the verified part. Returns whether there is any, and the disk took it. */
+async function cutOff(progress: Progress): Promise<boolean> {
+  const { handle, at, unwritten } = progress;
+  await progress.flushing;
   return (
     at > 0 &&
+    unwritten.length === 0 &&
     (await handle.truncate(at).then(
       () => true,
       () => false,
@@ -113,6 +120,7 @@ async function overBrokenLinks(options: FetchOptions, progress: Progress): Promi
       return;
     } catch (thrown) {
       if (!isLinkLost(thrown)) throw thrown;
+      await flushed(progress);
       failures = progress.at > before ? 1 : failures + 1;
       if (failures > FAILURES_MAX) throw thrown;
       await pause(Math.min(4_000, 100 * 3 ** (failures - 1)), undefined, { signal });
@@ -149,8 +157,6 @@ async function lookForHoles(client: AgentClient, options: FetchOptions, progress
 async function pull(client: AgentClient, options: FetchOptions, progress: Progress): Promise<void> {
   const { signal, machine } = options;
   await lookForHoles(client, options, progress);
-  let flushing: Promise<void> | null = null;
-  const unwritten: unknown[] = [];
   let flushedAt = progress.at;
   const ask = (offset: number, length: number) => {
     const what = { ...named(options), offset, max: length };
@@ -186,18 +192,22 @@ async function pull(client: AgentClient, options: FetchOptions, progress: Progre
     if (sha256 !== value.sha256)
       throw new SvcError("machine_unfit", { machine, why: "a checkpoint arrived with another hash than it has there" });
     progress.at = piece.offset + bytes.length;
-    if (unwritten.length > 0) throw unwritten[0];
-    if (flushing === null && progress.at - flushedAt >= FLUSH_EVERY_BYTES) {
+    if (progress.unwritten.length > 0) throw progress.unwritten[0];
+    if (progress.flushing === null && progress.at - flushedAt >= FLUSH_EVERY_BYTES) {
       flushedAt = progress.at;
-      // The system reports a failed write once: a later sync of the same file would succeed.
-      flushing = progress.handle
+      progress.flushing = progress.handle
         .datasync()
-        .catch((error: unknown) => void unwritten.push(error))
-        .finally(() => (flushing = null));
+        .catch((error: unknown) => void progress.unwritten.push(error))
+        .finally(() => (progress.flushing = null));
     }
   }
-  await flushing;
-  if (unwritten.length > 0) throw unwritten[0];
+  await flushed(progress);
+}
+
+/** Throws the failure of a write since the beginning of the download. */
+async function flushed(progress: Progress): Promise<void> {
+  await progress.flushing;
+  if (progress.unwritten.length > 0) throw progress.unwritten[0];
 }
 
 async function sha256Of(bytes: Buffer): Promise<string> {
@@ -226,5 +236,9 @@ function asOurs(thrown: unknown, { file, target, machine, runDir }: FetchOptions
     if (thrown.kind === "unreadable") return new UnreadableFile("runner_failed", { why }, { cause: thrown });
     return new SvcError("runner_failed", { why }, { cause: thrown });
   }
+  const code = thrown instanceof SvcError ? "" : systemCode(thrown);
+  // Of this computer: the machine's own faults are refusals of its agent.
+  if (code === "EIO" || code === "EROFS")
+    return new SvcError("store_failing", { file: dirname(target), why: code }, { cause: thrown });
   return orDiskFull(thrown, dirname(target));
 }

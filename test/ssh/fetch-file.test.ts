@@ -2,9 +2,10 @@
 
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { open, type FileHandle } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { SvcError, UnreadableFile } from "../../src/errors/index.ts";
 import { AgentRefusal, type AgentClient } from "../../src/ssh/agent-client.ts";
 import { fetchRemoteFile, partOf } from "../../src/ssh/fetch-file.ts";
@@ -19,11 +20,11 @@ const target = join(folder, "weights.pt");
 /** Fetches `content` from an agent whose answers `spoil` has changed. */
 async function fetchWith(
   spoil: (piece: { at: number; bytes: Buffer; sha256: string }) => void,
-  { size = content.length, signal = never } = {},
+  { of = content, size = of.length, signal = never }: { of?: Buffer; size?: number; signal?: AbortSignal } = {},
 ): Promise<void> {
   const call: AgentClient["call"] = (_op, args, schema) => {
     const { offset, max } = args as { offset: number; max: number };
-    const bytes = Buffer.from(content.subarray(offset, offset + max));
+    const bytes = Buffer.from(of.subarray(offset, offset + max));
     const piece = { at: offset, bytes, sha256: createHash("sha256").update(bytes).digest("hex") };
     spoil(piece);
     return Promise.resolve({ value: schema.parse({ sha256: piece.sha256 }), bytes: piece.bytes });
@@ -94,3 +95,54 @@ test("a file larger than the local disk is not begun", async () => {
   await expect(fetchWith(() => (asked += 1), { size: 2 ** 52 })).rejects.toMatchObject({ code: "disk_full" });
   expect([asked, readdirSync(folder)]).toEqual([0, []]);
 });
+
+/** Large enough for a sync during the download. */
+const large = Buffer.alloc(80 << 20, 7);
+
+/** The first sync during the download reports that an earlier write failed; as on Linux, later ones succeed. */
+async function failOneSync(code: string): Promise<{ syncs: () => number }> {
+  const probe = await open(join(folder, "probe"), "w");
+  const syncs = vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, "datasync");
+  await probe.close();
+  rmSync(join(folder, "probe"));
+  syncs.mockImplementationOnce(() => Promise.reject(Object.assign(new Error(`${code}: write failed`), { code })));
+  return { syncs: () => syncs.mock.calls.length };
+}
+
+test.each([
+  ["EIO", { code: "store_failing", message: `The disk failed while svc was reading or writing ${folder} (EIO).` }],
+  ["ENOSPC", { code: "disk_full" }],
+  ["EDQUOT", { code: "disk_full" }],
+])(
+  "a write of a large file that fails with %s when it is synced fails the download, and nothing of it stays",
+  async (code, error) => {
+    const { syncs } = await failOneSync(code);
+    await expect(fetchWith(() => undefined, { of: large })).rejects.toMatchObject(error);
+    expect([syncs(), readdirSync(folder)]).toEqual([1, []]);
+    vi.restoreAllMocks();
+    await fetchWith(() => undefined, { of: large });
+    expect(readFileSync(target).equals(large)).toBe(true);
+    rmSync(target);
+  },
+);
+
+test.each(["the link breaks", "the download is aborted"])(
+  "a failed write of a large file is not forgotten when %s right after it",
+  async (what) => {
+    const { syncs } = await failOneSync("EIO");
+    const lost = new SvcError("ssh_unreachable", { machine: "m1", why: "connection refused" });
+    const controller = new AbortController();
+    let cuts = 0;
+    const cut = fetchWith(
+      () => {
+        if (syncs() === 0 || cuts++ > 0) return;
+        if (what === "the download is aborted") controller.abort(lost);
+        throw lost;
+      },
+      { of: large, signal: controller.signal },
+    );
+    await expect(cut).rejects.toThrow();
+    expect([cuts > 0, readdirSync(folder)]).toEqual([true, []]);
+    vi.restoreAllMocks();
+  },
+);
