@@ -98,8 +98,7 @@ export class Gate {
     if (/^localhost(:|$)/.test(self) && isOfBrowser(request)) {
       if (request.method !== "GET" || request.headers["sec-fetch-mode"] !== "navigate" || request.headers.upgrade)
         return refused(new SvcError("host_refused", { host: self }));
-      const { localAddress = "", localPort = 0 } = request.socket;
-      return { kind: "moved", self, to: `http://${bracketed(withoutMapping(localAddress))}:${localPort}${target}` };
+      return { kind: "moved", self, to: `http://${numericHost(request.socket)}:${request.socket.localPort}${target}` };
     }
 
     const link = linkToken(request, target);
@@ -111,8 +110,8 @@ export class Gate {
   #self(request: IncomingMessage): string | null {
     const [host, ...more] = request.headersDistinct["host"] ?? [];
     if (host === undefined || more.length > 0) return null;
-    const { localAddress = "", localPort = 0 } = request.socket;
-    const names = new Set(["localhost", bracketed(withoutMapping(localAddress))]);
+    const { localPort = 0 } = request.socket;
+    const names = new Set(["localhost", numericHost(request.socket)]);
     if (!this.#loopback) {
       names.add(hostname().toLowerCase());
       names.add("127.0.0.1");
@@ -169,7 +168,11 @@ export function requestPath(target: string): string {
 }
 
 const refused = (error: SvcError): Verdict => ({ kind: "refused", error });
-const bracketed = (address: string): string => (isIPv6(address) ? `[${address}]` : address);
+/** The numeric address at which the connection arrived, as a URL has it. */
+function numericHost({ localAddress = "" }: Socket): string {
+  const address = withoutMapping(localAddress);
+  return isIPv6(address) ? `[${address}]` : address;
+}
 const short = (text: string | undefined): string => quotedName(text ?? "", 100) || "(none)";
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 /** Takes the same time wherever the two differ, and for any lengths. */

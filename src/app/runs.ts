@@ -76,7 +76,7 @@ export function runServices(parts: RunParts): RunServices & {
         points: (metric) => parts.points(jobId, metric),
         savedBy: () => sink.placementsOf(jobId),
         isEarlier: (paths) => sink.isEarlier(jobId, paths),
-        uncopied: () => sinks.uncopied(jobId),
+        uncopied: () => sinks.uncopied(jobId).map(({ path }) => path),
         node,
         nodes,
         checkpoints: homeLayout.checkpoints(home, jobId),

@@ -26,7 +26,6 @@ import { plainName } from "../steps/checkpoints/names.ts";
 import type { Resumes } from "../steps/checkpoints/resume-choices.ts";
 import { CheckpointRemovalStore } from "../store/checkpoint-removal-store.ts";
 import type { Reads } from "../store/reads.ts";
-import { SinkStore } from "../store/sink-store.ts";
 import type { Engine } from "./engine.ts";
 import type { SinkKeeper } from "./service-options.ts";
 import { liveHeirs, type ResumeClaims } from "./resume-claims.ts";
@@ -43,7 +42,7 @@ export interface CheckpointRemovalParts {
   reads: Reads;
   resumes: Pick<Resumes, "complete" | "sources">;
   claims: ResumeClaims;
-  sinks: Pick<SinkKeeper, "endUploads">;
+  sinks: Pick<SinkKeeper, "endUploads" | "uncopied">;
   /** Measures the disk usage of the run again. */
   measure: (jobId: string) => Promise<void>;
   report: (line: string) => void;
@@ -57,7 +56,6 @@ type Heirs = ReadonlyMap<string, Obstacle | null>;
 export class CheckpointRemovals {
   readonly #o: CheckpointRemovalParts;
   readonly #rows: CheckpointRemovalStore;
-  readonly #sinks: SinkStore;
   readonly #reported = new Set<string>();
   /** CR4. */
   #last: Promise<unknown> = Promise.resolve();
@@ -65,7 +63,6 @@ export class CheckpointRemovals {
   constructor(parts: CheckpointRemovalParts) {
     this.#o = parts;
     this.#rows = new CheckpointRemovalStore(parts.engine.store.db);
-    this.#sinks = new SinkStore(parts.engine.store.db);
   }
 
   /** Throws `job_not_found`, `checkpoint_not_found`, `checkpoint_not_removable`; then nothing was changed. */
@@ -225,15 +222,8 @@ export class CheckpointRemovals {
   }
 
   #checkSinks(jobId: string, names: readonly string[], nodes: number): void {
-    for (const { sink, state, what, url } of this.#o.reads.sinks(jobId)) {
-      if (state === "done" || state === "gave_up" || !what.includes("checkpoints")) continue;
-      const waiting = this.#sinks.uncopied({ job_id: jobId, sink });
-      const name = names.find((each) =>
-        overlap(
-          placesOnNodes(each, nodes),
-          waiting.map(({ path }) => path),
-        ),
-      );
+    for (const { path, url } of this.#o.sinks.uncopied(jobId)) {
+      const name = names.find((each) => overlap(placesOnNodes(each, nodes), [path]));
       if (name !== undefined)
         throw notRemovable(jobId, {
           name,

@@ -30,6 +30,8 @@ export interface SinkKeeper {
   begin(): void;
   changed(jobId: string): void;
   retry(jobId: string): Promise<void>;
+  /** The checkpoint files that sinks of the job have still to copy, and where to. */
+  uncopied(jobId: string): { path: string; url: string }[];
   /** Ends unfinished uploads at the stores: all of the job's, or those of checkpoints that it has no more. Never rejects. */
   endUploads(jobId: string, which: "all" | "dropped"): Promise<void>;
   settle(deadlineMs: number): Promise<void>;

@@ -149,13 +149,13 @@ export class SinkSet {
     }
   }
 
-  /** The checkpoint files that a sink of the job has still to copy. */
-  uncopied(jobId: string): string[] {
+  /** The checkpoint files that sinks of the job have still to copy, and where to. */
+  uncopied(jobId: string): { path: string; url: string }[] {
     const sinks = this.#o.job(jobId)?.spec.sinks ?? [];
     return this.#o.rows
       .ofJob(jobId)
       .filter(({ sink, state }) => state === "open" && sinks[sink]?.what.includes("checkpoints"))
-      .flatMap((key) => this.#o.rows.uncopied(key).map(({ path }) => path));
+      .flatMap((key) => this.#o.rows.uncopied(key).map(({ path }) => ({ path, url: sinks[key.sink]?.url ?? "" })));
   }
 
   /**

@@ -15,6 +15,7 @@ import { providerSources } from "../../src/secrets/credentials.ts";
 import { exclusively } from "../../src/store/file-lock.ts";
 import { CredentialService } from "../../src/secrets/credential-service.ts";
 import { Harness, removeHomes, START, turn } from "./harness.ts";
+import { NO_SINKS } from "./no-sinks.ts";
 import { down, SmallCloud } from "./small-cloud.ts";
 
 let h: Harness;
@@ -100,16 +101,7 @@ async function newService(harness: Harness): Promise<void> {
       startSeconds: () => null,
       report: (message) => void reported.push(message),
     }),
-    sinks: {
-      check: () => Promise.resolve(),
-      enter: () => undefined,
-      begin: () => undefined,
-      changed: () => undefined,
-      retry: () => Promise.resolve(),
-      endUploads: () => Promise.resolve(),
-      settle: () => Promise.resolve(),
-      stop: () => Promise.resolve(),
-    },
+    sinks: NO_SINKS,
   });
 }
 beforeEach(async () => {

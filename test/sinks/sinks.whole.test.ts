@@ -350,6 +350,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await w.until("it still tries", () => w.status.next_attempt_at !== null && w.status.state === "retrying");
     await w.until("that it fails is told", () => w.events("sink.failing").length > 0);
     expect(w.h.row(JOB).state).not.toBe("terminal");
+    expect(w.sinks.uncopied(JOB)).toEqual([{ path: "model.bin", url: `${kind.scheme}://bucket/runs` }]);
     await w.over();
     expect(w.h.reads.job(JOB)?.status).toBe("succeeded");
     expect(w.h.reads.job(JOB)?.note).toEqual({
@@ -361,6 +362,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await w.h.clock.advance(2 * PATIENCE_MS);
     await w.until("it gives up", () => w.status.state === "gave_up");
     expect(w.h.reads.job(JOB)?.note?.kind).toBe("sink_gave_up");
+    expect(w.sinks.uncopied(JOB)).toEqual([]);
 
     store.fault = () => undefined;
     w = await w.restart(kind.env(store));

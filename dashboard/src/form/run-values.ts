@@ -62,10 +62,12 @@ export function unreadable(values: Values): Record<string, string> {
   ]) as Record<string, string>;
 }
 
-/** Limits for paid machines: they say nothing about this computer, where the fields are not shown. */
+/** Limits for paid machines. */
 export const PAID_LIMITS: readonly string[] = ["price_cap", "budget_usd"];
-const isSent = (each: Field, values: Values): boolean =>
-  !PAID_LIMITS.includes(each.name) || !runsHere(values["provider"] ?? "") || (values["candidates"] ?? "") !== "";
+/** Whether the run may rent a machine. They say nothing about this computer: their fields are neither shown nor sent. */
+export const mayRent = (values: Values): boolean =>
+  !runsHere(values["provider"] ?? "") || (values["candidates"] ?? "") !== "";
+const isSent = (each: Field, values: Values): boolean => !PAID_LIMITS.includes(each.name) || mayRent(values);
 
 /** Names of variables whose values are masked in a record: they cannot be read back. */
 export function maskedOf(job: JobRecord): string[] {

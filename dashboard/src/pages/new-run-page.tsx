@@ -23,6 +23,7 @@ import {
   LABEL,
   TAGS,
   maskedOf,
+  mayRent,
   PAID_LIMITS,
   unreadable,
   valuesOf,
@@ -233,7 +234,7 @@ function RunForm({ initial }: { initial: Values }) {
             value={values["gpus"] ?? ""}
             onChange={(value) => set("gpus", value)}
           />
-          {(hasCandidates || !runsHere(values["provider"] ?? "")) && PAID_LIMITS.map((name) => input(field(name)))}
+          {mayRent(values) && PAID_LIMITS.map((name) => input(field(name)))}
           <datalist id="gpu-models">
             {!isGpuOnly(values["provider"]) && <option value="cpu" />}
             {gpus
