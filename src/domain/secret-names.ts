@@ -71,6 +71,39 @@ export const withoutSecrets = (env: NodeJS.ProcessEnv): Record<string, string> =
     }),
   );
 
+/** Names that people give to secrets without the separators of {@link SECRET_NAME}. */
+const INHERITED_NAME = /(key|token|secret|password|passwd|passphrase|credentials?|auth|authorization)$/i;
+/** Such a variable describes a secret or says where it is. */
+const ABOUT_A_SECRET =
+  /(^|_)(file|path|dir|folder|sock|socket|ur[il]|endpoint|host|port|type|mode|method|scheme|provider|backend|name|user|alg|algorithm|expir\w*|ttl|timeout|length|size|count|enabled?|disabled?)$/i;
+/** Anything under these names is a secret, a word of a dictionary as well. */
+const PASSWORD_NAME = /((^|_)(pass|pwd)|password|passwd|passphrase)$/i;
+const WORD = /^[A-Za-z_.-]{1,19}$/;
+
+/**
+ * The secrets of the environment that a local run inherits, by their names and their shape. A short value, a path, a number and a
+ * word are none, so that a log stays readable. Of an address only its password is one.
+ */
+export const inheritedSecrets = (env: NodeJS.ProcessEnv): string[] =>
+  Object.entries(env).flatMap(([name, given]) => {
+    const value = given?.trim() ?? "";
+    if (Buffer.byteLength(value) < ARGUMENT_BYTES_MIN || isReference(value)) return [];
+    const isNamed = SECRET_NAME.test(name) || INHERITED_NAME.test(name);
+    if (isNamed && !ABOUT_A_SECRET.test(name) && !VOCABULARY_TOKEN.test(name) && isNoOrdinary(name, value))
+      return secretParts(value);
+    if (!SECRET_VALUE.test(value)) return [];
+    const passwords = passwordsIn(value);
+    return passwords.length > 0 ? passwords : secretParts(value);
+  });
+
+const isNoOrdinary = (name: string, value: string): boolean =>
+  !isPath(value) && (PASSWORD_NAME.test(name) || (/[A-Za-z]/.test(value) && !WORD.test(value)));
+
+/** Base64 may begin with a slash, too: a path has no long part of mixed characters. */
+const isPath = (value: string): boolean =>
+  /^(~|\.{0,2})\/[^+=]+$/.test(value) &&
+  value.split("/").every((part) => part.length < 16 || ![/[a-z]/, /[A-Z]/, /[0-9]/].every((kind) => kind.test(part)));
+
 /**
  * A secret and those of its parts that are secrets too: the password of an address, the values in a JSON object of
  * keys.

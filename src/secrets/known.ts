@@ -1,5 +1,5 @@
-// Every secret that svc knows, to mask svc's output: credentials of the environment, of the store and of `configure()`,
-// and the secrets of runs in the lifetime of this process. A secret that is saved later is masked from then on.
+// Every secret that svc knows, to mask svc's output: credentials of the environment, of the store and of `configure()`, what a local run
+// inherits, and the secrets of runs in the lifetime of this process. A secret that is saved later is masked from then on.
 //
 // K1. Nothing here throws: an unreadable store gives no secrets, and the commands that need it report that.
 // K2. Files are read again only when they changed.
@@ -8,7 +8,7 @@
 import { PROVIDER_NAMES } from "../providers/descriptors.ts";
 import { statSync } from "node:fs";
 import { Redactor } from "../domain/redaction.ts";
-import { holdsSecret, secretParts } from "../domain/secret-names.ts";
+import { holdsSecret, inheritedSecrets, secretParts } from "../domain/secret-names.ts";
 import { JOB_STATUSES, STEP_NAMES } from "../schemas/names.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES, type CredentialName } from "../schemas/credential-blocks.ts";
 import { findField, keyFileText, type Places } from "./read-credential.ts";
@@ -98,14 +98,11 @@ function credentialSecrets(places: Pick<Places, "home" | "env">): string[] {
     ...CREDENTIAL_NAMES.flatMap((name) => secretsIn(name, blockIn(store, name), places)),
     ...registry.blocks.flatMap(([name, block]) => secretsIn(name, block, { home, env: {} }, "configure()")),
   ];
-  const proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"].flatMap((name) =>
-    passwordOf(env[name] ?? ""),
-  );
   // Secrets of this installation: the token opens its API, the key opens sealed data.
   const own = [homeLayout.token(home), homeLayout.installationKey(home)].map((file) =>
     orElse(() => readPlainFile(file, { bytesMax: 4_096, ownersAlone: true })?.trim() ?? "", ""),
   );
-  return [...own, ...fields, ...leavesOf(store), ...registry.values, ...proxies];
+  return [...own, ...fields, ...leavesOf(store), ...registry.values, ...inheritedSecrets(env)];
 }
 
 /** The secret fields of one block, or of the environment; the text of a key file that one names. */
@@ -126,9 +123,6 @@ function secretsIn(
       return [orElse(() => keyFileText(name, found, places), "")];
     });
 }
-
-/** The password of an address that contains one: the rest is not secret. */
-const passwordOf = (address: string): string[] => secretParts(address).slice(1);
 
 const SECRET_FIELDS = new Set(
   CREDENTIAL_NAMES.flatMap((name) => CREDENTIAL_FIELDS[name].flatMap((field) => (field.secret ? [field.name] : []))),

@@ -188,3 +188,21 @@ it("the address of a target is masked in the first line of a run's log, although
   expect(readFileSync(join(place.home, "logs", `${id}.log`), "utf8")).toContain("***redacted*** ***redacted***");
   expect(found(filesOf(place.home), traces([token]))).toEqual([]);
 });
+
+it("a key that a local run inherits from this computer's environment is masked in its log, its error and its events", async () => {
+  const place = Place.own("a saved secret masks everything");
+  toClose.push(() => place.close());
+  const [key, word] = [randomBytes(18).toString("hex"), `pw-${randomBytes(9).toString("hex")}`];
+  const served = await place.serve({ env: { AWS_SECRET_ACCESS_KEY: key, DB_PASSWORD: word } });
+  const feed = feedOf(served);
+  place.file(
+    "says.py",
+    'import os, sys\nprint(os.environ["DB_PASSWORD"])\nsys.exit("no access with " + os.environ["AWS_SECRET_ACCESS_KEY"])\n',
+  );
+  const id = await served.submit({ entrypoint: "says.py" });
+  const record = await served.ended(id);
+  expect(JSON.stringify(record)).toContain("no access with ***redacted***");
+  const marks = traces([key, word]);
+  expect(found([["feed", Buffer.from(feed.join("\n"))], ...(await shownOf(served, place, id))], marks)).toEqual([]);
+  expect(found(filesOf(place.home), marks)).toEqual([]);
+});

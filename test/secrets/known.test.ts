@@ -84,3 +84,28 @@ it("Covering a secret keeps the length and every other byte", () => {
   expect(covered.toString()).toMatch(/^é \*{11} and \*{14}Q= end$/);
   expect(secrets.cover(Buffer.from("nothing here")).toString()).toBe("nothing here");
 });
+
+it("What a local run inherits is known where its name says that it is a secret, and no ordinary word is", () => {
+  const env = {
+    OPENAI_API_KEY: "sk-proj-of-the-caller-1",
+    AWS_SECRET_ACCESS_KEY: "wJalrXUtnFEMI/K7MDENG/bPxRfiCY",
+    AWS_SESSION_TOKEN: "/IQoJb3JpZ2luX2VjEJr//////////wEaCXVz",
+    WANDBTOKEN: "0123456789abcdef",
+    DB_PASSWORD: "correct horse battery",
+    DATABASE_URL: "postgres://me:of-the-database-1@db/x",
+    SSH_AUTH_SOCK: "/run/user/1000/agent-1",
+    PWD: "/home/me/project-1",
+    KEYBOARD: "qwerty-105-keys",
+    GOOGLE_TOKEN_FILE: "my-files/token-1.json",
+    AUTH_URL: "https://login.example/oauth-2",
+    API_KEY: "none1",
+    AUTH_TYPE: "kerberos-5",
+    AWS_CREDENTIAL_EXPIRATION: "2026-11-27T10:00:00Z",
+    MASTER_KEY: "production",
+    PAD_TOKEN: "<|endoftext-1|>",
+  };
+  const known = new KnownSecrets({ home: newHome({}), env }).redactor();
+  const shown = Object.entries(env).filter(([, value]) => known.redactText(value) === value);
+  expect(shown.map(([name]) => name)).toEqual(Object.keys(env).slice(6));
+  expect(known.redactText("of-the-database-1")).toBe("***redacted***");
+});

@@ -136,6 +136,11 @@ export const GUARDING_MUTANTS: readonly TestedMutant[] = [
     'if (typeof member === "string") return !SECRET_FIELDS.has(name) && holdsSecret(name, member) ? [member] : [];',
   ),
   known(
+    "K3: what a local run inherits is not masked",
+    "...registry.values, ...inheritedSecrets(env)",
+    "...registry.values",
+  ),
+  known(
     "K3: other entries of the store are not masked",
     "...leavesOf(store), ...registry.values",
     "...registry.values",
