@@ -180,7 +180,11 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       engine: () => engine,
       reads,
       redactor: () => known.redactor(),
-      remember: (values) => known.remember(values),
+      remember: (values) => {
+        known.remember(values);
+        known.lookAgain();
+      },
+      learnFrom: (learn) => known.learnFrom(learn),
       report: log,
     });
     const engine: Engine = new Engine({

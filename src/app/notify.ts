@@ -28,6 +28,8 @@ export interface NotificationParts {
   reads: Reads;
   redactor: () => Redactor;
   remember: (secrets: readonly string[]) => void;
+  /** Calls it whenever a file changed from which it read a secret. */
+  learnFrom: (learn: () => void) => void;
   report: (line: string) => void;
 }
 
@@ -64,7 +66,7 @@ export function notificationsOf(parts: NotificationParts) {
       parts.engine().apply(tx, jobId, { type: "job.kill", error });
     },
   });
-  targets.maskSecrets();
+  parts.learnFrom(() => targets.maskSecrets());
   const configured = (): void => {
     targets.maskSecrets();
     watch.ruled();

@@ -99,7 +99,7 @@ export function runServices(parts: RunParts): RunServices & {
     budget: parts.budget,
     hosts: parts.hosts,
     sink,
-    secrecy: (jobId) => ({ mark: secrets.mark(jobId), redactor: secrets.redactor(jobId) }),
+    secrecy: (jobId) => secrets.secrecy(jobId),
     entry: checkEntrypoint,
     ways: new TunnelOutages(engine.clock.now),
     gone: parts.gone,

@@ -2,7 +2,7 @@
 // inherits, and the secrets of runs in the lifetime of this process. A secret that is saved later is masked from then on.
 //
 // K1. Nothing here throws: an unreadable store gives no secrets, and the commands that need it report that.
-// K2. Files are read again only when they changed.
+// K2. Files are read again when one of them changed, wherever it lies, and only then. What a changed file held stays known.
 // K3. A secret that another source overrules is a secret as well: the environment, the store and the registry all count.
 
 import { PROVIDER_NAMES } from "../providers/descriptors.ts";
@@ -13,7 +13,7 @@ import { JOB_STATUSES, STEP_NAMES } from "../schemas/names.ts";
 import { CREDENTIAL_FIELDS, CREDENTIAL_NAMES, type CredentialName } from "../schemas/credential-blocks.ts";
 import { findField, keyFileText, type Places } from "./read-credential.ts";
 import { registrySecrets } from "./registry-secrets.ts";
-import { blockIn, isRecord, readPlainFile, readStore } from "./store-file.ts";
+import { blockIn, hearingReads, isRecord, readPlainFile, readStore } from "./store-file.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 
 /** Shorter secrets are masked in the log of their run, but not in records: they would match ordinary words there. */
@@ -27,7 +27,11 @@ const VOCABULARY = new Set<string>([...JOB_STATUSES, ...STEP_NAMES, ...PROVIDER_
 export class KnownSecrets {
   readonly #places: Pick<Places, "home" | "env">;
   readonly #ofRuns = new Set<string>();
-  #credentials: { stamp: string; values: readonly string[] } | null = null;
+  readonly #sources: (() => void)[] = [];
+  /** Of the files that were read; empty before the first look. */
+  #stamps = new Map<string, string>();
+  #credentials: readonly string[] = [];
+  #isLooking = false;
   #shown: { of: readonly string[]; runs: number; redactor: Redactor } | null = null;
   #added = 0;
 
@@ -41,27 +45,45 @@ export class KnownSecrets {
       if (Buffer.byteLength(value) < SHOWN_SECRET_BYTES_MIN || this.#ofRuns.has(value)) continue;
       this.#ofRuns.add(value);
       this.#added++;
-      if (this.#ofRuns.size > REMEMBERED_MAX)
-        for (const oldest of this.#ofRuns) return void this.#ofRuns.delete(oldest);
+      const [oldest] = this.#ofRuns.size > REMEMBERED_MAX ? this.#ofRuns : [];
+      if (oldest !== undefined) this.#ofRuns.delete(oldest);
     }
+  }
+
+  /** `learn` calls `remember`, now and whenever a file that it read has changed. */
+  learnFrom(learn: () => void): void {
+    this.#sources.push(learn);
+    this.lookAgain();
+  }
+
+  /** For a caller that has read a secret from a file that may be new here. */
+  lookAgain(): void {
+    this.#stamps.clear();
   }
 
   /** The credentials that are set now. */
   credentials(): readonly string[] {
-    const { home } = this.#places;
-    const stamp = [
-      homeLayout.credentials(home),
-      homeLayout.registry(home),
-      homeLayout.installationKey(home),
-      homeLayout.token(home),
-    ]
-      .map(stampOf)
-      .join(" ");
-    if (this.#credentials?.stamp !== stamp) {
-      const values = new Set(credentialSecrets(this.#places).flatMap(secretParts));
-      this.#credentials = { stamp, values: [...values].filter((v) => Buffer.byteLength(v) >= SHOWN_SECRET_BYTES_MIN) };
-    }
-    return this.#credentials.values;
+    // A source may report an unreadable file, and that report is masked, too.
+    if (!this.#isLooking && (this.#stamps.size === 0 || this.#hasChanged())) this.#look();
+    return this.#credentials;
+  }
+
+  #hasChanged = (): boolean => [...this.#stamps].some(([file, stamp]) => stampOf(file) !== stamp);
+
+  #look(): void {
+    const stamps = new Map<string, string>();
+    // Stamped before it is read: a change meanwhile causes another look.
+    const heard = (file: string): void => void (stamps.has(file) || stamps.set(file, stampOf(file)));
+    this.#isLooking = true;
+    const found = hearingReads(heard, () => {
+      for (const learn of this.#sources) orElse(learn, undefined);
+      return new Set(credentialSecrets(this.#places).flatMap(secretParts));
+    });
+    this.#isLooking = false;
+    // A script may still hold what was replaced, and its maker may still accept it.
+    this.remember(this.#credentials.filter((value) => !found.has(value)));
+    this.#credentials = [...found].filter((value) => Buffer.byteLength(value) >= SHOWN_SECRET_BYTES_MIN);
+    this.#stamps = stamps;
   }
 
   /** For records, lists, events and messages. */
@@ -83,8 +105,8 @@ export const shownAmong = (values: Iterable<string>): string[] =>
 
 function stampOf(file: string): string {
   try {
-    const found = statSync(file, { throwIfNoEntry: false });
-    return found === undefined ? "none" : `${found.mtimeMs}:${found.size}:${found.ino}`;
+    const found = statSync(file, { throwIfNoEntry: false, bigint: true });
+    return found === undefined ? "none" : `${found.mtimeNs}:${found.ctimeNs}:${found.size}:${found.ino}`;
   } catch {
     return "none";
   }

@@ -40,11 +40,25 @@ export const isRecord = (value: unknown): value is Record<string, unknown> =>
 export const storedEntry = (value: unknown, key: string): unknown =>
   isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 
+let heardRead: ((file: string) => void) | null = null;
+
+/** Calls `heard` with each file that `work` is about to read a secret from, whether the file exists or not. */
+export function hearingReads<T>(heard: (file: string) => void, work: () => T): T {
+  const before = heardRead;
+  heardRead = heard;
+  try {
+    return work();
+  } finally {
+    heardRead = before;
+  }
+}
+
 /**
  * A plain file's text, or null if it does not exist. `ownersAlone`: this user must own it, it must not be a symlink,
  * and its mode becomes 600 if it was looser. Throws {@link UnusableFile}.
  */
 export function readPlainFile(file: string, rules: { bytesMax: number; ownersAlone: boolean }): string | null {
+  heardRead?.(file);
   let fd: number;
   try {
     // Without O_NONBLOCK the opening of a pipe would wait for a writer.

@@ -16,7 +16,7 @@ import type { RunPlan } from "./launch/runner-spec.ts";
 export interface RunServices extends StepPorts {
   sink: RunLogWriter;
   /** The metrics mark of the job and the matcher of all its secrets. */
-  secrecy(jobId: string): { mark: string; redactor: Redactor };
+  secrecy(jobId: string): { readonly mark: string; readonly redactor: Redactor };
   /** Checks the entrypoint in place. Throws `entrypoint_not_found` and related errors. */
   entry(projectDir: string, entrypoint: string): Promise<Entrypoint>;
   plan(jobId: string, node: number, purpose: "run" | "install"): Promise<RunPlan>;

@@ -2,7 +2,7 @@
 // list, event, message, command output or file of the home shows it.
 
 import { randomBytes } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { filesOf, found, traces } from "../security/canary.ts";
@@ -187,6 +187,33 @@ it("the address of a target is masked in the first line of a run's log, although
   await served.ended(id);
   expect(readFileSync(join(place.home, "logs", `${id}.log`), "utf8")).toContain("***redacted*** ***redacted***");
   expect(found(filesOf(place.home), traces([token]))).toEqual([]);
+});
+
+it("a key that is replaced while a run goes on is masked in what the run prints afterwards, and so is the one before", async () => {
+  const place = Place.own("a saved secret masks everything");
+  toClose.push(() => place.close());
+  const key = join(place.root, "hub-key");
+  const [first, second] = [0, 1].map(() => `tk_${randomBytes(18).toString("hex")}`) as [string, string];
+  writeFileSync(key, first);
+  const served = await place.serve();
+  await put(served, "/v1/registry", { registry: { integrations: { hub: { token_ref: `file://${key}` } } }, use: [] });
+  place.file(
+    "says.py",
+    `import time, pathlib
+key = pathlib.Path(${JSON.stringify(key)})
+first = key.read_text()
+print("first", first, flush=True)
+while key.read_text() in ("", first):
+    time.sleep(0.05)
+print("then", key.read_text(), first)
+`,
+  );
+  const id = await served.submit({ entrypoint: "says.py" });
+  await until(async () => (await served.text(`/jobs/${id}/logs`)).includes("first"), "the first line is there");
+  writeFileSync(key, second);
+  await served.ended(id);
+  const log = readFileSync(join(place.home, "logs", `${id}.log`), "utf8");
+  expect(log).toBe("first ***redacted***\nthen ***redacted*** ***redacted***\n");
 });
 
 it("a key that a local run inherits from this computer's environment is masked in its log, its error and its events", async () => {

@@ -5,6 +5,7 @@ import { afterEach, expect, it } from "vitest";
 import { maskedJson, maskedValue } from "../../src/domain/masked-json.ts";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { KnownSecrets } from "../../src/secrets/known.ts";
+import { resolveSecret } from "../../src/secrets/resolve.ts";
 
 const homes: string[] = [];
 afterEach(() => {
@@ -53,6 +54,53 @@ it("A changed credential is known from then on, and a run's secrets stay known",
   expect(known.redactor()).toBe(known.redactor());
   writeFileSync(join(home, "credentials.json"), JSON.stringify({ hub: { token: "the-second-token-2" } }));
   expect(known.redactor().redactText("the-second-token-2")).toBe("***redacted***");
+});
+
+it("A key file anywhere that changes, or appears later, is known from then on, and what it held before stays known", () => {
+  const away = newHome({});
+  const file = (name: string): string => join(away, name);
+  const put = (name: string, key: string): void => {
+    const text = name === "hub" ? `${key}\n` : JSON.stringify({ type: "service_account", private_key: key });
+    writeFileSync(file(name), text);
+  };
+  put("hub", "first-of-hub-1");
+  put("cloud.json", "first-of-cloud-1");
+  const home = newHome({ providers: { cloudvm: { service_account_json: file("cloud.json") } } });
+  const registry = {
+    credentials: [{ cred_id: "a", provider: "market", secret_ref: `file://${file("hub")}` }],
+    integrations: { hub: { token_ref: `file://${file("later")}` } },
+  };
+  writeFileSync(join(home, "registry.json"), JSON.stringify({ registry }), { mode: 0o600 });
+  const known = new KnownSecrets({ home, env: {} });
+  const unknown = (words: string[]): string[] => words.filter((word) => known.redactor().redactText(word) === word);
+  const first = ["first-of-hub-1", "first-of-cloud-1"];
+  expect(unknown([...first, "second-of-hub-2"])).toEqual(["second-of-hub-2"]);
+  put("hub", "second-of-hub-2");
+  expect(unknown([...first, "second-of-hub-2"])).toEqual([]);
+  put("cloud.json", "second-of-cloud-2");
+  expect(unknown(["second-of-cloud-2"])).toEqual([]);
+  put("hub", "thirds-of-hub-3");
+  writeFileSync(file("later"), "it-appears-later");
+  expect(unknown([...first, "thirds-of-hub-3", "second-of-cloud-2", "it-appears-later"])).toEqual([]);
+  expect(known.redactor()).toBe(known.redactor());
+});
+
+it("Another source is asked again when a file that it read has changed, and may use the redactor meanwhile", () => {
+  const home = newHome({ notify: { hook: "no-secret-by-name" } });
+  const known = new KnownSecrets({ home, env: {} });
+  known.learnFrom(() => {
+    known.redactor();
+    known.remember([resolveSecret("store://notify/hook", home, {})]);
+  });
+  expect(known.redactor().redactText("no-secret-by-name")).toBe("***redacted***");
+  writeFileSync(join(home, "credentials.json"), JSON.stringify({ notify: { hook: "another-address" } }));
+  expect(known.redactor().redactText("no-secret-by-name another-address")).toBe("***redacted*** ***redacted***");
+});
+
+it("Of more secrets than are kept, the newest are known", () => {
+  const known = new KnownSecrets({ home: newHome({}), env: {} });
+  known.remember(Array.from({ length: 2_010 }, (_, i) => `of-a-run-${i}-`));
+  expect(known.redactor().redactText("of-a-run-0- of-a-run-2009-")).toBe("of-a-run-0- ***redacted***");
 });
 
 it("Words of the API are not masked in it, even if a user chose one as a password", () => {

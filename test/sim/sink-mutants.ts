@@ -52,15 +52,17 @@ export const storeOf = (places: Places): Record<string, unknown> => {
     "if (fromEnv.missing.length === 0 && !storeIsReadable(places)) return fromEnv;",
     "",
   ),
+  known("K2: every look reads the files again", "stampOf(file) !== stamp", 'stamp !== ""'),
+  known("K2: a changed file is not read again", "stampOf(file) !== stamp", 'stamp === ""'),
   known(
-    "K2: every look reads the files again",
-    "if (this.#credentials?.stamp !== stamp) {",
-    'if (this.#credentials?.stamp !== "") {',
+    "K2: what a changed file held is forgotten",
+    "this.remember(this.#credentials.filter(",
+    "void (this.#credentials.filter(",
   ),
   known(
-    "K2: a changed file is not read again",
-    "if (this.#credentials?.stamp !== stamp) {",
-    "if (!this.#credentials) {",
+    "K2: a file outside of the home is not watched",
+    "stamps.set(file, stampOf(file))",
+    'stamps.set(file, file.startsWith(this.#places.home) ? stampOf(file) : "none")',
   ),
   forRule(
     "src/secrets/registry.ts R1",

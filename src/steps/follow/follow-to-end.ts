@@ -77,7 +77,23 @@ export function followedRun(
   const hears: FollowedRun["hears"] = (records) => services.announced(jobId, node, announced(records, dir));
   const host = held.access.host(stream);
   const { undecided } = services;
-  return { jobId, node, host, stream, tag, sink: services.sink, ...services.secrecy(jobId), signal, hears, undecided };
+  const secrecy = services.secrecy(jobId);
+  return {
+    jobId,
+    node,
+    host,
+    stream,
+    tag,
+    sink: services.sink,
+    mark: secrecy.mark,
+    // Asked for each piece of the log: a secret may be saved or replaced while the run goes on.
+    get redactor() {
+      return secrecy.redactor;
+    },
+    signal,
+    hears,
+    undecided,
+  };
 }
 
 /** The line that an installer is writing. */

@@ -30,7 +30,7 @@ export interface FollowedRun {
   host: RunHost;
   sink: RunLogWriter;
   mark: string;
-  redactor: Redactor;
+  readonly redactor: Redactor;
   signal: AbortSignal;
   /**
    * Called with records before they are stored, and so perhaps more than once: a crash in between must not lose them.

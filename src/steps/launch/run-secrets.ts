@@ -47,6 +47,20 @@ export class RunSecrets {
     return new Redactor([...this.#values(jobId), this.mark(jobId), this.rayToken(jobId)]);
   }
 
+  /** For a reader that stays: its redactor also knows what svc learns while the run goes on. */
+  secrecy(jobId: string): { readonly mark: string; readonly redactor: Redactor } {
+    const { known } = this.#parts;
+    const make = (): Redactor => this.redactor(jobId);
+    let made: { redactor: Redactor; with: Redactor } | null = null;
+    return {
+      mark: this.mark(jobId),
+      get redactor() {
+        if (made?.with !== known.redactor()) made = { redactor: make(), with: known.redactor() };
+        return made.redactor;
+      },
+    };
+  }
+
   /**
    * Variables of hub and tracker, and the values of references. `seal` stores the values; it comes before the launch,
    * because the run can print them. A launch that is repeated after a restart finds them, even if the environment has
