@@ -1,9 +1,11 @@
 """Installs a project's dependencies, on the machine itself, into a virtual environment that keeps the image's torch.
 
-    python -u .../svc/_install.py RECIPE ENVIRONMENT          in the project's directory
+    SVC_INSTALL_RECIPE=... python -u .../svc/_install.py ENVIRONMENT          in the project's directory
 
-RECIPE is JSON: ``{"steps": [...], "files": [...]}``, which the control plane derived from the project's files
-(src/schemas/install.ts). ENVIRONMENT is created if missing, and afterwards ENVIRONMENT/bin/python runs the project.
+The recipe is JSON: ``{"steps": [...], "files": [...]}``, which the control plane derived from the project's files
+(src/schemas/install.ts). It may contain the password of a package index, and other users of the machine can read a
+command line, so it comes by a variable, which no tool inherits. ENVIRONMENT is created if missing, and afterwards
+ENVIRONMENT/bin/python runs the project.
 
 N1. The image's torch was built for its driver: the environment sees the packages of the Python that has it. An
     installation that replaces it fails if CUDA would be lost.
@@ -67,7 +69,7 @@ def warn(words: str) -> None:
 
 
 def main(argv: list[str]) -> int:
-    recipe, environment = json.loads(argv[1]), os.path.abspath(argv[2])
+    recipe, environment = json.loads(os.environ.pop("SVC_INSTALL_RECIPE")), os.path.abspath(argv[1])
     try:
         install(recipe, environment)
         for words in WARNINGS:

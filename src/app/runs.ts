@@ -118,7 +118,7 @@ export function runServices(parts: RunParts): RunServices & {
       const { spec, projectDir } = facts(jobId);
       return installCommand(spec, inPlace ? null : runs.code(jobId), projectDir);
     },
-    plan: async (jobId, node, purpose) => {
+    plan: async (jobId, node, purpose, passwords = []) => {
       const { spec } = facts(jobId);
       const { placement } = facts(jobId);
       const where = await runPlaceOf(parts, facts(jobId), () => runs.code(jobId), node, purpose);
@@ -135,7 +135,7 @@ export function runServices(parts: RunParts): RunServices & {
         injected: given.injected,
         rayToken: secrets.rayToken(jobId),
       });
-      given.seal();
+      given.seal(passwords);
       return plan;
     },
     checkpointDir: (jobId, node) => homeLayout.nodeCheckpoints(home, jobId, node),

@@ -1,4 +1,6 @@
-// Decides which values of a run's environment and arguments are secrets.
+// Decides which values of a run's environment and arguments are secrets, and which parts of an address.
+
+import { REDACTED } from "./redaction.ts";
 
 /** Names whose literal value never enters a record; the value itself is also redacted from the log. */
 export const SECRET_NAME =
@@ -111,6 +113,23 @@ const isPath = (value: string): boolean =>
 export function secretParts(value: string): string[] {
   return [value, ...passwordsIn(value), ...membersOf(value)];
 }
+
+/** An address with a password, or with a token in place of a user's name, anywhere in a text. */
+const ADDRESS =
+  /\b([a-z][a-z0-9+.-]{0,30}:\/\/)(?:([^\s/@:"'`]{0,200}:)([^\s/@"'`]{1,500})|([^\s/@:"'`]{16,500}))(?=@)/gi;
+
+/** Also decoded. `${NAME}`, which the installer replaces, is not a secret itself. */
+export const addressPasswords = (text: string): string[] =>
+  [...text.matchAll(ADDRESS)].flatMap(([, scheme = "", user, password, token]) => {
+    const secret = password ?? token ?? "";
+    return secret.startsWith("$") ? [] : passwordsIn(`${scheme}${user ?? ":"}${secret}@`);
+  });
+
+/** A text to show, with the passwords of its addresses masked, whether svc knows them or not. */
+export const withoutPasswords = (text: string): string =>
+  text.replaceAll(ADDRESS, (all: string, scheme: string, user?: string, password?: string, token?: string) =>
+    (password ?? token)?.startsWith("$") ? all : `${scheme}${user ?? ""}${REDACTED}`,
+  );
 
 function passwordsIn(value: string): string[] {
   const password = /^[a-z][a-z0-9+.-]*:\/\/[^\s/@:]*:([^\s/@]+)@/i.exec(value)?.[1];

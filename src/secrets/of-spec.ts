@@ -1,17 +1,17 @@
-// The secrets that a spec itself contains: literals in its variables and arguments, and the current values of its
+// The secrets that a spec itself contains: literals in its variables, arguments and install command, and the current values of its
 // references.
 
-import { holdsSecret, isReference, secretArguments, secretParts } from "../domain/secret-names.ts";
+import { addressPasswords, holdsSecret, isReference, secretArguments, secretParts } from "../domain/secret-names.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { Places } from "./read-credential.ts";
 import { resolveSecret } from "./resolve.ts";
 
 /** A broken reference gives nothing: the code that needs its value reports it. */
 export function secretsOfSpec(
-  spec: Pick<RunSpec, "env" | "args">,
+  spec: Pick<RunSpec, "env" | "args" | "install">,
   { home, env }: Pick<Places, "home" | "env">,
 ): string[] {
-  const values = secretArguments(spec.args);
+  const values = [...secretArguments(spec.args), ...addressPasswords(spec.install)];
   for (const [name, value] of Object.entries(spec.env)) {
     if (isReference(value)) {
       try {

@@ -6,9 +6,8 @@
 import { SvcError } from "../errors/index.ts";
 import { followToEnd, lastLineOf, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
 import { failingLine, installWarnings } from "./launch/failure-message.ts";
-import type { Install } from "./launch/install-command.ts";
-import type { RunPlan } from "./launch/runner-spec.ts";
-import { heldMachine, reaching, type HeldMachine } from "./rental/held-machine.ts";
+import { installStart } from "./launch/install-command.ts";
+import { heldMachine, reaching } from "./rental/held-machine.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepDefinition } from "./step.ts";
 
@@ -23,9 +22,10 @@ export function installStep(services: RunServices): StepDefinition {
       if ("skipped" in command) return { done: {}, detail: command };
       return reaching(services, context, held, async () => {
         const host = held.access.host("install");
-        const plan = await services.plan(jobId, node, "install");
-        const runner = { ...plan.runner, argv: installArgv(command, plan, held) };
-        await host.start(runner, plan.secretEnv, signal);
+        const plan = await services.plan(jobId, node, "install", "passwords" in command ? command.passwords : []);
+        const python = plan.runner.env["SVC_PYTHON"] ?? "python3";
+        const { argv, variables } = installStart(command, { python, layout: () => held.access.layout() });
+        await host.start({ ...plan.runner, argv }, { ...plan.secretEnv, ...variables }, signal);
         const status = await followToEnd(services, context, held, "install");
         if (status.exit_code !== 0) {
           throw new SvcError("install_failed", { exit_code: status.exit_code ?? 255, last: failingLine(status.tail) });
@@ -38,11 +38,4 @@ export function installStep(services: RunServices): StepDefinition {
       });
     },
   };
-}
-
-function installArgv(install: Exclude<Install, { skipped: string }>, plan: RunPlan, held: HeldMachine): string[] {
-  if ("command" in install) return ["/bin/sh", "-c", install.command];
-  const { packages, environment } = held.access.layout();
-  const python = plan.runner.env["SVC_PYTHON"] ?? "python3";
-  return [python, "-u", `${packages}/svc/_install.py`, JSON.stringify(install.environment), environment];
 }

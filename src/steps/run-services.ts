@@ -19,7 +19,8 @@ export interface RunServices extends StepPorts {
   secrecy(jobId: string): { readonly mark: string; readonly redactor: Redactor };
   /** Checks the entrypoint in place. Throws `entrypoint_not_found` and related errors. */
   entry(projectDir: string, entrypoint: string): Promise<Entrypoint>;
-  plan(jobId: string, node: number, purpose: "run" | "install"): Promise<RunPlan>;
+  /** @param passwords further secrets that the run's output must not show. */
+  plan(jobId: string, node: number, purpose: "run" | "install", passwords?: readonly string[]): Promise<RunPlan>;
   /** The command to run before the script, or why there is none. */
   installCommand(jobId: string, inPlace: boolean): Promise<Install>;
   /** The code snapshot of the job, and a folder of this home in which it may be prepared for sending. */

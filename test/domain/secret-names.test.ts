@@ -1,5 +1,12 @@
 import { expect, it } from "vitest";
-import { holdsSecret, secretArguments, secretParts, withoutSecrets } from "../../src/domain/secret-names.ts";
+import {
+  addressPasswords,
+  holdsSecret,
+  secretArguments,
+  secretParts,
+  withoutPasswords,
+  withoutSecrets,
+} from "../../src/domain/secret-names.ts";
 import { CREDENTIAL_FIELDS } from "../../src/schemas/credential-blocks.ts";
 
 it.each([
@@ -67,3 +74,12 @@ it.each([
   [["--password-file", "/run/secrets/db1"]],
   [["--auth", "disabled"]],
 ])("The arguments %j hold no secret", (args) => expect(secretArguments(args)).toEqual([]));
+
+it("The passwords of addresses in a text are found and masked, and nothing else of it", () => {
+  const text =
+    "pip install -i https://me:p%40ss@index.example/simple a @ git+https://ghp_0123456789abcdef@github.com/x/y@v1 " +
+    "--extra-index-url=https://me:${PASSWORD}@b.example git+ssh://git@github.com/x/y.git https://c.example:8080/a@b";
+  expect(addressPasswords(text)).toEqual(["p%40ss", "p@ss", "ghp_0123456789abcdef", "ghp_0123456789abcdef"]);
+  const shown = text.replace("p%40ss", "***redacted***").replace("ghp_0123456789abcdef", "***redacted***");
+  expect(withoutPasswords(text)).toBe(shown);
+});

@@ -96,9 +96,15 @@ const RECIPES: Record<string, InstallRecipe> = {
 function install(python: string, kind: keyof typeof RECIPES, env: NodeJS.ProcessEnv = {}) {
   mkdirSync(at("project"), { recursive: true });
   const { PYTHONPATH: _, ...rest } = process.env;
-  const run = spawnSync(python, ["-u", SCRIPT, JSON.stringify(RECIPES[kind]), at("environment")], {
+  const run = spawnSync(python, ["-u", SCRIPT, at("environment")], {
     cwd: at("project"),
-    env: { ...rest, PIP_NO_INDEX: "1", PIP_FIND_LINKS: at("wheels"), ...env },
+    env: {
+      ...rest,
+      SVC_INSTALL_RECIPE: JSON.stringify(RECIPES[kind]),
+      PIP_NO_INDEX: "1",
+      PIP_FIND_LINKS: at("wheels"),
+      ...env,
+    },
     encoding: "utf8",
   });
   return { code: run.status, log: run.stdout + run.stderr };

@@ -207,8 +207,9 @@ async function decided(project: string, entrypoint: string, describe: string | n
 }
 function installed(project: string, install: Install, env: NodeJS.ProcessEnv = {}) {
   if (!("environment" in install)) throw new Error(JSON.stringify(install));
-  const argv = ["-u", join(PACKAGE, "_install.py"), JSON.stringify(install.environment), join(dir, "environment")];
-  const run = spawnSync(PYTHON, argv, { cwd: project, env: { ...rest, ...env }, encoding: "utf8" });
+  const argv = ["-u", join(PACKAGE, "_install.py"), join(dir, "environment")];
+  const recipe = { SVC_INSTALL_RECIPE: JSON.stringify(install.environment) };
+  const run = spawnSync(PYTHON, argv, { cwd: project, env: { ...rest, ...env, ...recipe }, encoding: "utf8" });
   return { code: run.status, log: run.stdout + run.stderr };
 }
 

@@ -4,6 +4,7 @@ import { constants, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import type { Table } from "../../domain/requirements.ts";
+import { addressPasswords, withoutPasswords } from "../../domain/secret-names.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { CodeSnapshot } from "../../schemas/job.ts";
 import { readContent } from "../code/contents.ts";
@@ -34,8 +35,22 @@ export function snapshotReader(codeDir: string, snapshot: CodeSnapshot): Project
   };
 }
 
+/** The reason may quote a line with the address of a package index, and its password. */
 export const installRefused = (what: string, why: string, cause?: unknown): SvcError =>
-  new SvcError("install_refused", { what, why }, { cause });
+  new SvcError("install_refused", { what, why: withoutPasswords(why) }, { cause });
+
+/** Collects the passwords in the addresses of every file that is read through it, such as those of package indexes. */
+export function hearingPasswords(project: ProjectReader): ProjectReader & { passwords: ReadonlySet<string> } {
+  const passwords = new Set<string>();
+  const read = async (path: string): Promise<Buffer> => {
+    const bytes = await project.read(path);
+    // UTF-16 of ASCII is ASCII between zeros.
+    const text = bytes.includes(0) ? bytes.toString("latin1").replaceAll("\0", "") : bytes.toString();
+    for (const password of addressPasswords(text)) passwords.add(password);
+    return bytes;
+  };
+  return { paths: project.paths, read, passwords };
+}
 
 /** The refusal of a file that another one names. */
 export const notSent = (from: string, name: string): SvcError =>

@@ -2,17 +2,19 @@
 // directory may have changed since. The preview before renting shows the same decision.
 
 import { DESCRIPTORS } from "../../providers/descriptors.ts";
+import { withoutPasswords } from "../../domain/secret-names.ts";
 import { commandLine } from "../../domain/shell-words.ts";
 import { SvcError } from "../../errors/index.ts";
 import { readSnapshot, type SnapshotPlace } from "../../files/code/code-snapshot.ts";
 import { keptEntrypoint, type Entrypoint } from "../../files/entrypoint.ts";
 import { installRecipe, type Recipe } from "../../files/install/install-recipe.ts";
-import { snapshotReader, type ProjectReader } from "../../files/install/project-reader.ts";
+import { hearingPasswords, snapshotReader, type ProjectReader } from "../../files/install/project-reader.ts";
 import type { InstallPlan, InstallRecipe, InstallStep } from "../../schemas/install.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 
 /** The work of the install step: a shell command, or the script that creates the environment with the run's Python. */
-export type Install = { command: string } | { environment: InstallRecipe; notes: string[] } | { skipped: string };
+export type Install =
+  { command: string } | { environment: InstallRecipe; notes: string[]; passwords: string[] } | { skipped: string };
 
 type SpecPart = Pick<RunSpec, "install" | "provider" | "image" | "entrypoint">;
 const PACKAGES_SHOWN = 50;
@@ -41,14 +43,18 @@ export async function installOf(
   spec: SpecPart,
   { project, entry, describe }: { project: ProjectReader; entry: Entrypoint; describe?: string | null | undefined },
 ): Promise<Install> {
-  const recipe: Recipe = await installRecipe({ project, entry, version: versionOf(describe ?? null) });
+  const heard = hearingPasswords(project);
+  const recipe: Recipe = await installRecipe({ project: heard, entry, version: versionOf(describe ?? null) });
   if (recipe.nothing !== null) return { skipped: recipe.nothing };
   const conda = recipe.steps.find((step) => step.do === "conda");
   if (conda !== undefined && spec.image === undefined && DESCRIPTORS[spec.provider].withoutConda) {
     const why = `needs conda or mamba, and the default image of ${spec.provider} has neither: add a requirements.txt, or set image to one that has it`;
     throw new SvcError("install_refused", { what: conda.file, why });
   }
-  return { environment: { steps: recipe.steps, files: recipe.files }, notes: recipe.notes };
+  const { steps, files, notes } = recipe;
+  // A file that only the installer reads, such as that of conda.
+  for (const file of files) await heard.read(file);
+  return { environment: { steps, files }, notes, passwords: [...heard.passwords] };
 }
 
 /**
@@ -64,20 +70,43 @@ export function versionOf(describe: string | null): string {
   return `${next}.dev${distance}+g${hash}`;
 }
 
+/** The variables by which the installer gets its work: other users of the machine can read a command line. */
+const COMMAND_VARIABLE = "SVC_INSTALL_COMMAND";
+const RECIPE_VARIABLE = "SVC_INSTALL_RECIPE";
+
+/** What the machine starts, and the variables that it needs for it. `layout`: the folders of a rented machine. */
+export function installStart(
+  install: Exclude<Install, { skipped: string }>,
+  { python, layout }: { python: string; layout: () => { packages: string; environment: string } },
+): { argv: string[]; variables: Record<string, string> } {
+  if ("command" in install) {
+    const shell = `c=$${COMMAND_VARIABLE}; unset ${COMMAND_VARIABLE}; eval "$c"`;
+    return { argv: ["/bin/sh", "-c", shell], variables: { [COMMAND_VARIABLE]: install.command } };
+  }
+  const { packages, environment } = layout();
+  const argv = [python, "-u", `${packages}/svc/_install.py`, environment];
+  return { argv, variables: { [RECIPE_VARIABLE]: JSON.stringify(install.environment) } };
+}
+
 /** The same as text, for a preview before anything is rented. */
 export function installPlan(install: Install): InstallPlan {
   const nothing = { steps: [], packages: [], notes: [] };
   if ("skipped" in install) return { does: "nothing", words: `Nothing is installed: ${install.skipped}.`, ...nothing };
   if ("command" in install)
-    return { does: "command", words: "The command that `install` names is run.", ...nothing, steps: [install.command] };
+    return {
+      does: "command",
+      words: "The command that `install` names is run.",
+      ...nothing,
+      steps: [withoutPasswords(install.command)],
+    };
   const { steps, files } = install.environment;
   const packages = [...new Set(steps.flatMap((step) => (step.do === "packages" ? step.packages : [])))];
   return {
     does: "packages",
     words: `Installed from ${listed(files)}, into an environment that keeps the image's torch.`,
     steps: steps.map(stepWords),
-    packages: packages.slice(0, PACKAGES_SHOWN),
-    notes: install.notes,
+    packages: packages.slice(0, PACKAGES_SHOWN).map(withoutPasswords),
+    notes: install.notes.map(withoutPasswords),
   };
 }
 

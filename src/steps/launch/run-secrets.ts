@@ -62,14 +62,14 @@ export class RunSecrets {
   }
 
   /**
-   * Variables of hub and tracker, and the values of references. `seal` stores the values; it comes before the launch,
+   * Variables of hub and tracker, and the values of references. `seal` stores the values, and others that the run finds; it comes before the launch,
    * because the run can print them. A launch that is repeated after a restart finds them, even if the environment has
    * changed.
    */
   give(
     jobId: string,
     inPlace: boolean,
-  ): { injected: Injected; secret: (reference: string) => string; seal: () => void } {
+  ): { injected: Injected; secret: (reference: string) => string; seal: (more: readonly string[]) => void } {
     const file = this.#file(jobId);
     const { home, env, key } = this.#parts;
     const before = new Map(unseal(file, key));
@@ -82,7 +82,7 @@ export class RunSecrets {
         given.push([reference, value]);
         return value;
       },
-      seal: () => seal(file, key, given),
+      seal: (more) => seal(file, key, [...given, ...more.map((value): Given => ["the project's files", value])]),
     };
   }
 
