@@ -4,7 +4,7 @@
 //     contains the same installation and home. Anything else on that port is left alone.
 // F2. Connections use an address, never a name: `localhost` may lead to another program's port first.
 
-import { lstatSync, readFileSync, realpathSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync } from "node:fs";
 import { Client } from "./client.ts";
 import { homeLayout } from "../src/platform/home-layout.ts";
 
@@ -46,10 +46,9 @@ export async function findControlPlane(home: string): Promise<Found> {
 
 function readFile(home: string): ControlPlaneFile | null {
   try {
-    const path = homeLayout.controlPlane(home);
-    const stat = lstatSync(path);
-    if (!stat.isFile() || stat.size > 65_536 || (process.getuid && stat.uid !== process.getuid())) return null;
-    const said = JSON.parse(readFileSync(path, "utf8")) as Partial<ControlPlaneFile>;
+    const text = ownText(homeLayout.controlPlane(home));
+    if (text === null) return null;
+    const said = JSON.parse(text) as Partial<ControlPlaneFile>;
     if (
       typeof said.url !== "string" ||
       !Number.isSafeInteger(said.pid) ||
@@ -60,6 +59,18 @@ function readFile(home: string): ControlPlaneFile | null {
     return ADDRESS.test(said.url) ? (said as ControlPlaneFile) : null;
   } catch {
     return null;
+  }
+}
+
+/** One descriptor for the check and for reading: the name may lead elsewhere a moment later. Null if it is not this user's file. */
+function ownText(path: string): string | null {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const stat = fstatSync(fd);
+    if (!stat.isFile() || stat.size > 65_536 || (process.getuid && stat.uid !== process.getuid())) return null;
+    return readFileSync(fd, "utf8");
+  } finally {
+    closeSync(fd);
   }
 }
 

@@ -9,22 +9,29 @@ import { secretsOfHome } from "../app/shown-secrets.ts";
 import { openReads } from "../store/open-reads.ts";
 import type { Reads } from "../store/reads.ts";
 import type { Io } from "./io.ts";
+import { entryOfOthers, homeObjection } from "../platform/home.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 
 /** With the secrets of the home, which its reads mask. */
 export type OpenReads = Reads & { close(): void; secrets: Redactor };
 
-/** Null for a home that was never used: it has no runs, and reading does not create it. */
+/**
+ * Null for a home that was never used: it has no runs, and reading does not create it. Refuses the homes that a control plane refuses:
+ * the command by which `svc ssh` reaches a machine comes from the store, and whoever wrote that would run it as this user.
+ */
 export async function storeOfHome(io: Io): Promise<OpenReads | null> {
   const home = io.home();
   const there = lookAt(home);
   if (!there) return null;
-  if (!there.isDirectory()) throw new SvcError("home_unusable", { home, why: "is not a folder" });
+  const why = homeObjection(there);
+  if (why !== null) throw new SvcError("home_unusable", { home, why });
   try {
     accessSync(home, constants.R_OK | constants.X_OK);
   } catch (cause) {
     throw new SvcError("home_unusable", { home, why: "cannot be read by this user" }, { cause });
   }
+  const planted = entryOfOthers(home);
+  if (planted !== null) throw new SvcError("home_unusable", { home, why: `holds ${planted} of another user` });
   if (!existsSync(homeLayout.store(home)) && !existsSync(homeLayout.installation(home))) return null;
   const shown = secretsOfHome(home, io.env);
   const opened = openReads(home, shown);

@@ -1,5 +1,5 @@
-import { existsSync, mkdirSync, type Stats } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { existsSync, lstatSync, mkdirSync, readdirSync, type Stats } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { systemCode } from "../errors/index.ts";
 import { userHome, withoutTilde } from "./user-home.ts";
 
@@ -18,6 +18,20 @@ export function homeObjection(found: Stats): string | null {
   const self = process.getuid?.();
   if (self !== undefined && found.uid !== self) return "belongs to another user";
   return (found.mode & 0o002) === 0 ? null : "can be written by every user of this computer";
+}
+
+/**
+ * An entry of the home that belongs neither to this user nor to root. It may have been put there while a group could
+ * write to the home; svc would trust it, and its owner may still write to it.
+ */
+export function entryOfOthers(home: string): string | null {
+  const self = process.getuid?.();
+  if (self === undefined) return null;
+  const planted = readdirSync(home).find((name) => {
+    const uid = lstatSync(join(home, name), { throwIfNoEntry: false })?.uid ?? self;
+    return uid !== self && uid !== 0;
+  });
+  return planted ?? null;
 }
 
 /**

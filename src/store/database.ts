@@ -15,7 +15,6 @@ import {
   existsSync,
   fstatSync,
   fsyncSync,
-  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -27,7 +26,7 @@ import {
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { homeObjection, makeHome } from "../platform/home.ts";
+import { entryOfOthers, homeObjection, makeHome } from "../platform/home.ts";
 import { replaceFile } from "../platform/replace-file.ts";
 import { isDiskFull, messageOf, SvcError, systemCode } from "../errors/index.ts";
 import { migrations } from "./migrations.ts";
@@ -71,20 +70,6 @@ export function prepareHome(home: string): void {
             : `cannot be used (${messageOf(e)})`;
     throw new SvcError("home_unusable", { home, why }, { cause: e });
   }
-}
-
-/**
- * An entry of the home that belongs neither to this user nor to root. It may have been put there while a group could
- * write to the home; svc would trust it, and its owner may still write to it.
- */
-function entryOfOthers(home: string): string | null {
-  const self = process.getuid?.();
-  if (self === undefined) return null;
-  const planted = readdirSync(home).find((name) => {
-    const uid = lstatSync(join(home, name), { throwIfNoEntry: false })?.uid ?? self;
-    return uid !== self && uid !== 0;
-  });
-  return planted ?? null;
 }
 
 export interface OpenedStore {

@@ -16,6 +16,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { clientOf } from "../../sdk/control-planes.ts";
+import { storeOfHome } from "../../src/cli/store.ts";
+import type { Io } from "../../src/cli/io.ts";
+import { openStore } from "../../src/store/database.ts";
 
 const NOBODY = 65534;
 
@@ -44,4 +47,28 @@ describe("another user of this computer", { tags: "needs/root" }, () => {
     expect(readFileSync(mine, "utf8")).toBe("as it was");
     expect(statSync(mine).mode & 0o777).toBe(0o644);
   });
+
+  it.each<[string, (home: string) => void]>([
+    ["belongs to another user", (home) => chownSync(home, NOBODY, NOBODY)],
+    ["can be written by every user", (home) => chmodSync(home, 0o777)],
+    ["holds svc.db of another user", (home) => chownSync(join(home, "svc.db"), NOBODY, NOBODY)],
+    ["holds control-plane.json of another user", (home) => plant(join(home, "control-plane.json"))],
+  ])("names no machine and no command to a reading command by a home that %s", async (why, change) => {
+    const home = join(top, "home");
+    mkdirSync(home, { mode: 0o700 });
+    const { db } = await openStore(home, { newInstallationId: "i", now: 0 });
+    db.close();
+    const io = { home: () => home, env: {} } as unknown as Io;
+    (await storeOfHome(io))?.close();
+    change(home);
+    await expect(storeOfHome(io)).rejects.toMatchObject({
+      code: "home_unusable",
+      message: expect.stringContaining(why) as string,
+    });
+  });
 });
+
+function plant(file: string): void {
+  writeFileSync(file, "{}");
+  chownSync(file, NOBODY, NOBODY);
+}
