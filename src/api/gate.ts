@@ -6,8 +6,8 @@
 //     program may listen on [::1] while svc listens on 127.0.0.1, and `localhost` is then its page.
 // G4. `Sec-Fetch-Site` may not be cross-site or same-site, except to open the empty page shell in a tab.
 // G5. The owner's own processes need no token on loopback. A caller of unknown user, and every caller when the server
-//     is bound to another address, must present it: as a bearer token, or as the cookie for which the link `/?token=`
-//     was exchanged.
+//     is bound to another address, must present it: as a bearer token, or as the cookie for which a link with a ticket
+//     was exchanged. The token itself is good in no address: browsers keep those, and proxies log them.
 // G6. Every other request is refused.
 // G7. A browser may not use the name `localhost`: another program may listen on [::1], and its page would have our origin. A tab that
 //     opens the name is redirected to the numeric address. Other requests of a browser under that name are refused.
@@ -19,6 +19,7 @@ import { isIPv6, type Socket } from "node:net";
 import { hostname } from "node:os";
 import { quotedName } from "../domain/quoted-name.ts";
 import { SvcError } from "../errors/index.ts";
+import { isTicket, LINK_MINUTES } from "../platform/one-time-link.ts";
 import { peerUid, withoutMapping } from "./peer.ts";
 
 export type Verdict =
@@ -45,6 +46,8 @@ export class Gate {
   readonly #peers = new WeakMap<object, "owner" | "unknown">();
   readonly #overflow = new WeakSet<object>();
   readonly #sessions = new Set<string>();
+  /** Tickets that were exchanged and have not expired. */
+  readonly #used = new Set<string>();
   readonly #uidsTold = new Set<number>();
   #ticket: string | null = null;
   #open = 0;
@@ -135,13 +138,11 @@ export class Gate {
 
   #exchange(request: IncomingMessage, self: string, link: string): Verdict {
     const { token } = this.#options;
-    const ticketGood = this.#ticket !== null && same(link, this.#ticket);
-    if (token === undefined || !(ticketGood || same(link, token))) {
+    if (token === undefined || !this.#takes(link, token)) {
       // A stale link does not harm a caller who needs no token: it is only removed from the address.
       if (this.#mayEnter(request)) return { kind: "exchanged", self, cookie: null };
       return refused(new SvcError("unauthorized", {}));
     }
-    if (ticketGood) this.#ticket = null;
     const session = randomBytes(32).toString("base64url");
     if (this.#sessions.size >= SESSIONS_MAX) this.#sessions.delete([...this.#sessions][0] ?? "");
     this.#sessions.add(digest(session).toString("hex"));
@@ -150,6 +151,18 @@ export class Gate {
       self,
       cookie: `${this.#cookieName(request)}=${session}; Path=/; HttpOnly; SameSite=Strict`,
     };
+  }
+
+  /** A ticket counts once: the one that `svc serve` prints, or one of `svc open`. */
+  #takes(link: string, token: string): boolean {
+    const ticketGood = this.#ticket !== null && same(link, this.#ticket);
+    if (ticketGood) this.#ticket = null;
+    if (ticketGood) return true;
+    if (!isTicket(link, token, Date.now()) || this.#used.has(link)) return false;
+    if (this.#used.size >= SESSIONS_MAX) return false;
+    this.#used.add(link);
+    setTimeout(() => this.#used.delete(link), 2 * LINK_MINUTES * 60_000).unref();
+    return true;
   }
 
   /** Cookies know no ports: the name keeps two servers on one computer apart. */

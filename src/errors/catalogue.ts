@@ -201,7 +201,7 @@ export const CATALOGUE = {
     exit: 4,
     retry: "never",
     message: () => "This server requires a token.",
-    hint: "Send `Authorization: Bearer <token>`; `svc serve` prints the path of the token file.",
+    hint: "Send `Authorization: Bearer <token>`; `svc serve` prints the path of the token file. For a browser, `svc open` prints a link that works once.",
   }),
   too_many_connections: entry({
     status: 503,

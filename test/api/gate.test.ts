@@ -1,3 +1,4 @@
+import { linkTicket } from "../../src/platform/one-time-link.ts";
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { IncomingMessage } from "node:http";
@@ -386,6 +387,25 @@ describe("bound beyond loopback", { tags: "needs/network" }, () => {
     expect((await ask({ port: server.port, path: `/?token=${TOKEN}`, method: "POST" })).status).toBe(401);
     expect((await ask({ port: server.port, path: `/jobs?token=${TOKEN}` })).status).toBe(401);
     expect(lines.join()).not.toContain("token=");
+  });
+});
+
+describe("the link of `svc open`", { tags: "needs/network" }, () => {
+  it("is exchanged once, for ten minutes, and the token itself is good in no address", async () => {
+    const { server } = await serve({ host: "0.0.0.0", token: TOKEN });
+    const statusOf = async (token: string) => (await ask({ port: server.port, path: `/?token=${token}` })).status;
+    const ticket = linkTicket(TOKEN, Date.now());
+    expect(ticket).not.toContain(TOKEN);
+    const wrong = [
+      TOKEN,
+      `${ticket}x`,
+      linkTicket("another token", Date.now()),
+      linkTicket(TOKEN, Date.now() - 11 * 60_000),
+      linkTicket(TOKEN, Date.now() + 11 * 60_000),
+    ];
+    for (const each of wrong) expect(await statusOf(each)).toBe(401);
+    expect([await statusOf(ticket), await statusOf(ticket)]).toEqual([303, 401]);
+    expect(await statusOf(linkTicket(TOKEN, Date.now()))).toBe(303);
   });
 });
 

@@ -365,6 +365,10 @@ describe("with a control plane of its own", () => {
     expect(existsSync(join(at.root, "opened"))).toBe(false);
 
     const piped = await at.serve("--host", "0.0.0.0", "--open");
+    const opened = at.svc("open", "costs", "--print");
+    const again = /http:\S+\?token=\S+/.exec(opened.err)?.[0] ?? "";
+    expect(opened.out).toMatch(/^http:\S+\/costs\n$/);
+    expect((await fetch(again, { redirect: "manual" })).status).toBe(303);
     piped.child.kill("SIGTERM");
     await piped.exited;
     expect(piped.err()).toContain(join(at.home, "token"));

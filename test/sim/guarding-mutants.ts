@@ -256,6 +256,12 @@ export const GUARDING_MUTANTS: readonly TestedMutant[] = [
     "if (bearer !== undefined) return true;",
   ),
   gate("G5: the link works twice", "if (ticketGood) this.#ticket = null;", ""),
+  gate("G5: a link of svc open works twice", " || this.#used.has(link)", ""),
+  gate(
+    "G5: the token opens in an address",
+    "if (ticketGood) return true;",
+    "if (ticketGood || same(link, token)) return true;",
+  ),
   peer("U2: a row without an inode names a user", 'inode === "0" || ', ""),
   downloads(
     "D1: a path that no record has is opened",

@@ -1,5 +1,7 @@
 // `svc open`: the address of a page of the dashboard, printed and opened in a browser.
 
+import { readToken } from "../../../sdk/discover.ts";
+import { linkTicket, LINK_MINUTES } from "../../platform/one-time-link.ts";
 import { SvcError } from "../../errors/index.ts";
 import { nearest } from "../../domain/nearest.ts";
 import { usage } from "../argv.ts";
@@ -44,10 +46,23 @@ export const open: Command = {
     const opens = !input.flags.has("print") && hasBrowser(io.env);
     if (input.json) await printJson(io, { url, opened: opens });
     else await io.out(`${url}\n`);
+    const token = (await requiresToken(client.baseUrl)) ? readToken(io.home()) : null;
+    // Only printed: other users of this computer can read the command line of a browser.
+    if (token !== null)
+      io.err(
+        `This address requires a token. Sign a browser in with this link; it works once, within ${LINK_MINUTES} minutes: ` +
+          `${client.baseUrl}/?token=${linkTicket(token, Date.now())}`,
+      );
     if (opens) openBrowser(url, io.env, () => io.err("No browser could be opened. Open the address yourself."));
     return 0;
   },
 };
+
+const requiresToken = (url: string): Promise<boolean> =>
+  fetch(`${url}/v1/health`, { redirect: "manual", signal: AbortSignal.timeout(5_000) }).then(
+    (answer) => answer.status === 401,
+    () => false,
+  );
 
 async function pathOf(where: string, io: Io): Promise<string> {
   const page = Object.hasOwn(PAGES, where) ? PAGES[where] : undefined;
