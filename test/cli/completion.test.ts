@@ -1,7 +1,7 @@
 // Completion in real shells on a terminal: what the line becomes after Tab.
 
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CLI, until, Workplace } from "./serving.ts";
@@ -148,4 +148,22 @@ describe.each(SHELLS)("%s", (shell, setup, argv) => {
     });
     expect(r.stdout.trim(), r.stderr).toBe(want.replace("ID", id));
   });
+});
+
+test("zsh completes nothing from a folder that other users can write", { tags: "needs/zsh" }, () => {
+  const planted = join(at.root, "planted");
+  mkdirSync(planted);
+  writeFileSync(join(planted, "_planted"), "#compdef planted\n");
+  chmodSync(planted, 0o777);
+  const script =
+    'fpath=($1 $fpath); source <(svc completion zsh); print -r -- "${_comps[planted]-none} ${_comps[svc]-none}"';
+  const env = { ...at.env, PATH: `${folder}:${process.env["PATH"]}`, HOME: at.root, ZDOTDIR: at.root };
+  const completes = (): string => {
+    const r = spawnSync("zsh", ["-f", "-c", script, "zsh", planted], { env, encoding: "utf8", input: "" });
+    return r.stdout.trim();
+  };
+  expect(completes()).toMatch(/^none [^n]/);
+  chmodSync(planted, 0o755);
+  rmSync(join(at.root, ".zcompdump"), { force: true });
+  expect(completes()).toMatch(/^_planted [^n]/);
 });

@@ -240,6 +240,23 @@ class Discovery(WithHome):
         self.assertEqual((theirs.requests, self.starts()), ([], []))
         self.assertEqual((mine.read_text(), mine.stat().st_mode & 0o777), ("as it was", 0o644))
 
+    @unittest.skipUnless(hasattr(os, "geteuid") and os.geteuid() == 0, "giving a file to another user takes root")
+    def test_the_address_file_of_another_user_in_a_home_that_a_group_can_write_is_not_believed(self):
+        theirs = FakeControlPlane(self.home)
+        self.addCleanup(theirs.stop)
+        theirs.announce()
+        self.home.chmod(0o770)
+        file = self.home / "control-plane.json"
+        self.assertEqual(_control_plane.find(self.home), theirs.server_address[1])
+        asked = len(theirs.requests)
+        os.chown(file, 65534, 65534)
+        self.assertIsNone(_control_plane.find(self.home))
+        os.chown(file, 0, 0)
+        file.rename(self.home.parent / "elsewhere.json")
+        file.symlink_to(self.home.parent / "elsewhere.json")
+        self.assertIsNone(_control_plane.find(self.home))
+        self.assertEqual(len(theirs.requests), asked)
+
     def test_the_winner_of_a_race_serves_both_processes(self):
         other = FakeControlPlane(self.home)
         self.addCleanup(other.stop)

@@ -68,6 +68,16 @@ describe("another user of this computer", { tags: "needs/root" }, () => {
   });
 });
 
+it("a symlink in place of the SDK's log is not followed, in a home of one's own as well", async () => {
+  const home = join(top, "home");
+  const mine = join(top, "mine");
+  mkdirSync(home, { mode: 0o770 });
+  writeFileSync(mine, "as it was", { mode: 0o644 });
+  symlinkSync(mine, join(home, "control-plane.log"));
+  await expect(clientOf(home)).rejects.toMatchObject({ code: "home_unusable" });
+  expect([readFileSync(mine, "utf8"), statSync(mine).mode & 0o777]).toEqual(["as it was", 0o644]);
+});
+
 function plant(file: string): void {
   writeFileSync(file, "{}");
   chownSync(file, NOBODY, NOBODY);
