@@ -16,7 +16,7 @@ from .records import Records, bytes_in
 from .samples import Sampler
 from .script import NotStarted, start_script
 from .spool import CHUNK, Spool
-from .system import LINUX, complain, directory_gone, now_ms, prctl, signal, signal_name
+from .system import LINUX, complain, directory_gone, now_ms, prctl, show_name, signal, signal_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Run:
         self.oom_before = oom_kills() if LINUX else None
         if LINUX:
             prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans of the script become our children
+            show_name()
         try:
             self.pid, self.reader = start_script(self.spec, self.secrets, self.records.usable)
             self.stat["pid"] = self.pid

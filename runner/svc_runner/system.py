@@ -58,6 +58,15 @@ def prctl(option: int, value: int) -> int:
             return -1
 
 
+def show_name() -> None:
+    """The machine's guard finds the runner by this name: unlike a command line, it can be read while a process's memory is locked."""
+    try:
+        with open("/proc/self/comm", "w") as f:
+            f.write("svc_runner")
+    except OSError:
+        pass  # the guard also looks at every Python
+
+
 def signal_name(number: int) -> str:
     for name in dir(signal):
         usual = name.startswith("SIG") and name[3] != "_" and name not in ("SIGCLD", "SIGIOT", "SIGPOLL")

@@ -1,5 +1,5 @@
 // The watchdog on the machine: a small shell loop that ends the machine when the control plane has stopped renewing
-// `keep` for its run. docs/internals/guard.md has the rules G1 to G7; this file holds the text that runs on the
+// `keep` for its run. docs/internals/guard.md has the rules G1 to G8; this file holds the text that runs on the
 // machine. It starts with the machine, and every start sets `keep` again, whatever its value was: uptime continues when
 // a container restarts, and begins at 0 with a new machine.
 
@@ -13,6 +13,10 @@ export const GUARD_GRACE_SECONDS_MIN = 10;
 const FIRST_CONTACT_SECONDS = 300;
 /** Polls (one every two seconds) with an unreadable `keep` before it counts as expired. */
 const STRANGE_LOOKS = 150;
+/** Timeout of one read of files or processes: neither a dead disk nor a locked process may keep the guard from its deadlines. */
+const LOOK_SECONDS = 8;
+/** Timeout of one test whether a program runs. */
+const PROGRAM_SECONDS = 20;
 /** Timeout of one attempt to end the machine; the next attempt follows after a pause. */
 const TRY_SECONDS = 180;
 /** Pause after each of the first attempts, before the next check. With both, no provider is called more often than it allows. */
@@ -77,7 +81,7 @@ echo "$stop $end" >"$dir/limit"`;
  * watchdog continues in the background, in its own session.
  *
  * @param selfEnd see `Provider.selfEnd`; it may use `svc_env NAME` (a variable of the machine),
- *   `svc_call METHOD URL BODY` (JSON over HTTPS with the bearer key in `$SVC_KEY`; prints the answer, fails unless 2xx)
+ *   `svc_call METHOD URL BODY` (JSON over HTTPS with the bearer key in `$SVC_KEY`; prints the answer, fails unless 2xx),
  *   `$tries` (the number of this attempt, from 1) and `$patience` (after how many attempts to stop what cannot be deleted: 1 once the budget
  *   is spent, else empty).
  */
@@ -90,21 +94,34 @@ umask 022
 mkdir -p "$dir" && chmod 755 "$dir" || exit 1
 if cat >"$dir/guard.sh.new" <<'SVC_GUARD'
 dir=$1
+uptime_s() { read -r up rest </proc/uptime; echo "\${up%%.*}"; }
+# within N COMMAND: what it prints in N seconds. A command that waits for a dead disk or a locked process is left behind: not even KILL ends it.
+within() {
+  bound=$1 waited=0
+  shift
+  "$@" 2>/dev/null | cat &
+  printed=$!
+  while kill -0 "$printed" 2>/dev/null && [ "$waited" -lt "$bound" ]; do sleep 1; waited=$((waited + 1)); done
+  [ "$waited" -lt "$bound" ] || kill -9 "$printed" 2>/dev/null
+}
+first_process() { tr '\\0' '\\n' </proc/1/environ; }
 svc_env() {
   eval "value=\\\${$1-}"
-  [ -n "$value" ] || value=$(tr '\\0' '\\n' </proc/1/environ 2>/dev/null | sed -n "s/^$1=//p" | head -n 1)
+  [ -n "$machine" ] || machine=$(within ${LOOK_SECONDS} first_process)
+  [ -n "$value" ] || value=$(printf '%s\\n' "$machine" | sed -n "s/^$1=//p" | head -n 1)
   printf %s "$value"
 }
 svc_call() {
   export SVC_KEY
-  if command -v curl >/dev/null 2>&1; then
+  if [ -n "$(within ${PROGRAM_SECONDS} curl -V)" ]; then
     printf 'header = "Authorization: Bearer %s"\\n' "$SVC_KEY" |
       curl -fsS -m 30 -K - -X "$1" -H 'Content-Type: application/json' --data "$3" "$2"
   else
     for python in python3 /opt/conda/bin/python3 /usr/local/bin/python3 /usr/bin/python3 python; do
-      "$python" -c 'import urllib.request' </dev/null >/dev/null 2>&1 && break
+      [ -z "$(within ${PROGRAM_SECONDS} "$python" -c 'import urllib.request; print(1)')" ] || break
     done
-    "$python" -c 'import os,sys,urllib.request as u
+    "$python" -c 'import os,signal,sys,urllib.request as u
+signal.alarm(60)
 r=u.Request(sys.argv[2],sys.argv[3].encode(),{"Content-Type":"application/json","Authorization":"Bearer "+os.environ["SVC_KEY"]},method=sys.argv[1])
 print(u.urlopen(r,timeout=30).read().decode("utf8","replace"))' "$1" "$2" "$3"
   fi
@@ -112,73 +129,88 @@ print(u.urlopen(r,timeout=30).read().decode("utf8","replace"))' "$1" "$2" "$3"
 end_machine() {
 ${guard.selfEnd}
 }
-uptime_s() { read -r up rest </proc/uptime; echo "\${up%%.*}"; }
-say() { (echo "uptime $(uptime_s): $1" >>"$dir/log") 2>/dev/null; }
-# Runners of this machine's run: they ask its script by TERM, and kill it after the grace of the run.
+# Its log, if it can be written.
+say() { (echo "uptime $now: $1" >>"$dir/log") && echo "$dir/log"; }
+note() { log=$(within ${LOOK_SECONDS} say "$1"); }
+# Runners of this machine's run: they ask its script by TERM, and kill it after the grace of the run. Only their own command lines are
+# read, as that of a process whose memory is locked blocks; a runner of version 0.1 is found among every Python.
 runners() {
-  for p in /proc/[0-9]*; do
-    words=$(tr '\\0' '\\n' <"$p/cmdline")
-    case $words in *svc_runner*) ;; *) continue ;; esac
-    run=$(echo "$words" | sed -n '/^start$/{n;p;}')
-    [ -z "$run" ] || ! grep -qF "$dir/keep" "$run/spec.json" || echo "\${p#/proc/}"
-  done 2>/dev/null
+  found=
+  for kind in svc_runner python; do
+    for p in /proc/[0-9]*; do
+      read -r comm <"$p/comm" || continue
+      case $comm in "$kind"*) ;; *) continue ;; esac
+      words=$(tr '\\0' '\\n' <"$p/cmdline")
+      case $words in *svc_runner*) ;; *) continue ;; esac
+      run=$(echo "$words" | sed -n '/^start$/{n;p;}')
+      [ -z "$run" ] || ! grep -qF "$dir/keep" "$run/spec.json" || { found=1; echo "\${p##*/}"; }
+    done
+    [ -z "$found" ] || return 0
+  done
 }
 try_to_end() {
   tries=$((tries + 1))
   # Neither a disk that takes nothing nor a call that never returns keeps it from being tried again.
-  log=$dir/log
-  (true >>"$log") 2>/dev/null || log=/dev/null
-  (end_machine) </dev/null >>"$log" 2>&1 &
+  (end_machine) </dev/null >>"\${log:-/dev/null}" 2>&1 &
   tried=$! waited=0
   while [ "$waited" -lt ${TRY_SECONDS} ] && kill -0 "$tried" 2>/dev/null; do sleep 1; waited=$((waited + 1)); done
   kill -9 "$tried" 2>/dev/null
   [ "$tries" -gt ${SOON_TRIES} ] || { sleep ${SOON_SECONDS}; return; }
   sleep ${AGAIN_SECONDS}
 }
+number() { case $1 in '' | *[!0-9]* | ??????????*) echo - ;; *) echo "$1" ;; esac; }
+# Uptime, the guard's pid, \`keep\`, and the budget's limit; - for what is missing or no number.
+numbers() {
+  number "$(uptime_s)"
+  for each in pid keep; do a=; read -r a <"$dir/$each"; number "$a"; done
+  s= e=
+  read -r s e <"$dir/limit"
+  number "$s"
+  number "$e"
+}
+# If they cannot be read in time, the clock goes on by the time that this took, the limit stays, and \`keep\` is missing.
+look() {
+  set -- $(within ${LOOK_SECONDS} numbers)
+  case $#$1 in
+    5[0-9]*) now=$1 mine=$2 keep=$3 stop=$4 end=$5 looks=1 ;;
+    *) now=$((now + ${LOOK_SECONDS + 2})) mine=- keep=- looks=${(LOOK_SECONDS + 2) / 2} ;;
+  esac
+}
 echo $$ >"$dir/pid"
 (echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
-strange=0 asked= told= tries=0 patience=
-spent() { end=$(limit 2); [ -n "$end" ] && [ "$(uptime_s)" -ge "$end" ]; }
-# The second of uptime in field $1 of the budget's limit; empty for none.
-limit() {
-  s= e=
-  { read -r s e <"$dir/limit"; } 2>/dev/null
-  [ "$1" = 1 ] && at=$s || at=$e
-  case $at in '' | *[!0-9]* | ??????????*) ;; *) echo "$at" ;; esac
-}
+machine=$(within ${LOOK_SECONDS} first_process)
+now=0 stop=- end=- strange=0 asked= told= tries=0 patience=
+spent() { [ "$end" != - ] && [ "$now" -ge "$end" ]; }
 while :; do
-  sleep 2
+  sleep 1
+  look
   # A later guard has taken over.
-  mine=$(cat "$dir/pid" 2>/dev/null)
-  [ -z "$mine" ] || [ "$mine" = $$ ] || exit 0
-  keep=$(cat "$dir/keep" 2>/dev/null)
-  now=$(uptime_s)
-  case $now in '' | *[!0-9]*) keep= now=0 ;; esac
+  [ "$mine" = - ] || [ "$mine" = $$ ] || exit 0
   if spent; then
-    say "the budget is spent, ending this machine"
+    note "the budget is spent, ending this machine"
     patience=1
     try_to_end
     continue
   fi
-  stop=$(limit 1)
-  if [ -n "$stop" ] && [ "$now" -ge "$stop" ]; then
-    found=$(runners)
-    [ "$told" = "$found" ] || [ -z "$found" ] || { say "the budget ends, asking the run to end"; kill -TERM $found 2>/dev/null; }
-    told=$found
+  if [ "$stop" != - ] && [ "$now" -ge "$stop" ]; then
+    found=$(within ${LOOK_SECONDS} runners)
+    [ "$told" = "$found" ] || [ -z "$found" ] || { note "the budget ends, asking the run to end"; kill -TERM $found 2>/dev/null; told=$found; }
   fi
   case $keep in
-    '' | *[!0-9]* | ??????????*) strange=$((strange + 1)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;
+    -) strange=$((strange + looks)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;
     *) strange=0; [ "$now" -ge "$keep" ] || { asked= tries=0; continue; } ;;
   esac
-  found=$(runners)
-  if [ -z "$asked" ] && [ -n "$found" ]; then
-    asked=1 waited=0
-    say "nobody came, asking the run to end"
-    kill -TERM $found 2>/dev/null
-    while [ "$waited" -lt ${stop} ] && [ -n "$(runners)" ] && ! spent; do sleep 1; waited=$((waited + 1)); done
-    continue
+  if [ -z "$asked" ]; then
+    asked=1 found=$(within ${LOOK_SECONDS} runners)
+    if [ -n "$found" ]; then
+      note "nobody came, asking the run to end"
+      kill -TERM $found 2>/dev/null
+      by=$((now + ${stop}))
+      while [ "$now" -lt "$by" ] && [ -n "$(within ${LOOK_SECONDS} runners)" ] && ! spent; do look; done
+      continue
+    fi
   fi
-  say "nobody came, ending this machine"
+  note "nobody came, ending this machine"
   try_to_end
 done
 SVC_GUARD

@@ -4,7 +4,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, type TestContext } from "vitest";
 import { endpointOf, idOf } from "../../src/domain/endpoint.ts";
 import { SvcError, type ErrorCode } from "../../src/errors/index.ts";
-import { guardScript } from "../../src/providers/guard.ts";
+import { guardDir, guardScript } from "../../src/providers/guard.ts";
 import {
   NOTHING_MADE,
   type MachineHandle,
@@ -430,8 +430,8 @@ export function conformance(name: string, makeWorld: () => Promise<World>, how =
       await login(way);
       // The two variables that such a text may use, as the guard defines them.
       const guard = guardScript({ name: handle.name, graceSeconds: 60, stopSeconds: 10, selfEnd: text });
-      const words = guard.slice(guard.indexOf("svc_env() {"), guard.indexOf("end_machine() {"));
-      const script = Buffer.from(`${words}\n(\n${text}\n)\n`).toString("base64");
+      const words = guard.slice(guard.indexOf("uptime_s() {"), guard.indexOf("end_machine() {"));
+      const script = Buffer.from(`dir=${guardDir(handle.name)}\n${words}\n(\n${text}\n)\n`).toString("base64");
       const sudo = way.user === "root" ? "" : "sudo -n ";
       const done = await ssh(way, `echo ${script} | base64 -d >/tmp/end.sh; ${sudo}sh /tmp/end.sh; true`);
       const ended = await eventually(async () => {

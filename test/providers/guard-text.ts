@@ -9,5 +9,5 @@ const SPARE = 5;
 export function graceIn(script: string): number {
   const packed = /[A-Za-z0-9+/=]{500,}/.exec(script)?.[0];
   const text = packed === undefined ? script : gunzipSync(Buffer.from(packed, "base64")).toString();
-  return Number(/"\$waited" -lt (\d+) \] && \[ -n "\$\(runners\)"/.exec(text)?.[1]) - SPARE;
+  return Number(/by=\$\(\(now \+ (\d+)\)\)/.exec(text)?.[1]) - SPARE;
 }

@@ -13,8 +13,8 @@ describe("ending itself", () => {
   /** The functions of the guard, and one turn of its ending. */
   const turn = async (base: string, restOnly = false, env: Record<string, string> = {}) => {
     const guard = guardScript({ name: "m", graceSeconds: 60, stopSeconds: 10, selfEnd: selfEndScript(base, restOnly) });
-    const functions = /^svc_env\(\)[\s\S]*?(?=^uptime_s)/m.exec(guard)?.[0] ?? "";
-    return run("sh", ["-c", `${functions}\n(end_machine)`], {
+    const functions = /^uptime_s\(\)[\s\S]*?(?=^# Its log)/m.exec(guard)?.[0] ?? "";
+    return run("sh", ["-c", `${functions.replaceAll("sleep 1", "sleep 0.05")}\n(end_machine)`], {
       env: { PATH: process.env["PATH"], RUNPOD_API_KEY: "machine-key", RUNPOD_POD_ID: "pod7", ...env },
     }).then(
       () => true,

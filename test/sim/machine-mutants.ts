@@ -4,6 +4,7 @@
 import { single, type TestedMutant } from "./mutants.ts";
 
 const GUARD = "test/ssh/guard.test.ts > ";
+const HANGS = "test/ssh/guard-hangs.test.ts > the guard > ";
 const PROGRAM = "test/runner/run.test.ts > ";
 const REUSED = "test/runner/stop.test.ts > leaves a process alone that reused a number";
 const guard = single("guard", "src/domain/guard-script.ts", []);
@@ -24,14 +25,14 @@ const environment = single("agent", "runner/svc_agent/environment.py", []);
 export const MACHINE_MUTANTS: readonly TestedMutant[] = [
   guard(
     "G1: the machine is ended once, and not again",
-    'say "nobody came, ending this machine"\n  try_to_end',
-    'say "nobody came, ending this machine"\n  try_to_end\n  exit 0',
+    'note "nobody came, ending this machine"\n  try_to_end',
+    'note "nobody came, ending this machine"\n  try_to_end\n  exit 0',
     [`${GUARD}ends the machine when its time has passed, again and again, and not before (dash)`],
   ),
   guard(
     "G1: a time that cannot be read keeps the machine for ever",
-    'strange=$((strange + 1)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;',
-    'strange=$((strange + 1)); [ "$strange" -gt 0${STRANGE_LOOKS}000 ] || continue ;;',
+    'strange=$((strange + looks)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;',
+    'strange=$((strange + looks)); [ "$strange" -gt 0${STRANGE_LOOKS}000 ] || continue ;;',
     [`${GUARD}treats "garbage" as a missing answer`],
   ),
   guard(
@@ -39,6 +40,24 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     'while [ "$waited" -lt ${TRY_SECONDS} ] && kill -0',
     'while [ "$waited" -lt ${TRY_SECONDS}000 ] && kill -0',
     [`${GUARD}tries again after an attempt that never returns`],
+  ),
+  guard(
+    "G8: a read that never answers is waited for",
+    '[ "$waited" -lt "$bound" ] || kill -9 "$printed" 2>/dev/null',
+    'wait "$printed"',
+    [`${HANGS}in dash > ends the machine though its \`keep\` never answers`],
+  ),
+  guard(
+    "G8: a budget's end that cannot be read any more does not count",
+    "mine=- keep=- looks=",
+    "mine=- keep=- end=- looks=",
+    [`${HANGS}goes on counting if the clock never answers`],
+  ),
+  guard(
+    "G8: the command lines of all processes are read",
+    'case $comm in "$kind"*) ;; *) continue ;; esac',
+    "case $comm in *) ;; esac",
+    [`${HANGS}finds the runner behind processes`],
   ),
   guard(
     "G1: a time that cannot be read for a moment ends the machine",
@@ -101,13 +120,13 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     'curl -fsS -m 30 -H "Authorization: Bearer $SVC_KEY" -X',
     [`${GUARD}calls with a key that is on no command line, by curl`],
   ),
-  guard("G6: a run is not asked to end", 'if [ -z "$asked" ] && [ -n "$found" ]; then', 'if [ -n "$asked" ]; then', [
+  guard("G6: a run is not asked to end", 'if [ -z "$asked" ]; then', 'if [ -n "$asked" ]; then', [
     `${GUARD}asks an active run to end, waits for it, and only then ends the machine`,
   ]),
   guard(
     "G6: the end of the run is not waited for",
-    'while [ "$waited" -lt ${stop} ] && [ -n "$(runners)" ] && ! spent; do sleep 1;',
-    'while [ "$waited" -lt 0 ]; do sleep 1;',
+    'while [ "$now" -lt "$by" ] && [ -n',
+    'while [ "$now" -lt 0 ] && [ -n',
     [`${GUARD}asks an active run to end, waits for it, and only then ends the machine`],
   ),
   guard(
@@ -127,13 +146,16 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
   ),
   guard(
     "G7: the run is not asked to end before the budget does",
-    'if [ -n "$stop" ] && [ "$now" -ge "$stop" ]; then',
-    'if [ -n "$stop" ] && [ "$now" -ge "$stop" ] && spent; then',
+    'if [ "$stop" != - ] && [ "$now" -ge "$stop" ]; then',
+    'if [ "$stop" != - ] && [ "$now" -ge "$stop" ] && spent; then',
     [`${GUARD}asks the run to end at`],
   ),
-  guard("G7: the deadline of the stop ends the machine", "spent() { end=$(limit 2);", "spent() { end=$(limit 1);", [
-    `${GUARD}asks the run to end at`,
-  ]),
+  guard(
+    "G7: the deadline of the stop ends the machine",
+    'spent() { [ "$end" != - ] && [ "$now" -ge "$end" ]; }',
+    'spent() { [ "$stop" != - ] && [ "$now" -ge "$stop" ]; }',
+    [`${GUARD}asks the run to end at`],
+  ),
   guard("G7: a machine that cannot be deleted is not stopped sooner", "patience=1\n    try_to_end", "try_to_end", [
     `${GUARD}tells each attempt`,
   ]),

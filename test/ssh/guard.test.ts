@@ -4,7 +4,7 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -14,6 +14,7 @@ import { guardDir, guardScript, type OrderLimit } from "../../src/domain/guard-s
 import { DEADLINE_MS } from "../deadline.ts";
 import { processesWith } from "../process/harness.ts";
 import { runnerPath } from "../runner/programs.ts";
+import { endAll, guards, quickened } from "./guard-process.ts";
 import { TestMachine, ended, never, until as logged } from "./machine.ts";
 import { until } from "./sshd.ts";
 
@@ -32,50 +33,6 @@ beforeEach(() => {
   });
 });
 
-/** Kills the guard, and first of all its running attempts. */
-function endAll(of: string): void {
-  for (const pid of guards(of).flatMap((guard) => [guard, ...childrenOf(guard)])) {
-    try {
-      process.kill(pid, "SIGKILL");
-    } catch {
-      // It ended meanwhile.
-    }
-  }
-}
-
-const childrenOf = (pid: number): number[] =>
-  spawnSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" })
-    .stdout.split("\n")
-    .filter((line) => line.trim() !== "")
-    .flatMap((line) => [Number(line), ...childrenOf(Number(line))]);
-
-/** Empty for a process that has just ended. */
-function wordsOf(pid: string | undefined): string[] {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "latin1").split("\0");
-  } catch {
-    return [];
-  }
-}
-
-/** Shells that run the guard of this machine, found as the agent finds them. */
-function guards(of = name): number[] {
-  const script = join(guardDir(of), "guard.sh");
-  return readdirSync("/proc")
-    .filter((pid) => /^\d+$/.test(pid))
-    .filter((pid) => {
-      try {
-        const words = readFileSync(`/proc/${pid}/cmdline`, "latin1").split("\0");
-        // A subshell that is about to end the machine has the same arguments; its parent is the guard.
-        const parent = /\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, "latin1"))?.[1];
-        return words[1] === script && wordsOf(parent)[1] !== script;
-      } catch {
-        return false;
-      }
-    })
-    .map(Number);
-}
-
 const uptime = (): number => Math.floor(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]));
 const setKeep = (text: string | number): void => writeFileSync(file("keep"), `${text}\n`);
 const keep = (): number => Number(readFileSync(file("keep"), "utf8"));
@@ -93,17 +50,8 @@ async function boot(
 ): Promise<void> {
   const watching = (): string => (existsSync(file("pid")) ? readFileSync(file("pid"), "utf8") : "");
   const before = watching();
-  let text = guardScript({ name, graceSeconds: 60, stopSeconds: 60, selfEnd, limit: limit ?? null });
-  for (const [from, to] of [
-    ["  sleep 2\n", stepped ? `  until rm "$dir/go" 2>/dev/null; do sleep 0.01; done\n` : "  sleep 0.05\n"],
-    ["  sleep 15\n", "  sleep 0.05\n"],
-    ["{ sleep 2; ", "{ sleep 0.05; "],
-    ["-gt 150 ]", "-gt 10 ]"],
-    ["-lt 180 ]", "-lt 1 ]"],
-  ] as const) {
-    expect(text).toContain(from);
-    text = text.replaceAll(from, to);
-  }
+  const guard = { name, graceSeconds: 60, stopSeconds: 60, selfEnd, limit: limit ?? null };
+  const text = quickened(guardScript(guard), stepped);
   const done = spawnSync(shell, [], {
     input: text,
     encoding: "utf8",
@@ -128,7 +76,7 @@ describe("the guard", { tags: "needs/root" }, () => {
       if (spawnSync(shell, ["true"]).error) return ctx.skip(`no ${shell} here`);
       const ending = join(folder, name);
       await boot(`echo ended >>${ending}`, { shell: shell === "busybox" ? "sh" : shell });
-      await until(() => guards().length === 1, "the guard runs");
+      await until(() => guards(name).length === 1, "the guard runs");
       expect(keep()).toBeGreaterThanOrEqual(uptime() + 60 + 290);
       await looks(20);
       expect(times(ending)).toBe(0);
@@ -269,11 +217,11 @@ describe("the guard", { tags: "needs/root" }, () => {
   it("restarts with its container: one guard, one time, whatever was there", async () => {
     const ending = join(folder, name);
     await boot(`echo first >>${ending}`);
-    await until(() => guards().length === 1, "the first guard");
-    const [first] = guards();
+    await until(() => guards(name).length === 1, "the first guard");
+    const [first] = guards(name);
     setKeep(999_999_999);
     await boot(`echo second >>${ending}`);
-    await until(() => guards().length === 1 && guards()[0] !== first, "the second guard alone");
+    await until(() => guards(name).length === 1 && guards(name)[0] !== first, "the second guard alone");
     expect(keep()).toBeLessThanOrEqual(uptime() + 361);
     setKeep(1);
     await until(() => times(ending) >= 1, "an attempt");

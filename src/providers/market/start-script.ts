@@ -42,11 +42,12 @@ ask() {
 
 /**
  * Installs the guard, our key, and the image's own variables for SSH sessions, which otherwise lack them. Only if the
- * first process is the rented container's: a machine that shares its file system with others stays unchanged.
+ * first process is the rented container's: a machine that shares its file system with others stays unchanged. The guard's comments and
+ * indentation stay here, because its length is limited.
  */
 export function startScript(options: { guard: string; publicKey: string }): string {
   const key = quoted(options.publicKey.trim());
-  const text = `${options.guard.trimEnd()}
+  const text = `${options.guard.trimEnd().replace(/^ *(# .*\n)?/gm, "")}
 if tr '\\0' '\\n' 2>/dev/null </proc/1/environ | grep -q '^CONTAINER_ID='; then
   touch ~/.no_auto_tmux
   mkdir -p ~/.ssh && chmod 700 ~/.ssh

@@ -1,0 +1,178 @@
+// The guard against what never answers: a file of a dead disk, the memory of a stuck process, its provider's programs. A FIFO that nobody
+// writes to stands for each of them.
+// @module-tag needs/sshd
+
+import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { guardDir, guardScript } from "../../src/domain/guard-script.ts";
+import { DEADLINE_MS } from "../deadline.ts";
+import { endAll, quickened } from "./guard-process.ts";
+import { until } from "./sshd.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "svc-guard-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let name = "";
+let ending = "";
+const file = (path: string): string => join(guardDir(name), path);
+const uptime = (): number => Math.floor(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]));
+const times = (): number => (existsSync(ending) ? readFileSync(ending, "utf8").split("\n").length - 1 : 0);
+/** Whether the machine has been ended twice. */
+const ended = (): boolean => times() >= 2;
+beforeEach(() => {
+  name = `svc-test-${randomBytes(5).toString("hex")}`;
+  ending = join(folder, name);
+  const mine = name;
+  onTestFinished(() => {
+    endAll(mine);
+    rmSync(guardDir(mine), { recursive: true, force: true });
+  });
+});
+
+/** Starts a guard with time left: `keep` lies in the future, and no budget ends. */
+async function boot({
+  shell = "sh",
+  selfEnd = `echo ended >>${ending}`,
+  changes = [] as [string, string][],
+} = {}): Promise<void> {
+  const guard = guardScript({ name, graceSeconds: 60, stopSeconds: 60, selfEnd, limit: null });
+  const input = quickened(guard, false, changes);
+  expect(spawnSync(shell, [], { input, encoding: "utf8", timeout: DEADLINE_MS })).toMatchObject({ status: 0 });
+  await until(() => existsSync(file("pid")) && readFileSync(file("pid"), "utf8") !== "", "the guard runs");
+}
+
+/** Replaces a file by one whose reader and writer wait for ever. */
+function block(path: string): void {
+  rmSync(path, { recursive: true, force: true });
+  expect(spawnSync("mkfifo", [path]).status).toBe(0);
+}
+
+/** A folder of processes, each with a command line that can or cannot be read. */
+function processes(each: Record<string, { comm: string; words?: string[] }>): string {
+  const proc = join(folder, `${name}-proc`);
+  for (const [pid, { comm, words }] of Object.entries(each)) {
+    mkdirSync(join(proc, pid), { recursive: true });
+    writeFileSync(join(proc, pid, "comm"), `${comm}\n`);
+    if (words === undefined) block(join(proc, pid, "cmdline"));
+    else writeFileSync(join(proc, pid, "cmdline"), words.map((word) => `${word}\0`).join(""));
+  }
+  return proc;
+}
+
+const looks = (n: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, n * 100));
+
+describe("the guard", { tags: "needs/root" }, () => {
+  for (const shell of ["dash", "bash", "busybox"]) {
+    describe(`in ${shell}`, () => {
+      const inShell = { shell: shell === "busybox" ? "sh" : shell };
+      const changes: [string, string][] = [
+        ["setsid sh", shell === "busybox" ? "setsid busybox sh" : `setsid ${shell}`],
+      ];
+      const absent = spawnSync(shell, ["-c", "true"]).error !== undefined;
+
+      for (const what of ["pid", "keep", "limit"])
+        it.skipIf(absent)(`ends the machine though its \`${what}\` never answers`, async () => {
+          await boot({ ...inShell, changes });
+          await looks(5);
+          block(file(what));
+          await until(ended, "two attempts");
+        });
+
+      it.skipIf(absent)(
+        "ends the machine when the budget is spent though the command line of a process never answers",
+        async () => {
+          const proc = processes({ 1: { comm: "python3" }, 2: { comm: "svc_runner" } });
+          await boot({ ...inShell, changes: [...changes, ["/proc/[0-9]*", `${proc}/[0-9]*`]] });
+          writeFileSync(file("limit"), `1 ${uptime() + 3}\n`);
+          await until(ended, "two attempts");
+          expect(readFileSync(file("log"), "utf8")).toContain("the budget is spent");
+        },
+      );
+
+      it.skipIf(absent)("goes on without a process that no signal ends", async () => {
+        const proc = processes({ 1: { comm: "svc_runner" } });
+        const deaf: [string, string][] = [
+          ['kill -9 "$tried"', ": kill"],
+          ["/proc/[0-9]*", `${proc}/[0-9]*`],
+        ];
+        await boot({ ...inShell, changes: [...changes, ...deaf], selfEnd: `echo ended >>${ending}\nsleep 1000` });
+        writeFileSync(file("keep"), "1\n");
+        await until(ended, "two attempts");
+      });
+    });
+  }
+
+  it("ends the machine though its log never answers", async () => {
+    await boot();
+    block(file("log"));
+    writeFileSync(file("keep"), "1\n");
+    await until(ended, "two attempts");
+  });
+
+  it("goes on counting if the clock never answers, and ends the machine when the budget is spent", async () => {
+    const clock = join(folder, `${name}-uptime`);
+    writeFileSync(clock, "1000.00 1.00\n");
+    await boot({ changes: [["read -r up rest </proc/uptime; echo", `read -r up rest <${clock}; echo`]] });
+    writeFileSync(file("keep"), "9999999\n");
+    writeFileSync(file("limit"), "900000 1015\n");
+    await looks(10);
+    expect(times()).toBe(0);
+    block(clock);
+    await until(ended, "two attempts");
+    expect(readFileSync(file("log"), "utf8")).toContain("the budget is spent");
+  });
+
+  it("finds the runner behind processes whose command lines never answer, and waits for it", async () => {
+    const run = join(folder, `${name}-run`);
+    mkdirSync(run);
+    writeFileSync(join(run, "spec.json"), JSON.stringify({ env: { KEEP: file("keep") } }));
+    // Processes that the guard's TERM would reach do not have such numbers.
+    const words = ["python3", "/root/svc_runner.py", "start", run];
+    const proc = processes({
+      10000001: { comm: "python3" },
+      10000002: { comm: "trainer" },
+      10000003: { comm: "svc_runner", words },
+    });
+    await boot({ changes: [["/proc/[0-9]*", `${proc}/[0-9]*`]] });
+    writeFileSync(file("keep"), "1\n");
+    await until(() => existsSync(file("log")), "the runner is asked");
+    expect(readFileSync(file("log"), "utf8")).toContain("asking the run to end");
+    await looks(10);
+    expect(times()).toBe(0);
+    rmSync(proc, { recursive: true });
+    await until(ended, "two attempts");
+  });
+
+  it("ends the machine with the key that it read at its start, if the first process does not answer any more", async () => {
+    const first = join(folder, `${name}-environ`);
+    writeFileSync(first, "MACHINE_KEY=k-1\0OTHER=x\0");
+    await boot({
+      changes: [["tr '\\0' '\\n' </proc/1/environ", `tr '\\0' '\\n' <${first}; : >${first}.read`]],
+      selfEnd: `[ "$(svc_env MACHINE_KEY)" = k-1 ] && echo ended >>${ending}`,
+    });
+    await until(() => existsSync(`${first}.read`), "the guard has read it");
+    await looks(5);
+    block(first);
+    writeFileSync(file("keep"), "1\n");
+    await until(ended, "two attempts");
+  });
+
+  it("calls its provider by another program if curl never answers", async () => {
+    const bin = join(folder, `${name}-bin`);
+    mkdirSync(bin);
+    writeFileSync(join(bin, "curl"), `#!/bin/sh\necho $$ >>${bin}/pids\nexec sleep 1000\n`, { mode: 0o755 });
+    writeFileSync(join(bin, "python3"), `#!/bin/sh\necho 1; echo "$*" >>${ending}\n`, { mode: 0o755 });
+    const path: [string, string] = ["dir=$1\n", `dir=$1\nPATH=${bin}:$PATH\n`];
+    await boot({ changes: [path, ["-lt 4 ]", "-lt 20 ]"]], selfEnd: "svc_call DELETE https://example.invalid/me ''" });
+    writeFileSync(file("keep"), "1\n");
+    onTestFinished(() => {
+      for (const pid of readFileSync(join(bin, "pids"), "utf8").trim().split("\n"))
+        process.kill(Number(pid), "SIGKILL");
+    });
+    await until(() => times() > 0 && readFileSync(ending, "utf8").includes("example.invalid"), "a call");
+  });
+});
