@@ -4,6 +4,7 @@
 import { gzipSync } from "node:zlib";
 import { quoted } from "../../domain/shell-words.ts";
 import { SvcError } from "../../errors/index.ts";
+import { ACCEPTED_TRIES } from "../guard.ts";
 
 /**
  * The provider's maximum length of a start script (source: its OpenAPI document, `onstart`, November 2026; older texts
@@ -15,8 +16,6 @@ const MARGIN = 148;
 
 /** Attempts to destroy the machine before it is stopped. */
 const DESTROY_TRIES = 2;
-/** A machine that still runs after so many attempts was not destroyed, although the provider accepted that: it is stopped. */
-const ACCEPTED_TRIES = 4;
 
 /**
  * Ends the machine through the provider's API with the key that the provider put into it, which opens only this

@@ -1,6 +1,6 @@
 // The first command of a pod, and the script that ends it from inside.
 
-import { guardDir, guardScript, type GuardedMachine } from "../guard.ts";
+import { ACCEPTED_TRIES, guardDir, guardScript, type GuardedMachine } from "../guard.ts";
 
 /** The variables of its first process; the start command reads the first one. */
 export function podEnvironment(name: string, publicKey: string): Record<string, string> {
@@ -56,9 +56,6 @@ done
 
 const terminate = `mutation T($input: PodTerminateInput!) { podTerminate(input: $input) }`;
 const stop = `mutation S($input: PodStopInput!) { podStop(input: $input) { id } }`;
-
-/** A pod that still runs after so many attempts was not ended, although an API accepted that: then every way is tried in turn. */
-const ACCEPTED_TRIES = 4;
 
 /**
  * Shell text for `Provider.selfEnd`. The pod host gives each pod a key for itself. The script first tries to end the
