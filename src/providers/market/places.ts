@@ -28,7 +28,7 @@ const MUST =
 const COUNTRIES = new Set(Object.values(CONTINENTS).flat());
 
 /** Country codes of a region such as `US`, `us, CA` or `Europe`. Throws `invalid_request`, naming the field. */
-export function countriesOf(region: string): readonly string[] {
+function countriesOf(region: string): readonly string[] {
   const codes = codesOf(region);
   if (codes !== null) return codes;
   throw new SvcError(

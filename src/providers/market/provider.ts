@@ -42,9 +42,8 @@ import { CREATE_INTERVAL_MS, CREATE_TIMEOUT_MS, CREATE_WAIT_MS, MarketClient, ty
 import { Recent } from "../recent.ts";
 import { glanceAt } from "./glance.ts";
 import { JointSearch, type SearchBody } from "./joint-search.ts";
-import { countriesFor } from "./places.ts";
 import { createRefused, isClearlyTooOften, refusalOf } from "./refusals.ts";
-import { defaultImageFor, searchBody, soldOffers, wishOf } from "./search.ts";
+import { defaultImageFor, diskGbOf, searchBody, soldOffers, wishOf } from "./search.ts";
 import { SharedLook } from "./shared-look.ts";
 import { selfEndText, startScript } from "./start-script.ts";
 import { actualStatus, SHAKY, statusOf } from "./status.ts";
@@ -131,7 +130,7 @@ export class MarketProvider implements Provider {
   }
 
   check(spec: RunSpec): void {
-    wishOf(spec);
+    wishOf(spec, undefined);
     if (spec.image !== undefined && !IMAGE.test(spec.image)) {
       const message = "must be the name of a container image, such as pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime";
       throw new SvcError(
@@ -144,7 +143,7 @@ export class MarketProvider implements Provider {
 
   async listOffers(spec: RunSpec, signal: AbortSignal, use?: OffersUse): Promise<Offer[]> {
     const { settings } = this.options.credential();
-    const asked = { ...wishOf(spec), countries: countriesFor(spec, settings["region"]) };
+    const asked = wishOf(spec, settings["region"]);
     checkSshUser("market", settings);
     // An unusable key shows here, before anything is ordered.
     await this.options.publicKey();
@@ -198,7 +197,7 @@ export class MarketProvider implements Provider {
       client_id: "me",
       image: spec.image ?? defaultImageFor(gpuWishOf("market", spec.gpus).model),
       label: name,
-      disk: numberOf(offer.extra?.disk_gb) ?? wishOf(spec).diskGb,
+      disk: numberOf(offer.extra?.disk_gb) ?? diskGbOf(spec),
       runtype: "ssh_direct",
       env: { SVC_MACHINE: name },
       onstart: startScript({ guard, publicKey }),

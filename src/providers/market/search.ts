@@ -15,7 +15,7 @@ import { gpuIds, gpuWishOf, leastMemoryOf, neverSold, refuseMemory } from "../gp
 import { bidFor } from "./bid.ts";
 import { LIMIT, type Found, type SearchBody } from "./joint-search.ts";
 import { withoutOthers, type Offer } from "../provider.ts";
-import { countriesOf, countryOf } from "./places.ts";
+import { countriesFor, countryOf } from "./places.ts";
 import { numberOf, textOf, type OfferRow } from "./wire.ts";
 import { stopGraceSeconds } from "../../domain/stop-grace.ts";
 
@@ -44,8 +44,13 @@ export interface Wish {
   spot: SpotChoice;
 }
 
-/** Throws `gpus_unsupported` and `invalid_request`, naming the field. */
-export function wishOf(spec: RunSpec): Wish {
+export const diskGbOf = (spec: RunSpec): number => Math.max(LEAST_DISK_GB, spec.disk_gb ?? DEFAULT_DISK_GB);
+
+/**
+ * Throws `gpus_unsupported` and `invalid_request`, naming the field, and `credential_missing` for a wrong `region`.
+ * @param region of the credential; undefined for none, and where only the run itself is checked
+ */
+export function wishOf(spec: RunSpec, region: string | undefined): Wish {
   const { model, count } = gpuWishOf("market", spec.gpus);
   refuseMemory("market", spec);
   const vramGb = spec.min_vram_gb ?? leastMemoryOf(model);
@@ -53,11 +58,11 @@ export function wishOf(spec: RunSpec): Wish {
     names: gpuIds("market", model).map((name) => name.replaceAll("_", " ")),
     count,
     gpuRamMb: vramGb === null ? null : Math.floor(vramGb * 1024 * VRAM_TOLERANCE),
-    diskGb: Math.max(LEAST_DISK_GB, spec.disk_gb ?? DEFAULT_DISK_GB),
+    diskGb: diskGbOf(spec),
     seconds: spec.max_runtime_minutes
       ? Math.ceil(spec.max_runtime_minutes * 60) + stopGraceSeconds(spec) + SPARE_S
       : DAY_S,
-    countries: spec.region === undefined ? null : countriesOf(spec.region),
+    countries: countriesFor(spec, region),
     cuda: cudaOfImage(spec.image ?? defaultImageFor(model)),
     capUsd: spec.price_cap ?? null,
     spot: spec.spot ?? "never",
