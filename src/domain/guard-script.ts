@@ -80,7 +80,7 @@ echo "$stop $end" >"$dir/limit"`;
  * POSIX shell text, run as root when the machine starts and whenever its container restarts. Returns at once: the
  * watchdog continues in the background, in its own session.
  *
- * @param selfEnd see `Provider.selfEnd`; it may use `svc_env NAME` (a variable of the machine),
+ * @param selfEnd see `Provider.selfEnd`; it may use `svc_env NAME` (a variable of the machine, as it was when the guard started),
  *   `svc_call METHOD URL BODY` (JSON over HTTPS with the bearer key in `$SVC_KEY`; prints the answer, fails unless 2xx),
  *   `$tries` (the number of this attempt, from 1) and `$patience` (after how many attempts to stop what cannot be deleted: 1 once the budget
  *   is spent, else empty).
@@ -104,10 +104,11 @@ within() {
   while kill -0 "$printed" 2>/dev/null && [ "$waited" -lt "$bound" ]; do sleep 1; waited=$((waited + 1)); done
   [ "$waited" -lt "$bound" ] || kill -9 "$printed" 2>/dev/null
 }
-first_process() { tr '\\0' '\\n' </proc/1/environ; }
+# The machine's name, where its start wrote one, and the variables of its first process.
+variables() { sed 's/^/SVC_MACHINE=/' "$dir/SVC_MACHINE"; tr '\\0' '\\n' </proc/1/environ; }
 svc_env() {
   eval "value=\\\${$1-}"
-  [ -n "$machine" ] || machine=$(within ${LOOK_SECONDS} first_process)
+  [ -n "$value$machine" ] || machine=$(within ${LOOK_SECONDS} variables)
   [ -n "$value" ] || value=$(printf '%s\\n' "$machine" | sed -n "s/^$1=//p" | head -n 1)
   printf %s "$value"
 }
@@ -178,7 +179,7 @@ look() {
 }
 echo $$ >"$dir/pid"
 (echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
-machine=$(within ${LOOK_SECONDS} first_process)
+machine=$(within ${LOOK_SECONDS} variables)
 now=0 stop=- end=- strange=0 asked= told= tries=0 patience=
 spent() { [ "$end" != - ] && [ "$now" -ge "$end" ]; }
 while :; do

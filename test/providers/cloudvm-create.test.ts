@@ -256,9 +256,11 @@ describe("the text that runs on the machine", () => {
   const dir = mkdtempSync(join(tmpdir(), "svc-cloudvm-"));
   afterAll(() => rmSync(dir, { recursive: true, force: true }));
   writeFileSync(join(dir, "poweroff"), `#!/bin/sh\necho off >>${dir}/called\n`, { mode: 0o755 });
+  // As the guard defines it.
+  const svcEnv = `svc_env() { cat "${dir}/${MACHINE}/$1"; }\n`;
   const here = (script: string): string => script.replaceAll("/var/lib/svc/", `${dir}/`);
   const run = (script: string): number | null =>
-    spawnSync("/bin/sh", ["-c", script], { env: { PATH: `${dir}:/usr/bin:/bin` } }).status;
+    spawnSync("/bin/sh", ["-c", svcEnv + script], { env: { PATH: `${dir}:/usr/bin:/bin` } }).status;
 
   it("is well-formed shell that records the machine's name", async () => {
     stub.on("POST", INSERT, operation());

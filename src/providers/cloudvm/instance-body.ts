@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { SvcError } from "../../errors/index.ts";
 import { stopGraceSeconds } from "../../domain/stop-grace.ts";
-import { guardDir, guardScript, guardTimes } from "../guard.ts";
+import { ACCEPTED_TRIES, guardDir, guardScript, guardTimes } from "../guard.ts";
 import type { Order } from "../provider.ts";
 import { regionOf, type MachinePlan, type Settings } from "./machine-types.ts";
 import type { Place } from "./place.ts";
@@ -44,16 +44,14 @@ export function limitSeconds(spec: Order["spec"], provisioning: MachinePlan["pro
 /**
  * Shell text that ends the machine from inside. When powered off it computes and bills no more; its disk does until the
  * control plane deletes it, because the provider's limit counts only while the machine runs. It acts only if the start
- * script has left this machine's name.
+ * script has left this machine's name. A service, a disk or a mount that never stops may delay the system's own end: then, and sooner once the
+ * budget is spent, the machine is powered off without it. Nothing on its disk is needed any more.
  */
-export const powerOff = (
-  name: string,
-): string => `if [ "$(cat ${guardDir(name)}/SVC_MACHINE 2>/dev/null)" != ${name} ]; then
+export const powerOff = (name: string): string => `if [ "$(svc_env SVC_MACHINE)" != ${name} ]; then
   echo "this is not the machine ${name}"
   exit 1
 fi
-sync
-poweroff || shutdown -h now`;
+{ [ "\${tries:-1}" -gt "\${patience:-${ACCEPTED_TRIES}}" ] && poweroff -f -n; } || poweroff || shutdown -h now`;
 
 const startScript = (order: Order): string => {
   const guard = guardScript({
