@@ -95,14 +95,18 @@ mkdir -p "$dir" && chmod 755 "$dir" || exit 1
 if cat >"$dir/guard.sh.new" <<'SVC_GUARD'
 dir=$1
 uptime_s() { read -r up rest </proc/uptime; echo "\${up%%.*}"; }
+# wait_for PID N: waits N seconds at most.
+wait_for() {
+  waited=0
+  while kill -0 "$1" 2>/dev/null && [ "$waited" -lt "$2" ]; do sleep 1; waited=$((waited + 1)); done
+  [ "$waited" -lt "$2" ] || kill -9 "$1" 2>/dev/null
+}
 # within N COMMAND: what it prints in N seconds. A command that waits for a dead disk or a locked process is left behind: not even KILL ends it.
 within() {
-  bound=$1 waited=0
+  bound=$1
   shift
   "$@" 2>/dev/null | cat &
-  printed=$!
-  while kill -0 "$printed" 2>/dev/null && [ "$waited" -lt "$bound" ]; do sleep 1; waited=$((waited + 1)); done
-  [ "$waited" -lt "$bound" ] || kill -9 "$printed" 2>/dev/null
+  wait_for $! "$bound"
 }
 # The machine's name, where its start wrote one, and the variables of its first process.
 variables() { sed 's/^/SVC_MACHINE=/' "$dir/SVC_MACHINE"; tr '\\0' '\\n' </proc/1/environ; }
@@ -153,9 +157,7 @@ try_to_end() {
   tries=$((tries + 1))
   # Neither a disk that takes nothing nor a call that never returns keeps it from being tried again.
   (end_machine) </dev/null >>"\${log:-/dev/null}" 2>&1 &
-  tried=$! waited=0
-  while [ "$waited" -lt ${TRY_SECONDS} ] && kill -0 "$tried" 2>/dev/null; do sleep 1; waited=$((waited + 1)); done
-  kill -9 "$tried" 2>/dev/null
+  wait_for $! ${TRY_SECONDS}
   [ "$tries" -gt ${SOON_TRIES} ] || { sleep ${SOON_SECONDS}; return; }
   sleep ${AGAIN_SECONDS}
 }
@@ -177,7 +179,11 @@ look() {
     *) now=$((now + ${LOOK_SECONDS + 2})) mine=- keep=- looks=${(LOOK_SECONDS + 2) / 2} ;;
   esac
 }
-echo $$ >"$dir/pid"
+# A shell that gives up, as dash does where no process can be started, begins again.
+trap 'exec sh "$dir/guard.sh" "$dir"' EXIT
+# On a disk that takes nothing, the file still names an earlier guard.
+named=
+(echo $$ >"$dir/pid") && named=1
 (echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
 machine=$(within ${LOOK_SECONDS} variables)
 now=0 stop=- end=- strange=0 asked= told= tries=0 patience=
@@ -186,7 +192,7 @@ while :; do
   sleep 1
   look
   # A later guard has taken over.
-  [ "$mine" = - ] || [ "$mine" = $$ ] || exit 0
+  [ -z "$named" ] || [ "$mine" = - ] || [ "$mine" = $$ ] || { trap - EXIT; exit 0; }
   if spent; then
     note "the budget is spent, ending this machine"
     patience=1

@@ -26,7 +26,7 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
   guard(
     "G1: the machine is ended once, and not again",
     'note "nobody came, ending this machine"\n  try_to_end',
-    'note "nobody came, ending this machine"\n  try_to_end\n  exit 0',
+    'note "nobody came, ending this machine"\n  try_to_end\n  trap - EXIT\n  exit 0',
     [`${GUARD}ends the machine when its time has passed, again and again, and not before (dash)`],
   ),
   guard(
@@ -37,21 +37,24 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
   ),
   guard(
     "G1: an attempt that never returns is the last one",
-    'while [ "$waited" -lt ${TRY_SECONDS} ] && kill -0',
-    'while [ "$waited" -lt ${TRY_SECONDS}000 ] && kill -0',
+    "wait_for $! ${TRY_SECONDS}",
+    "wait_for $! ${TRY_SECONDS}000",
     [`${GUARD}tries again after an attempt that never returns`],
   ),
-  guard(
-    "G8: a read that never answers is waited for",
-    '[ "$waited" -lt "$bound" ] || kill -9 "$printed" 2>/dev/null',
-    'wait "$printed"',
-    [`${HANGS}in dash > ends the machine though its \`keep\` never answers`],
-  ),
+  guard("G1: a guard whose shell gives up is gone", 'trap \'exec sh "$dir/guard.sh" "$dir"\' EXIT', "", [
+    `${HANGS}in dash > begins again if its shell gives up`,
+  ]),
+  guard("G1: the name of an earlier guard ends the one on a disk that takes nothing", '[ -z "$named" ] ||', "", [
+    `${HANGS}stays though the disk takes nothing`,
+  ]),
+  guard("G8: a read that never answers is waited for", 'kill -9 "$1" 2>/dev/null', 'wait "$1"', [
+    `${HANGS}in dash > ends the machine though its \`keep\` never answers`,
+  ]),
   guard(
     "G8: a budget's end that cannot be read any more does not count",
     "mine=- keep=- looks=",
     "mine=- keep=- end=- looks=",
-    [`${HANGS}goes on counting if the clock never answers`],
+    [`${HANGS}counts by itself if the clock never answers`],
   ),
   guard(
     "G8: the command lines of all processes are read",
@@ -73,8 +76,8 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
   ),
   guard(
     "G1: two guards of one machine run",
-    '[ -z "$mine" ] || [ "$mine" = $$ ] || exit 0',
-    '[ -z "$mine" ] || [ "$mine" = $$ ] || true',
+    '[ "$mine" = - ] || [ "$mine" = $$ ] || { trap - EXIT; exit 0; }',
+    '[ "$mine" = - ] || [ "$mine" = $$ ] || true',
     [`${GUARD}restarts with its container: one guard, one time, whatever was there`],
   ),
   guard(

@@ -1,10 +1,10 @@
-// The guard against what never answers: a file of a dead disk, the memory of a stuck process, its provider's programs. A FIFO that nobody
+// The guard against what fails it or never answers: a file of a dead disk, the memory of a stuck process, its provider's programs. A FIFO that nobody
 // writes to stands for each of them.
 // @module-tag needs/sshd
 
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
@@ -93,10 +93,19 @@ describe("the guard", { tags: "needs/root" }, () => {
         },
       );
 
-      it.skipIf(absent)("goes on without a process that no signal ends", async () => {
+      it.skipIf(absent)("begins again if its shell gives up", async () => {
+        // Such as when no process can be started.
+        const fault = `  look\n  [ -e "$dir/fault" ] || { : >"$dir/fault"; : "\${nothing?}"; }\n`;
+        await boot({ ...inShell, changes: [...changes, ["  look\n", fault]] });
+        await until(() => existsSync(file("fault")), "its shell gives up");
+        writeFileSync(file("keep"), "1\n");
+        await until(ended, "two attempts");
+      });
+
+      it.skipIf(absent)("does not wait for a process that no signal ends", async () => {
         const proc = processes({ 1: { comm: "svc_runner" } });
         const deaf: [string, string][] = [
-          ['kill -9 "$tried"', ": kill"],
+          ["  wait_for $! 16\n", `  (kill() { [ "$1" = -9 ] || command kill "$@"; }; wait_for $! 16)\n`],
           ["/proc/[0-9]*", `${proc}/[0-9]*`],
         ];
         await boot({ ...inShell, changes: [...changes, ...deaf], selfEnd: `echo ended >>${ending}\nsleep 1000` });
@@ -106,6 +115,16 @@ describe("the guard", { tags: "needs/root" }, () => {
     });
   }
 
+  it("stays though the disk takes nothing, and its file names an earlier guard", async () => {
+    mkdirSync(file(""), { recursive: true });
+    // A file of digits that not even root may write.
+    symlinkSync("/proc/sys/kernel/ngroups_max", file("pid"));
+    await boot();
+    await looks(5);
+    writeFileSync(file("keep"), "1\n");
+    await until(ended, "two attempts");
+  });
+
   it("ends the machine though its log never answers", async () => {
     await boot();
     block(file("log"));
@@ -113,7 +132,7 @@ describe("the guard", { tags: "needs/root" }, () => {
     await until(ended, "two attempts");
   });
 
-  it("goes on counting if the clock never answers, and ends the machine when the budget is spent", async () => {
+  it("counts by itself if the clock never answers, and ends the machine when the budget is spent", async () => {
     const clock = join(folder, `${name}-uptime`);
     writeFileSync(clock, "1000.00 1.00\n");
     await boot({ changes: [["read -r up rest </proc/uptime; echo", `read -r up rest <${clock}; echo`]] });
@@ -167,7 +186,10 @@ describe("the guard", { tags: "needs/root" }, () => {
     writeFileSync(join(bin, "curl"), `#!/bin/sh\necho $$ >>${bin}/pids\nexec sleep 1000\n`, { mode: 0o755 });
     writeFileSync(join(bin, "python3"), `#!/bin/sh\necho 1; echo "$*" >>${ending}\n`, { mode: 0o755 });
     const path: [string, string] = ["dir=$1\n", `dir=$1\nPATH=${bin}:$PATH\n`];
-    await boot({ changes: [path, ["-lt 4 ]", "-lt 20 ]"]], selfEnd: "svc_call DELETE https://example.invalid/me ''" });
+    await boot({
+      changes: [path, ["wait_for $! 16", "wait_for $! 90"]],
+      selfEnd: "svc_call DELETE https://example.invalid/me ''",
+    });
     writeFileSync(file("keep"), "1\n");
     onTestFinished(() => {
       for (const pid of readFileSync(join(bin, "pids"), "utf8").trim().split("\n"))
