@@ -3,7 +3,7 @@
 import { SvcError } from "../errors/index.ts";
 import type { MachineFacts } from "../providers/host.ts";
 import { CANNOT_ASK, type MachineStatus } from "../providers/provider.ts";
-import { heldMachine, holdMachine, lookAtMachine } from "./rental/held-machine.ts";
+import { heldMachine, holdMachine, lacksKey, lookAtMachine } from "./rental/held-machine.ts";
 import { endLeftovers } from "./rental/release-borrowed.ts";
 import { costSoFar, judgeMachine, type Faults } from "./rental/machine-fit.ts";
 import { Pace } from "./poll-backoff.ts";
@@ -75,7 +75,7 @@ async function look(
       await provider.attachKey?.(handle, context.signal).catch(() => undefined);
       return later(e);
     }
-    if (e.code === "ssh_unreachable") return later(e);
+    if (e.code === "ssh_unreachable" || lacksKey(e)) return later(e);
     throw e;
   }
   const { spec } = services.facts(context.jobId);

@@ -34,8 +34,8 @@ export function withHiddenWords(
 }
 
 function withoutSecrets(error: SvcError, hidden: <T>(value: T) => T): SvcError {
-  const { code, cause, errors } = error;
+  const { code, cause, errors, retry } = error;
   const data = hidden(error.data);
   if (JSON.stringify(data) === JSON.stringify(error.data)) return error;
-  return new SvcError(code, data, { cause, ...(errors ? { errors: hidden(errors) } : {}) });
+  return new SvcError(code, data, { cause, retry, ...(errors ? { errors: hidden(errors) } : {}) });
 }

@@ -47,6 +47,11 @@ it.each([
   expect(JSON.stringify(error.toJobError())).not.toContain(SECRET);
 });
 
+it("an error that loses a secret keeps whether the step is retried", async () => {
+  const thrown = new SvcError("ssh_key_unusable", { path: `/${SECRET}`, why: "no agent" }, { retry: "backoff" });
+  await expect(step(() => Promise.reject(thrown)).run(context)).rejects.toMatchObject({ retry: "backoff" });
+});
+
 it("an error without a secret stays the same object", async () => {
   const thrown = new SvcError("runner_failed", { why: "no room" });
   await expect(step(() => Promise.reject(thrown)).run(context)).rejects.toBe(thrown);

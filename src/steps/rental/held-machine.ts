@@ -1,8 +1,14 @@
 // The machine that a node holds, and the provider's statement about it when it cannot be reached.
 
-import { SvcError } from "../../errors/index.ts";
+import { SvcError, type ErrorCode } from "../../errors/index.ts";
 import type { Guard, MachineAccess } from "../../providers/host.ts";
-import { neverReached, type MachineHandle, type MachineStatus, type Provider } from "../../providers/provider.ts";
+import {
+  CANNOT_ASK,
+  neverReached,
+  type MachineHandle,
+  type MachineStatus,
+  type Provider,
+} from "../../providers/provider.ts";
 import { CLOSED_MINUTES } from "./tunnel-outage.ts";
 import { heldEntry } from "./held-entry.ts";
 import { assertSameAccount, learnAccount } from "./account-check.ts";
@@ -125,11 +131,29 @@ function judgeWay(ports: StepPorts, machine: string, e: unknown): void {
     throw new SvcError("runtime_gone", { machine, why, minutes: CLOSED_MINUTES }, { cause: e });
 }
 
+/** Why svc cannot log in, as far as this computer is the reason: an SSH agent without the key, a credential store that is being edited. */
+const NO_KEY: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "ssh_key_unusable",
+  "credentials_unusable",
+  "user_home_unknown",
+  ...CANNOT_ASK,
+]);
+
+/** Whether this computer lacks the key for the login now. That says nothing about the machine, and its owner can put it right meanwhile. */
+export const lacksKey = (thrown: unknown): thrown is SvcError => thrown instanceof SvcError && NO_KEY.has(thrown.code);
+
+/** A fault of this computer must not end a run on a machine, which works on: the step is retried. */
+function retried(thrown: unknown): unknown {
+  if (!lacksKey(thrown) && !(thrown instanceof SvcError && thrown.code === "home_unusable")) return thrown;
+  const { code, data, errors } = thrown;
+  return new SvcError(code, data, { cause: thrown, retry: "backoff", ...(errors ? { errors } : {}) });
+}
+
 const hadLogin = (handle: MachineHandle): boolean => neverReached(handle).elsewhere !== true;
 
 /**
- * Runs `act`. An unreachable machine is not a verdict: the provider is asked, and only its answer counts; otherwise the
- * step is retried.
+ * Runs `act`. An unreachable machine is not a verdict, nor is a key that this computer lacks: the provider is asked, and only its answer
+ * counts; otherwise the step is retried.
  */
 export async function reaching<T>(
   ports: StepPorts,
@@ -144,8 +168,8 @@ export async function reaching<T>(
     return acted;
   } catch (e) {
     if (!held.provider.info.capabilities.owns_machine) judgeWay(ports, name, e);
-    const lost = e instanceof SvcError && (e.code === "ssh_unreachable" || e.code === "ssh_refused");
-    if (!lost || held.access.inPlace || context.signal.aborted) throw e;
+    const lost = e instanceof SvcError && (e.code === "ssh_unreachable" || e.code === "ssh_refused" || lacksKey(e));
+    if (!lost || held.access.inPlace || context.signal.aborted) throw retried(e);
     if (e.code === "ssh_refused") await held.provider.attachKey?.(held.handle, context.signal).catch(() => undefined);
     try {
       if (e.code === "ssh_unreachable" && hadLogin(held.handle)) held.provider.unreachable?.(held.handle);
@@ -153,6 +177,6 @@ export async function reaching<T>(
     } catch (verdict) {
       if (isVerdict(verdict)) throw verdict;
     }
-    throw e;
+    throw retried(e);
   }
 }

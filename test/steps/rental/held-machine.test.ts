@@ -42,6 +42,31 @@ test.each([
   expect(await whatEnds(() => Promise.reject(no))).toBe(unreachable);
 });
 
+const keyless = [
+  new SvcError("ssh_key_unusable", { path: "/home/me/id", why: "the SSH agent does not hold it: run ssh-add" }),
+  new SvcError("credentials_unusable", { why: "line 3 is not JSON" }),
+  new SvcError("credential_missing", { provider: "podhost", missing: "PODHOST_API_KEY" }),
+];
+
+test.each(keyless)(
+  "svc has no key for the login now ($code): the step is retried, and the run continues",
+  async (no) => {
+    const end = await whatEnds(() => Promise.resolve({ phase: "ready", address: null }), { home: "/root" }, no);
+    expect(end).toMatchObject({ code: no.code, message: no.message, retry: "backoff" });
+  },
+);
+
+test.each(keyless)("svc has no key for the login ($code), and the machine is gone: the run ends", async (no) => {
+  const end = await whatEnds(() => Promise.resolve({ phase: "gone" }), { home: "/root" }, no);
+  expect(end).toMatchObject({ code: "machine_lost" });
+});
+
+test("the home cannot be written for a while: the step is retried, and the provider is not asked", async () => {
+  const failure = new SvcError("home_unusable", { home: "/h", why: "may not be written by you" });
+  const end = await whatEnds(() => Promise.resolve({ phase: "gone" }), { home: "/root" }, failure);
+  expect(end).toMatchObject({ code: "home_unusable", retry: "backoff" });
+});
+
 test("the provider says that it is gone", async () => {
   const end = await whatEnds(() => Promise.resolve({ phase: "gone" }));
   expect(end).toMatchObject({ code: "machine_lost" });

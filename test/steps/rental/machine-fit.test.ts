@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { SvcError } from "../../../src/errors/index.ts";
 import type { MachineAccess, MachineFacts } from "../../../src/providers/host.ts";
 import { awaitSshStep } from "../../../src/steps/await-ssh.ts";
 import { provisionStep } from "../../../src/steps/provision.ts";
@@ -67,6 +68,13 @@ test("An RTX 3060 in place of an RTX 4090 ends the run at once, and the message 
     message: expect.stringMatching(/1 × RTX4090 was ordered.*RTX 3060 \(12 GB\); it has cost about \$\S+ so far/),
   });
   expect(greeted).toBe(1);
+});
+
+test("A machine is not given up because this computer lacks the key for the login", async () => {
+  const no = new SvcError("ssh_key_unusable", { path: "/home/me/id", why: "no SSH agent runs" });
+  const access = { inPlace: false, greet: () => Promise.reject(no) };
+  rent.cloud.access = () => access as unknown as MachineAccess;
+  expect(await look()).toMatchObject({ later: { why: no.message } });
 });
 
 test("A driver tool that fails in two polls means a broken machine", async () => {
