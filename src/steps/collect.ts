@@ -5,7 +5,7 @@
 import { collectNow } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
 import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
-import { heldHandle, heldMachine, reaching } from "./rental/held-machine.ts";
+import { heldHandle, heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepDefinition } from "./step.ts";
 
@@ -22,6 +22,8 @@ export function collectStep(services: RunServices): StepDefinition {
       if (!held.access.inPlace && held.handle.extra?.["home"] === undefined)
         return { done: { exit_code: null }, detail: { nothing: "the machine was never reached" } };
       return reaching(services, context, held, async () => {
+        // After a restart nothing else renews the lease: the run has ended, and the downloads may last longer than the lease.
+        await holdMachine(services, context, held);
         await drainRun(services, context, held, "install");
         const run = await drainRun(services, context, held, "run");
         context.progress({ doing: "downloading checkpoints" });
