@@ -24,7 +24,7 @@ import type { EngineOptions, EventBody, NewJob, PlacementNow, Rebased, SendResul
 import { failureOfStep } from "../domain/failure.ts";
 import { firstFold, fold, type Folded, type Live, type Snapshot } from "./fold.ts";
 import { fingerprint, withLastSeen } from "./journal.ts";
-import { setTimer } from "./set-timer.ts";
+import { putOff, setTimer } from "./set-timer.ts";
 import { commitWithRetry } from "./commit-with-retry.ts";
 import { closePlacement, openPlacement, placementNow } from "./placements.ts";
 import { writeTransition } from "./write-transition.ts";
@@ -334,7 +334,6 @@ export class Engine {
   }
 
   // Time
-
   #awaitTimer(jobId: string, name: string, due: number): void {
     this.#timers.add({
       at: due,
@@ -347,6 +346,7 @@ export class Engine {
   #fireTimer(tx: Transaction, jobId: string, name: string, due: number): void {
     const row = tx.store.timer(jobId, name);
     if (row?.due !== due || !tx.store.takeTimer(jobId, name, due)) return;
+    if (putOff(tx, row, (later) => this.#awaitTimer(jobId, name, later))) return;
     this.apply(tx, jobId, withLastSeen(tx.store, jobId, JSON.parse(row.event) as EventBody));
   }
 

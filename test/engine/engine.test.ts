@@ -5,6 +5,7 @@ import { PHASE_LIMIT_MS } from "../../src/machines/job-rules.ts";
 import { ACTIVE_STATUSES, STEP_NAMES } from "../../src/schemas/names.ts";
 import { type Attempt, full, Harness, KILL, removeHomes, START, turn, type HarnessOptions } from "./harness.ts";
 
+const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 const open: Harness[] = [];
 afterEach(async () => {
@@ -365,6 +366,50 @@ describe("a timer", () => {
     await next.clock.advance(0);
     const fired = next.reads.eventsSince(0, { limit: 1_000 }).filter((e) => e.data["event"] === "timer.phase");
     expect(fired.map((e) => e.job_id)).toEqual(["c", "a", "b"]);
+  });
+
+  describe("The time for a collection that ran out while svc was away", () => {
+    const isOver = (h: Harness): boolean => h.attempts.some((a) => a.step === "terminate");
+    async function collecting(): Promise<Harness> {
+      const h = await begin();
+      await h.create();
+      await h.upTo("stream");
+      await h.kill();
+      return h;
+    }
+    async function wokenAfter(h: Harness, ms: number): Promise<Harness> {
+      await h.end();
+      await h.clock.jump(ms);
+      const next = await Harness.open({}, h.home, h.clock);
+      open.push(next);
+      await next.engine.recover();
+      await next.clock.advance(1_000);
+      return next;
+    }
+
+    it("ends nothing at the next start", async () => {
+      const h = await wokenAfter(await collecting(), 15 * MINUTE_MS);
+      expect([isOver(h), h.attempt("collect").context.signal.aborted]).toEqual([false, false]);
+      await h.clock.advance(9 * MINUTE_MS);
+      expect(isOver(h)).toBe(false);
+      await h.clock.advance(MINUTE_MS);
+      expect(isOver(h)).toBe(true);
+      expect(h.folds()).toBe(true);
+    });
+
+    it("ends nothing when the computer wakes up", async () => {
+      const h = await collecting();
+      await h.clock.jump(15 * MINUTE_MS);
+      expect([isOver(h), h.attempt("collect").context.signal.aborted]).toEqual([false, false]);
+      await h.attempt("collect").done({ exit_code: 0 });
+      expect(isOver(h)).toBe(true);
+    });
+
+    it("ends the downloads of a control plane that ends again and again for a day", async () => {
+      const first = await wokenAfter(await collecting(), 23.9 * 60 * MINUTE_MS);
+      expect(isOver(first)).toBe(false);
+      expect(isOver(await wokenAfter(first, 12 * MINUTE_MS))).toBe(true);
+    });
   });
 
   it("may be due in more than 24.8 days", async () => {
