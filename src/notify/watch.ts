@@ -5,6 +5,8 @@
 // K2. A rule reports once for a run; `silent`, `waiting` and `no checkpoint` again after the metric, the machine or a checkpoint came.
 // K3. A rule with `stop` ends the run in the transaction of its notice.
 // K4. The rules for a run are those of the home, those of configure() and the run's own; the same rule twice counts once.
+// K5. Rules by time about a script count only time in which svc followed the run without a break: what it logs while this computer sleeps, while
+//     svc does not run or while its machine cannot be reached is read later.
 
 import type { LogRecord } from "../domain/log-stream.ts";
 import { parseNotifyRule, type NotifyRule } from "../schemas/notify-rule.ts";
@@ -21,6 +23,8 @@ const RELEASING_MS = 5 * MINUTE_MS;
 const REPEATS_MS = [15 * MINUTE_MS, 60 * MINUTE_MS];
 const REPEAT_MS = 120 * MINUTE_MS;
 const MET_MAX = 10_000;
+/** A longer time between two checks means that svc did not run, or that this computer slept. */
+const GAP_MS = MINUTE_MS;
 const SEARCHING: ReadonlySet<string> = new Set(["waiting", "provisioning"]);
 
 export interface WatchParts<Tx extends NoticeTransaction> {
@@ -48,6 +52,8 @@ export class Watch<Tx extends NoticeTransaction> {
   #doubt = new Map<string, number>();
   /** By run, at its entry `seq`: since when it waits. Read again only after a transition, because every check needs it for every run. */
   #waiting = new Map<string, { seq: number; since: number }>();
+  /** The last check, and the first one since svc runs without a gap. */
+  #looks = { last: -Infinity, first: -Infinity };
   /** Rules that a run has met already. */
   readonly #met = new Set<string>();
 
@@ -150,6 +156,8 @@ export class Watch<Tx extends NoticeTransaction> {
   }
 
   #lateRuns(): (FoundNotice & { rule?: NotifyRule })[] {
+    const now = this.#o.now();
+    this.#looks = { last: now, first: now - this.#looks.last > GAP_MS ? now : this.#looks.first };
     const [waited, ruled] = [this.#waiting, this.#rules];
     this.#waiting = new Map();
     this.#rules = new Map();
@@ -169,7 +177,9 @@ export class Watch<Tx extends NoticeTransaction> {
     if (rule.kind === "waiting" ? !isSearching : row.state !== "running" || row.started_at === null) return null;
     const since = this.#since(row, rule);
     const key = `${rule.text}:${id}:${since}`;
-    if (this.#o.now() - since < rule.minutes * MINUTE_MS || this.#met.has(key)) return null;
+    const isEarly = (from: number): boolean => this.#o.now() - from < rule.minutes * MINUTE_MS;
+    if (isEarly(since) || this.#met.has(key)) return null;
+    if (rule.kind !== "waiting" && (isEarly(this.#looks.first) || isEarly(this.#followedSince(id)))) return null;
     const cause = `The rule is \`${rule.text}\`.`;
     if (rule.kind === "waiting")
       return {
@@ -197,6 +207,11 @@ export class Watch<Tx extends NoticeTransaction> {
       key,
       rule,
     };
+  }
+
+  /** K5 */
+  #followedSince(jobId: string): number {
+    return this.#o.rows.followedSince(jobId) ?? Infinity;
   }
 
   #since(row: JobRow, rule: NotifyRule): number {

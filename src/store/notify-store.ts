@@ -163,6 +163,15 @@ export class NotifyStore {
     );
     return found === undefined ? null : found.time * 1_000;
   }
+  /** Since when svc has followed every script of a run without a break; null if it does not follow one of them now. */
+  followedSince(jobId: string): number | null {
+    const [found] = this.all<{ at: number | null; broken: number | null }>(
+      `SELECT max(a.started_at) AS at, max(e.state = 'retrying') AS broken FROM effect e JOIN attempt a ON a.effect_id = e.id AND a.attempt = e.attempt
+         WHERE e.job_id = ? AND e.step = 'stream' AND e.state IN ('running', 'retrying')`,
+      jobId,
+    );
+    return found === undefined || found.broken === 1 ? null : found.at;
+  }
   /** When the newest checkpoint of a run was saved; null if it has none. */
   lastCheckpointAt(jobId: string): number | null {
     const [found] = this.all<{ at: number | null }>(

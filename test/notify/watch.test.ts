@@ -138,6 +138,57 @@ describe("a rule", () => {
     await watch.look();
     expect(titles(world)).toEqual(["job1 has waited 30 min for a machine"]);
   });
+
+  describe("by time, about a script,", () => {
+    const LINES = ["loss silent 20m, stop", "no checkpoint 20m, stop"];
+    async function following(line: string): Promise<NotifyWorld> {
+      const world = await NotifyWorld.open();
+      await world.service.setRules([line]);
+      await world.h.create();
+      await world.h.upTo("stream");
+      return world;
+    }
+    async function looks(world: NotifyWorld, watch: Watch<Transaction>, minutes: number): Promise<string> {
+      for (let i = 0; i < 2 * minutes; i++) {
+        await watch.look();
+        await world.h.clock.advance(MINUTE_MS / 2);
+      }
+      await watch.look();
+      return world.h.row().state;
+    }
+
+    it.each(LINES)("ends it at its time: %s", async (line) => {
+      const world = await following(line);
+      const watch = watchOf(world);
+      expect(await looks(world, watch, 19)).toBe("running");
+      expect(await looks(world, watch, 1)).toBe("terminating");
+    });
+
+    it.each(LINES)("counts no time in which this computer slept: %s", async (line) => {
+      const world = await following(line);
+      const watch = watchOf(world);
+      await looks(world, watch, 10);
+      await world.h.clock.jump(8 * 60 * MINUTE_MS);
+      expect(await looks(world, watch, 19)).toBe("running");
+      expect(await looks(world, watch, 1)).toBe("terminating");
+    });
+
+    it.each(LINES)("counts no time in which svc did not run: %s", async (line) => {
+      const world = await following(line);
+      await looks(world, watchOf(world), 10);
+      await world.h.clock.advance(30 * MINUTE_MS);
+      expect(await looks(world, watchOf(world), 19)).toBe("running");
+    });
+
+    it.each(LINES)("counts no time in which its machine could not be reached: %s", async (line) => {
+      const world = await following(line);
+      const watch = watchOf(world);
+      await looks(world, watch, 15);
+      await world.h.attempt("stream").fail(new SvcError("ssh_unreachable", { machine: "m", why: "no network" }));
+      expect(await looks(world, watch, 19)).toBe("running");
+      expect(await looks(world, watch, 3)).toBe("terminating");
+    });
+  });
 });
 
 describe("a machine that may cost money although no run needs it", () => {

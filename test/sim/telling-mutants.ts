@@ -137,6 +137,16 @@ export const TELLING_MUTANTS: readonly TestedMutant[] = [
     "parsed(this.#o.ownOf(jobId));",
     "parsed([...this.#o.liveJobs()].flatMap(({ id }) => this.#o.ownOf(id)));",
   ),
+  watch(
+    "K5: a rule counts time in which this computer slept or svc did not run",
+    "(isEarly(this.#looks.first) || ",
+    "(",
+  ),
+  watch(
+    "K5: a rule counts time in which the machine could not be reached",
+    " || isEarly(this.#followedSince(id)))",
+    ")",
+  ),
   copier("C2: an upload of other content goes on", "if (left?.sha256 === sha256) return", "if (left) return", [
     `${SINKS}resumes no upload of other content`,
   ]),
