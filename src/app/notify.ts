@@ -84,11 +84,13 @@ function looking(
   let isOver = false;
   let looked = Promise.resolve();
   const look = (): void => {
+    const failed = (e: unknown): void => report(`Notifications: ${asSvcError(e).message}`);
     looked = watch
       .look()
-      .catch((e: unknown) => report(`Notifications: ${asSvcError(e).message}`))
+      .catch(failed)
+      .then(() => notifier.look())
+      .catch(failed)
       .then(() => {
-        notifier.look();
         if (!isOver) timer = clock.setTimer(LOOK_EVERY_MS, look);
       });
   };

@@ -176,16 +176,18 @@ export class Budgets {
 
   async #look(jobId: string): Promise<void> {
     const { engine, report } = this.#o;
+    // A store that cannot be read now must not end the watch.
+    let waitMs: number | null = LOOK_MS_MAX;
     try {
       const due = this.now(jobId, engine.clock.now());
       if (due === null) return void this.#unfetched.delete(jobId);
       if (isDue(due) || this.#lackBetweenOrders(jobId, due) !== null) await this.look(jobId);
+      const next = this.now(jobId, engine.clock.now());
+      waitMs = next && nextMs(next);
     } catch (e) {
       report(`The budget of ${jobId} could not be checked: ${e instanceof Error ? e.message : String(e)}`);
     }
-    if (this.#stopped) return;
-    const next = this.now(jobId, engine.clock.now());
-    if (next !== null && !this.#timers.has(jobId)) this.#wait(jobId, nextMs(next));
+    if (waitMs !== null && !this.#stopped && !this.#timers.has(jobId)) this.#wait(jobId, waitMs);
   }
 
   stop(): void {

@@ -106,6 +106,19 @@ describe("A budget while a control plane lives", () => {
     expect(record?.budget_stops_at).toBe(new Date(h.clock.now() + (now?.stopInMs ?? 0)).toISOString());
   });
 
+  it("is watched on after a time in which the store could not be read", async () => {
+    await running({ budget_usd: 0.1 });
+    const now = h.engine.now.bind(h.engine);
+    h.engine.now = () => {
+      throw new Error("disk I/O error");
+    };
+    await h.clock.advance(30 * SECOND);
+    h.engine.now = now;
+    expect(h.reports.at(-1)).toBe("The budget of job1 could not be checked: disk I/O error");
+    await h.clock.advance(50 * SECOND);
+    expect(h.row().state).toBe("terminating");
+  });
+
   it("counts failed machines, ends without a proof and price changes", async () => {
     await running({ budget_usd: 1 });
     await rent(2, { priceMicro: 36_000_000 });
