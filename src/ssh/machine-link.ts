@@ -11,7 +11,7 @@ import { pushTree } from "./tree.ts";
 import { goesInPieces, pushInPieces } from "./tree-pieces.ts";
 import { guardDir, guardScript } from "../domain/guard-script.ts";
 import { orAborted } from "../domain/or-aborted.ts";
-import { SvcError } from "../errors/index.ts";
+import { SvcError, type ErrorData } from "../errors/index.ts";
 import type { Guard, MachineFacts, TreePush, TreePushed } from "../providers/host.ts";
 
 const HELLO_MS = 30_000;
@@ -57,6 +57,8 @@ export interface MachineLinkOptions extends ConnectionOptions {
   agentSource: () => Buffer;
   /** 20 s by default. */
   agentStartMs?: number;
+  /** Whether svc has used the machine before, perhaps in an earlier process. False by default. */
+  wasReached?: () => boolean;
 }
 
 const SMALL_BYTES = 4 * 1024 * 1024;
@@ -104,9 +106,23 @@ export class MachineLink implements AskedMachine {
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
     };
     this.#agent = await AgentClient.open(channel, options).catch(async (e: unknown) => {
-      throw (await this.#readsStdin(e)) ?? e;
+      throw this.#isKnown ? this.#busy(e) : ((await this.#readsStdin(e)) ?? e);
     });
     return this.#agent;
+  }
+
+  get #isKnown(): boolean {
+    return this.facts !== null || this.#options.wasReached?.() === true;
+  }
+
+  /**
+   * A machine that has served svc is fit. If the agent does not start on it now, it may lack memory or processes, which its script uses up:
+   * that must not end the run.
+   */
+  #busy(thrown: unknown): unknown {
+    if (!(thrown instanceof SvcError) || thrown.code !== "machine_unfit") return thrown;
+    const { why } = thrown.data as ErrorData<"machine_unfit">;
+    return new SvcError("ssh_unreachable", { machine: this.name, why }, { cause: thrown });
   }
 
   /**

@@ -81,6 +81,7 @@ export class RemoteMachines {
         key: () => key(handle.provider),
         pins,
         agentSource: () => (this.#agentText ??= this.#options.agentText()),
+        wasReached: () => this.#known.get(handle.name)?.handle.extra?.["home"] !== undefined,
       });
       known = { link, handle };
       this.#known.set(handle.name, known);
