@@ -6,7 +6,7 @@ import errno
 import os
 import struct
 
-from .files import first_line, now_ms, open_plain, read_bytes, read_object
+from .files import now_ms, open_plain, read_bytes, read_object
 from .refusal import Refusal
 
 TYPE_CHECKING = False
@@ -18,20 +18,31 @@ RECORDS_MAX = 1 << 18
 
 
 def start_time(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat of a living process; zombies count as dead."""
+    """Field 22 of /proc/PID/stat of a living process; zombies count as dead. A lack of descriptors or memory says
+    nothing about a process, and raises."""
+    data = read_proc("/proc/%d/stat" % pid)
     try:
-        data = read_bytes("/proc/%d/stat" % pid)
-        if data is None:
-            return None
         fields = data[data.rindex(b")") + 2 :].split()
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
-    except (OSError, ValueError, IndexError):
+    except (ValueError, IndexError):
         return None
+
+
+def read_proc(path: str) -> bytes:
+    """A file of /proc; empty if its process is gone or belongs to another user."""
+    try:
+        return read_bytes(path, 4096) or b""
+    except PermissionError:
+        return b""
+
+
+def boot_id() -> str:
+    return read_proc("/proc/sys/kernel/random/boot_id").decode("utf-8", "replace").strip()
 
 
 def runner_lives(status: dict[str, Any]) -> bool:
     return (
-        status.get("boot_id") == first_line("/proc/sys/kernel/random/boot_id")
+        status.get("boot_id") == boot_id()
         and isinstance(status.get("runner_pid"), int)
         and start_time(status["runner_pid"]) == status.get("runner_start")
     )
@@ -53,8 +64,7 @@ def status_of(run: str) -> dict[str, Any] | None:
     status = read_status(run)  # it may have written its last status and exited between the two checks
     if status is None or status.get("phase") != "running":
         return status
-    here = first_line("/proc/sys/kernel/random/boot_id")
-    restarted = status.get("boot_id") not in ("", here)
+    restarted = status.get("boot_id") not in ("", boot_id())
     why = (
         "the machine was restarted while the script ran"
         if restarted
