@@ -85,11 +85,12 @@ export async function sweep(parts: ReconcileParts, options: { dryRun: boolean })
     for (const handle of owned)
       if (isOrphan(parts, handle) && !(await isStale(parts, provider, handle, options)))
         await end(parts, provider, handle, options, report);
-    // Owed by an ended job: a late answer reopened it.
+    // Owed by an ended job: a late answer reopened it, or svc ended between the intent and the end of an order that was never sent.
     for (const row of parts.ledger.owed()) {
-      const handle = entryOf(row).handle;
-      if (row.provider !== provider.name || handle === null || owned.some((m) => m.name === row.name)) continue;
-      if (!ownerLives(parts, row)) await end(parts, provider, handle, options, report);
+      if (row.provider !== provider.name || owned.some((m) => m.name === row.name) || ownerLives(parts, row)) continue;
+      const { handle } = entryOf(row);
+      if (handle !== null) await end(parts, provider, handle, options, report);
+      else if (!options.dryRun) await lookForOrder(parts, provider, row, report);
     }
   }
   return report;
@@ -194,17 +195,27 @@ async function end(
   }
 }
 
+/** One look at an order of which no machine is known; the next sweep looks again until it is proven that there is none. */
+async function lookForOrder(parts: ReconcileParts, provider: Provider, row: MachineRow, report: Swept): Promise<void> {
+  try {
+    await release(orphanPorts(parts), provider, entryOf(row), AbortSignal.timeout(60_000));
+  } catch (e) {
+    report.failed.push({ name: row.name, provider: provider.name, error: asSvcError(e).toJobError() });
+  }
+}
+
+const orphanPorts = ({ engine, ledger }: ReconcileParts): OrphanPorts => ({
+  installationId: engine.store.installationId,
+  now: () => engine.clock.now(),
+  ledger,
+});
+
 async function releasedBy(parts: ReconcileParts, provider: Provider, machine: string): Promise<boolean> {
   const { engine, ledger } = parts;
-  const ports: OrphanPorts = {
-    installationId: engine.store.installationId,
-    now: () => engine.clock.now(),
-    ledger,
-  };
   for (let look = 0; look < LOOKS_MAX; look++) {
     const row = ledger.row(machine);
     if (!row || row.state === "released") return true;
-    if ((await release(ports, provider, entryOf(row), AbortSignal.timeout(60_000))) === null) return true;
+    if ((await release(orphanPorts(parts), provider, entryOf(row), AbortSignal.timeout(60_000))) === null) return true;
     await pause(engine.clock, LOOK_GAP_MS);
   }
   return false;

@@ -122,6 +122,25 @@ describe("a machine that bears our mark", () => {
     expect([cloud.machines, ledger.owed()]).toEqual([[], []]);
   });
 
+  it("An order that an ended job never sent is closed once the lists have proven that it made nothing", async () => {
+    await h.create("job1", { spec: { provider: "podhost" } });
+    await h.kill();
+    await h.attempt("terminate").done();
+    // The kill came while the order was being prepared, and the process ended before it could close the row.
+    const horizonAt = START + 60_000;
+    await ledger.intend({ name: MINE, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt });
+    await run();
+    expect(ledger.owed()).toHaveLength(1);
+    for (let sweeps = 0; sweeps < 2; sweeps++) {
+      await h.clock.advance(60_000);
+      expect(await run()).toMatchObject({ failed: [] });
+    }
+    expect(ledger.row(MINE)).toMatchObject({
+      state: "released",
+      proof: expect.stringContaining("2 listings") as string,
+    });
+  });
+
   it("A reconcile releases a second machine of a name, and not the one of the live job", async () => {
     await liveJob();
     const second = cloud.add(MINE);
