@@ -17,6 +17,7 @@ it("A failed read of the store ends one check, and not those after it", async ()
     reads: h.reads,
     redactor: () => new Redactor([]),
     remember: () => undefined,
+    learnFrom: () => undefined,
     report: (line) => void reports.push(line),
   });
   made.begin();
