@@ -52,7 +52,7 @@ export const HOME = {
     exit: 1,
     retry: "backoff",
     message: (d) => `The disk failed while svc was reading or writing ${d.file} (${d.why}).`,
-    hint: "Accepted writes are retried until they succeed. Check the disk: svc cannot reliably terminate machines until it works.",
+    hint: "Check the disk. svc retries accepted writes until they succeed; rented machines continue, and are billed. svc cannot reliably release machines until the disk works.",
   }),
   disk_full: entry<{ path: string }>({
     status: 507,

@@ -167,7 +167,7 @@ export const RENTED = {
     exit: 4,
     retry: "never",
     message: (d) => `The SSH key ${d.path} cannot be used: ${d.why}.`,
-    hint: "Load the key into an SSH agent, set ssh_key_path to another key, or leave ssh_key_path out: svc then generates its own key. A script that was started continues, its machine is billed, and svc connects as soon as the key that the machine accepts can be used again.",
+    hint: "Load the key into an SSH agent, set ssh_key_path to another key, or leave ssh_key_path out: svc then generates its own key. A script that was started continues, its machine is billed, and svc connects as soon as the key that the machine accepts can be used again. If it cannot connect before the script has started, svc releases the machine at the limit of that phase.",
   }),
   /** `closed`: something answered at its address and refused before any login. */
   ssh_unreachable: entry<{ machine: string; why: string; closed?: boolean }>({

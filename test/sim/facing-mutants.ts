@@ -111,8 +111,8 @@ export const FACING_MUTANTS: readonly TestedMutant[] = [
   ),
   discover(
     "F1: a link in place of the file is followed",
-    "const stat = lstatSync(path);",
-    "const stat = lstatSync(realpathSync(path));",
+    "constants.O_RDONLY | constants.O_NOFOLLOW |",
+    "constants.O_RDONLY |",
   ),
   discover("F2: a name is connected to", "const ADDRESS = /^http:\\/\\/(", "const ADDRESS = /^http:\\/\\/(localhost|"),
   log("L1: log throws", 'warn("", `the call was skipped: ${e instanceof Error ? e.message : String(e)}`);', "throw e;"),
