@@ -1,6 +1,7 @@
 // The collect step: stops what still runs and downloads the rest of the log and the checkpoints before the machine is released.
 //
-// Safe to run twice: the log continues at the committed cursor, and files that are here are not downloaded again.
+// Safe to run twice: the log continues at the committed cursor, and files that are here are not downloaded again. A log that cannot be
+// taken does not keep the checkpoints from being downloaded; the step then fails with the log's error and is retried.
 
 import { collectNow } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
@@ -9,7 +10,12 @@ import { heldHandle, heldMachine, holdMachine, reaching } from "./rental/held-ma
 import type { RunServices } from "./run-services.ts";
 import type { StepDefinition } from "./step.ts";
 
+/** While the log keeps failing, the checkpoints are looked through no more often than this. */
+const SCAN_AGAIN_MS = 60_000;
+
 export function collectStep(services: RunServices): StepDefinition {
+  /** When the checkpoints were last downloaded although the log failed, by job and node. */
+  const scanned = new Map<string, number>();
   return {
     name: "collect",
     // Retries for as long as the state `terminating` allows: a network outage must not cost a checkpoint.
@@ -24,13 +30,30 @@ export function collectStep(services: RunServices): StepDefinition {
       return reaching(services, context, held, async () => {
         // After a restart nothing else renews the lease: the run has ended, and the downloads may last longer than the lease.
         await holdMachine(services, context, held);
-        await drainRun(services, context, held, "install");
-        const run = await drainRun(services, context, held, "run");
+        const failures: unknown[] = [];
+        const drained = (stream: "install" | "run") =>
+          drainRun(services, context, held, stream).catch((e: unknown) => {
+            if (context.signal.aborted) throw e;
+            failures.push(e);
+            return null;
+          });
+        await drained("install");
+        const run = await drained("run");
         context.progress({ doing: "downloading checkpoints" });
         const collector = services.collector(jobId, node);
         const options = { final: true, announced: new Set<string>(), signal: context.signal };
         // Also when the run's own folder is gone: a script that removed it may have left its checkpoints.
         const followed = run?.followed ?? followedRun(services, context, held, "run");
+        const whose = `${jobId} ${node}`;
+        if (failures.length > 0) {
+          const now = services.now();
+          const isDue = now - (scanned.get(whose) ?? -Infinity) >= SCAN_AGAIN_MS;
+          // The next attempt continues a download that failed.
+          const over = () => void scanned.set(whose, now);
+          if (isDue) await collectNow(followed, collector, options).then(over, () => undefined);
+          throw failures[0];
+        }
+        scanned.delete(whose);
         const { saved, skipped } = await collectNow(followed, collector, options);
         if (run === null && saved.length === 0)
           return {
