@@ -26,14 +26,14 @@ def op_status(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
 
 
 def op_read_log(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    run, offset = ask["dir"], int(ask["offset"])
-    data = read_log(run, offset, min(int(ask["max"]), PIECE_MAX))
+    run = ask["dir"]
+    offset, data = read_log(run, int(ask["offset"]), min(int(ask["max"]), PIECE_MAX))
     times = read_times(run, offset, offset + len(data)) if data else []
     if len(times) > RECORDS_MAX:
         data = data[: times[RECORDS_MAX][0] - offset]
         times = times[:RECORDS_MAX]
     packed = b"".join(struct.pack("<QQ", o, t) for o, t in times)
-    return {"log_bytes": len(data), "times": len(times), "now_ms": wall_ms()}, data + packed
+    return {"begin": offset, "log_bytes": len(data), "times": len(times), "now_ms": wall_ms()}, data + packed
 
 
 def op_read_samples(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

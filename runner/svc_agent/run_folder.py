@@ -109,10 +109,11 @@ def read_at(path: str, offset: int, most: int) -> bytes:
         os.close(fd)
 
 
-def read_log(run: str, offset: int, most: int) -> bytes:
+def read_log(run: str, offset: int, most: int) -> tuple[int, bytes]:
+    """Where the bytes begin, and the bytes: from `offset`, or from the first byte that is still there."""
     starts = segments(run)
-    if starts and offset < starts[0]:
-        raise Refusal("runner", "log bytes before %d were acknowledged and dropped; %d was asked for" % (starts[0], offset))
+    if starts:
+        offset = max(offset, starts[0])
     parts, at = [], offset
     index = max((i for i, s in enumerate(starts) if s <= at), default=len(starts))
     for i in range(index, len(starts)):
@@ -123,7 +124,7 @@ def read_log(run: str, offset: int, most: int) -> bytes:
             break
         parts.append(data)
         at += len(data)
-    return b"".join(parts)
+    return offset, b"".join(parts)
 
 
 def read_times(run: str, begin: int, end: int) -> list[tuple[int, int]]:

@@ -171,6 +171,11 @@ export class Redactor {
     return Buffer.concat(out);
   }
 
+  /** How many of the first bytes of a text whose beginning is missing are the end, or the middle, of a secret. */
+  headOfCut(bytes: Buffer): number {
+    return this.#endOfSecret(bytes, true);
+  }
+
   /** How many of the first bytes are the end of a secret, or, if the text is cut again, its middle. */
   #endOfSecret(bytes: Buffer, isCutAgain: boolean): number {
     if (bytes.length < END_BYTES_MIN) return 0;

@@ -131,6 +131,7 @@ export class DurableStorySink implements RunLogWriter {
             log.lastTimeMs = atMs;
           }
         }
+        if (part.lost) tx.feed(jobId, "notice", { level: "warning", message: part.lost });
         this.#points(log, jobId, part.records);
         // Only the first link counts: a script that repeats itself must not fill the feed.
         const link = part.records.find((record) => record.kind === "tracker");
@@ -166,9 +167,10 @@ export class DurableStorySink implements RunLogWriter {
     if (at.sourceOffset !== from.sourceOffset || at.samplesOffset !== from.samplesOffset) throw movedOn(jobId);
   }
 
-  /** The text of the part, after a line break if L4 needs one at `start`. */
-  async #onOwnLine(log: OpenLog, { jobId, stream, from, to, text }: Part, start: number): Promise<Buffer> {
-    const begins = log.stream === null ? from.sourceOffset === 0 : log.stream !== stream;
+  /** The text of the part, after a line break if L4, or a line of svc, needs one at `start`. */
+  async #onOwnLine(log: OpenLog, { jobId, stream, from, to, text, lost }: Part, start: number): Promise<Buffer> {
+    const isNew = log.stream === null ? from.sourceOffset === 0 : log.stream !== stream;
+    const begins = isNew || !!lost;
     if (!begins || start === 0 || (text.length === 0 && !movesOn({ from, to }))) return text;
     return (await this.#files.byteAt(jobId, start - 1)) === NEWLINE ? text : Buffer.concat([Buffer.of(NEWLINE), text]);
   }

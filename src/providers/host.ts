@@ -11,8 +11,10 @@ import type { GateLook, ProbeName } from "../schemas/gate.ts";
 import type { DiskFault, RunnerSample, RunnerSpec, RunnerStatus } from "../schemas/runner.ts";
 
 export interface LogSlice {
-  /** Raw bytes from the requested offset on; empty when there is nothing new. */
+  /** Raw bytes from the requested offset on, or from `dropped` bytes after it; empty when there is nothing new. */
   bytes: Buffer;
+  /** How many of the requested bytes the host no longer has. They were acknowledged once, or someone deleted them. */
+  dropped?: number;
   /** When bytes were written, by offset, ascending; the first entry covers the first byte. Milliseconds since the epoch. */
   times: { offset: number; atMs: number }[];
   /**

@@ -51,7 +51,7 @@ const StatusAnswer = z.object({
   disk_fault: z.enum(DISK_FAULTS).nullish().catch(null),
 });
 const Now = { now_ms: z.int().min(0).max(8.64e15) };
-const LogAnswer = z.object({ log_bytes: z.int().min(0), times: z.int().min(0), ...Now });
+const LogAnswer = z.object({ begin: z.int().min(0), log_bytes: z.int().min(0), times: z.int().min(0), ...Now });
 const SamplesAnswer = z.object(Now);
 const FollowAnswer = z.object({ ...StatusAnswer.shape, ...LogAnswer.shape });
 const ListedFile = z.union([
@@ -214,13 +214,18 @@ export class RemoteHost implements RunHost {
   }
 
   #slice(answer: { value: z.infer<typeof LogAnswer>; bytes: Buffer }, offset: number, max: number): LogSlice {
-    const { log_bytes, times: count } = answer.value;
+    const { begin, log_bytes, times: count } = answer.value;
+    if (begin < offset)
+      throw new SvcError("machine_unfit", {
+        machine: this.#o.machine,
+        why: "its log begins before the requested byte",
+      });
     if (log_bytes > max || log_bytes + count * RECORD !== answer.bytes.length)
       throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its log is not as long as it says" });
     const bytes = answer.bytes.subarray(0, log_bytes);
     const clockAheadMs = this.#clock.ahead(answer.value.now_ms);
-    const times = bytes.length === 0 ? [] : timesOf(answer.bytes.subarray(log_bytes), offset, log_bytes, clockAheadMs);
-    return { bytes, times, clockAheadMs };
+    const times = bytes.length === 0 ? [] : timesOf(answer.bytes.subarray(log_bytes), begin, log_bytes, clockAheadMs);
+    return { bytes, dropped: begin - offset, times, clockAheadMs };
   }
 
   #status(value: unknown): RunnerStatus {

@@ -169,6 +169,8 @@ export interface RunLogWriter {
     from: LogCursor;
     to: LogCursor;
     times: { offset: number; atMs: number }[];
+    /** A notice that says why bytes before this part are missing; the text then begins on a line of its own. */
+    lost?: string | null;
   }): Promise<void>;
   checkpoints(jobId: string, files: CheckpointFile[], removed?: readonly string[]): Promise<void>;
   /** Writes svc's own lines before the run's first output; does nothing if the log has begun. */

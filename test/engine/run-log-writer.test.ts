@@ -98,6 +98,21 @@ describe("a part", () => {
     ]);
   });
 
+  it("begins on a line of its own after missing bytes, and reports them once, also when its first commit failed", async () => {
+    await append({ text: "half a line", to: 10 });
+    const at = { jobId: "job1", node: 0, stream: "run" as const, records: [], samples: [], times: [] };
+    const cursor = (sourceOffset: number) => ({ sourceOffset, samplesOffset: 0 });
+    const part = { ...at, text: Buffer.from("svc: 5 bytes\n"), lost: "5 bytes", from: cursor(10), to: cursor(15) };
+    breakCommit();
+    await expect(sink.append(part)).rejects.toMatchObject({ code: "disk_full" });
+    await sink.append(part);
+    await expect(sink.append(part)).rejects.toMatchObject({ code: "log_moved_on" });
+    expect(stored()).toBe("half a line\nsvc: 5 bytes\n");
+    expect(h.published.filter(({ type }) => type === "notice").map(({ data }) => data)).toEqual([
+      { level: "warning", message: "5 bytes" },
+    ]);
+  });
+
   it("The next part overwrites a part that a crash left in the file alone", async () => {
     await append({ text: "one\n", to: 10 });
     writeFileSync(file(), "one\nA LONG PART THAT WAS NEVER COMMITTED");

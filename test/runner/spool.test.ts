@@ -62,7 +62,8 @@ describe("a flood", () => {
     console.log(`200 MB through a 4 MiB spool in ${Date.now() - begin} ms; largest spool ${largest} bytes`);
     expect(got).toEqual({ sha256: readFileSync(hashFile, "utf8"), bytes: 200_000_000 });
     expect(largest).toBeLessThanOrEqual(8 * MIB);
-    await expect(run.host.readLog(0, 10, never)).rejects.toMatchObject({ code: "runner_failed" });
+    const { bytes, dropped = 0, times } = await run.host.readLog(0, 10, never);
+    expect([bytes.length, dropped > 0, times[0]?.offset]).toEqual([10, true, dropped]);
   });
 
   it("blocks the script at the cap until the log is acknowledged, and a stop still works", async () => {

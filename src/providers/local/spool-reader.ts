@@ -3,7 +3,7 @@
 
 import { closeSync, fstatSync, readdirSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { isMissing, SvcError } from "../../errors/index.ts";
+import { isMissing } from "../../errors/index.ts";
 import type { LogSlice } from "../host.ts";
 import { openRunFile, openRunFileSync } from "./run-file.ts";
 
@@ -57,17 +57,12 @@ export class SpoolReader {
     return 0;
   }
 
-  /** Up to `max` bytes from `offset`. Throws `runner_failed` for bytes that were acknowledged and dropped. */
-  async read(offset: number, max: number): Promise<LogSlice> {
+  /** Up to `max` bytes from `wanted`, or from the first byte that is still there. */
+  async read(wanted: number, max: number): Promise<LogSlice> {
     const parts: Buffer[] = [];
-    let at = offset;
     const starts = this.#segments();
-    const first = starts[0];
-    if (first !== undefined && offset < first) {
-      throw new SvcError("runner_failed", {
-        why: `log bytes before ${first} were acknowledged and dropped; ${offset} was asked for`,
-      });
-    }
+    const offset = Math.max(wanted, starts[0] ?? 0);
+    let at = offset;
     for (let i = starts.findLastIndex((s) => s <= at); i >= 0 && i < starts.length && at - offset < max; i++) {
       const start = starts[i] as number; // i is within bounds
       if (start > at) break; // a predecessor that is shorter than its name promised: do not skip bytes
@@ -77,7 +72,7 @@ export class SpoolReader {
       at += bytes.length;
     }
     const bytes = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
-    return { bytes, times: bytes.length > 0 ? this.#times(offset, at) : [] };
+    return { bytes, dropped: offset - wanted, times: bytes.length > 0 ? this.#times(offset, at) : [] };
   }
 
   /**

@@ -7,7 +7,7 @@ import { withHomeNames } from "../checkpoints/home-names.ts";
 import type { LogCursor, RunLogWriter } from "../ports.ts";
 import { SvcError } from "../../errors/index.ts";
 import { parseLog, type LogRecord } from "../../domain/log-stream.ts";
-import type { Redactor } from "../../domain/redaction.ts";
+import { REDACTED, type Redactor } from "../../domain/redaction.ts";
 import type { LogSlice, RunHost, RunLook } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import type { RunnerSample, RunnerStatus } from "../../schemas/runner.ts";
@@ -42,7 +42,7 @@ export interface FollowedRun {
 
 /** The result of one pull. */
 export interface Pulled {
-  /** Committed bytes. Bytes that may still become a secret, a record or a line are left for later. */
+  /** Committed bytes, with those that the machine no longer has. Bytes that may still become a secret, a record or a line are left for later. */
   bytes: number;
   records: LogRecord[];
   samples: RunnerSample[];
@@ -146,13 +146,23 @@ export class Follower {
     const sampled = withSamples
       ? await host.readSamples(from.samplesOffset, signal)
       : { samples: [], next: from.samplesOffset };
-    const final = endsAt !== null && from.sourceOffset + slice.bytes.length >= endsAt;
-    const parsed = parseLog(slice.bytes, { mark, redactor, final, wholeLines: tag !== null });
+    const gap = slice.dropped ?? 0;
+    // The bytes may begin within a secret.
+    const half = gap > 0 ? redactor.headOfCut(slice.bytes) : 0;
+    const begin = from.sourceOffset + gap + half;
+    const bytes = slice.bytes.subarray(half);
+    const final = endsAt !== null && begin + bytes.length >= endsAt;
+    const parsed = parseLog(bytes, { mark, redactor, final, wholeLines: tag !== null });
     byOurClock(parsed.records, slice.clockAheadMs ?? 0);
-    const to = { sourceOffset: from.sourceOffset + parsed.consumed, samplesOffset: sampled.next };
-    if (parsed.consumed > 0 || sampled.samples.length > 0) {
+    const to = { sourceOffset: begin + parsed.consumed, samplesOffset: sampled.next };
+    const taken = to.sourceOffset - from.sourceOffset;
+    if (taken > 0 || sampled.samples.length > 0) {
+      const lost = gap > 0 ? wordsOfGap(gap, stream === "run" ? "the log" : "the installer's log") : null;
+      const head = lost === null ? "" : `svc: ${lost}\n${half > 0 ? REDACTED : ""}`;
+      const text = head === "" ? parsed.text : Buffer.concat([Buffer.from(head), parsed.text]);
       const part = {
-        text: tagged(parsed.text, tag),
+        lost,
+        text: tagged(text, tag),
         records: parsed.records,
         samples: sampled.samples,
         times: slice.times,
@@ -169,11 +179,11 @@ export class Follower {
         // A step that was cancelled during its write has stored this part: continue from its cursor.
         this.#at = sink.cursor(jobId, node, stream);
         this.#seen = this.#at.sourceOffset;
-        return { bytes: parsed.consumed, records: [], samples: [] };
+        return { bytes: taken, records: [], samples: [] };
       }
     }
-    this.#seen = from.sourceOffset + slice.bytes.length;
-    this.#run.undecided?.keep(this.#run, to.sourceOffset, slice.bytes.subarray(parsed.consumed), {
+    this.#seen = begin + bytes.length;
+    this.#run.undecided?.keep(this.#run, to.sourceOffset, bytes.subarray(parsed.consumed), {
       times: slice.times,
       clockAheadMs: slice.clockAheadMs ?? 0,
     });
@@ -181,7 +191,7 @@ export class Follower {
       await host.ackLog(to.sourceOffset, signal);
       this.#acked = to.sourceOffset;
     }
-    return { bytes: parsed.consumed, records: parsed.records, samples: sampled.samples };
+    return { bytes: taken, records: parsed.records, samples: sampled.samples };
   }
 
   /** Tells the machine at once how much of the log is stored: on a full disk only that makes room for more. */
@@ -210,6 +220,9 @@ export class Follower {
     return end === null ? 0 : Math.max(0, end - this.#at.sourceOffset);
   }
 }
+
+const wordsOfGap = (bytes: number, log: string): string =>
+  `${bytes} ${bytes === 1 ? "byte" : "bytes"} of ${log} are missing here, because the machine no longer has them. It deletes what svc has stored: if this home was restored from an older copy, the missing part was stored after that copy. Otherwise something on the machine deleted it.`;
 
 /** A script stamps its metrics by the clock of its machine. */
 function byOurClock(records: LogRecord[], aheadMs: number): void {

@@ -22,6 +22,8 @@ class ScriptedRun {
   /** Maximum bytes of one read, as on a busy host. */
   readMax = Infinity;
   clockAheadMs = 0;
+  /** The first byte that the machine still has. */
+  first = 0;
   /** The requests to `follow`, and its answer about the run. */
   readonly wants: Following[] = [];
   look: RunnerStatus | null = null;
@@ -29,11 +31,11 @@ class ScriptedRun {
     this.log = Buffer.concat([this.log, Buffer.from(text as string)]);
   }
   get host(): RunHost {
-    const slice = (offset: number, max: number) => ({
-      bytes: this.log.subarray(offset, offset + Math.min(max, this.readMax)),
-      times: [{ offset, atMs: 1 }],
-      clockAheadMs: this.clockAheadMs,
-    });
+    const slice = (wanted: number, max: number) => {
+      const offset = Math.max(wanted, this.first);
+      const bytes = this.log.subarray(offset, offset + Math.min(max, this.readMax));
+      return { bytes, dropped: offset - wanted, times: [{ offset, atMs: 1 }], clockAheadMs: this.clockAheadMs };
+    };
     return {
       readLog: (offset: number, max: number) => Promise.resolve(slice(offset, max)),
       follow: (want: Following) => {
@@ -54,6 +56,7 @@ class KeptStory {
   text = "";
   steps: number[] = [];
   samples = 0;
+  lost: string[] = [];
   at: LogCursor = { sourceOffset: 0, samplesOffset: 0 };
   fails: unknown = null;
   readonly sink = {
@@ -65,6 +68,7 @@ class KeptStory {
       if (part.from.sourceOffset !== this.at.sourceOffset)
         return Promise.reject(new SvcError("log_moved_on", { job_id: "job1" }));
       this.text += part.text.toString();
+      if (part.lost) this.lost.push(part.lost);
       this.steps.push(...part.records.flatMap((r) => (r.kind === "metrics" ? [r.step] : [])));
       this.samples += part.samples.length;
       this.at = part.to;
@@ -268,6 +272,42 @@ describe("the end of a run", () => {
     await follow().drain(over(5));
     await follow().drain(over(5));
     expect(story.text).toBe("once\n");
+  });
+});
+
+describe("a home that was restored from an older copy", () => {
+  it.each([null, "[n] "])(
+    "continues at the first byte that is there, and says once what is missing (tag: %s)",
+    async (tag) => {
+      run.write(`a\nstored and deleted\n${record(1)}b\n${record(2)}`);
+      [run.first, run.readMax] = [21, 100];
+      story.at = { sourceOffset: 2, samplesOffset: 0 };
+      const follower = follow(tag);
+      expect(await follower.pull(null, false)).toMatchObject({ records: [{ step: 1 }] });
+      expect(await follow(tag).drain(over(run.log.length))).toBe(0);
+      const words = "19 bytes of the log are missing here, because the machine no longer has them.";
+      expect(story.lost).toEqual([expect.stringContaining(words)]);
+      expect(story.text).toBe(`${tag ?? ""}svc: ${story.lost[0]}\n${tag ?? ""}b\n`);
+      expect([story.steps, story.at.sourceOffset, follower.offset > 21]).toEqual([[1, 2], run.log.length, true]);
+    },
+  );
+
+  it("stores nothing twice, and reports no gap, if a faster follower has stored the missing bytes", async () => {
+    run.write("one\ntwo\nthree\n");
+    const [slow, fast] = [follow(), follow()];
+    await fast.pull(null, false);
+    run.first = 8;
+    run.write("four\n");
+    expect((await slow.pull(null, false)).bytes).toBeGreaterThan(0);
+    await slow.pull(null, false);
+    expect([story.text, story.lost]).toEqual(["one\ntwo\nthree\nfour\n", []]);
+  });
+
+  it("shows no half of a secret that was cut", async () => {
+    run.write(`key ${SECRET}\nend\n`);
+    run.first = 8;
+    await follow().drain(over(run.log.length));
+    expect(story.text.split("\n").slice(1)).toEqual([REDACTED, "end", ""]);
   });
 });
 
