@@ -30,14 +30,14 @@ export const HOME = {
     exit: 1,
     retry: "never",
     message: (d) => `${d.file} was written by a newer version of svc.`,
-    hint: "Upgrade svc, or restore the backup that was made before the upgrade. The file was not touched.",
+    hint: "Upgrade svc: that is safe for every run. The backup that was made before the upgrade does not know later machines: after restoring it, run `svc reconcile --dry-run` first, because svc ends them. The file was not touched.",
   }),
   store_corrupt: entry<{ file: string; why: string }>({
     status: 500,
     exit: 1,
     retry: "never",
     message: (d) => `The store ${d.file} cannot be trusted: ${d.why}. It may list machines that still cost money.`,
-    hint: "Nothing was changed. Restore a copy from the folder `backups` next to it, then run `svc reconcile`.",
+    hint: "Nothing was changed. Restore a copy from the folder `backups` next to it, then run `svc reconcile --dry-run`, and nothing else: svc ends machines that were rented after the copy, and this lists them.",
   }),
   store_missing: entry<{ file: string }>({
     status: 500,
@@ -45,7 +45,7 @@ export const HOME = {
     retry: "never",
     message: (d) =>
       `The store ${d.file} is missing, although this home has been used. It may have listed machines that still cost money.`,
-    hint: "Restore a copy from the folder `backups`; or, if you are sure that no machine is left, delete the file `installation.json` to start with an empty store.",
+    hint: "Restore a copy from the folder `backups`, then run `svc reconcile --dry-run`, and nothing else: svc ends machines that were rented after the copy, and this lists them. Or, if you are sure that no machine is left, delete the file `installation.json` to start with an empty store.",
   }),
   store_failing: entry<{ file: string; why: string }>({
     status: 503,

@@ -20,13 +20,15 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const opened = () => openStore(home, { newInstallationId: "abcdefgh12345678", now: 1_700_000_000_000 });
+/** A copy does not know later machines, and a reconcile ends them. */
+const saysDryRunFirst = expect.stringContaining("`svc reconcile --dry-run`, and nothing else");
 const modeOf = (path: string): number => statSync(path).mode & 0o777;
 
 it("A used home without its database is refused, and gets no new one", async () => {
   (await opened()).db.close();
   const file = homeLayout.store(home);
   for (const suffix of ["", "-wal", "-shm"]) rmSync(file + suffix, { force: true });
-  await expect(opened()).rejects.toMatchObject({ code: "store_missing" });
+  await expect(opened()).rejects.toMatchObject({ code: "store_missing", hint: saysDryRunFirst });
   expect(() => statSync(file)).toThrow("ENOENT");
 });
 
@@ -35,7 +37,7 @@ it("A used home with an empty database is refused, and the file stays empty", as
   const file = homeLayout.store(home);
   for (const suffix of ["-wal", "-shm"]) rmSync(file + suffix, { force: true });
   writeFileSync(file, "");
-  await expect(opened()).rejects.toMatchObject({ code: "store_corrupt" });
+  await expect(opened()).rejects.toMatchObject({ code: "store_corrupt", hint: saysDryRunFirst });
   expect(statSync(file).size).toBe(0);
 });
 

@@ -28,7 +28,7 @@ export async function store(io: Io): Promise<Check> {
         : fail(
             "store",
             said,
-            `End the control plane and restore a copy from ${homeLayout.backups(io.home())}. A graceful stop (TERM) ends its runs and releases their machines.`,
+            `End the control plane and restore a copy from ${homeLayout.backups(io.home())}. A graceful stop (TERM) ends its runs and releases their machines. Then run \`svc reconcile --dry-run\` first: svc ends machines that were rented after the copy.`,
           );
     } finally {
       db.close();
