@@ -355,7 +355,8 @@ describe("a timer", () => {
   it("Timers that expired while no control plane ran fire at the start, the oldest first", async () => {
     const h = await begin();
     for (const id of ["c", "a", "b"]) {
-      await h.create(id);
+      await h.create(id, { maxRuntimeMs: MINUTE_MS });
+      await h.upTo("stream");
       await h.clock.advance(1_000);
     }
     await h.end();
@@ -364,7 +365,7 @@ describe("a timer", () => {
     open.push(next);
     await next.engine.recover();
     await next.clock.advance(0);
-    const fired = next.reads.eventsSince(0, { limit: 1_000 }).filter((e) => e.data["event"] === "timer.phase");
+    const fired = next.reads.eventsSince(0, { limit: 1_000 }).filter((e) => e.data["event"] === "timer.max_runtime");
     expect(fired.map((e) => e.job_id)).toEqual(["c", "a", "b"]);
   });
 
@@ -428,7 +429,7 @@ describe("a timer", () => {
     const h = await begin();
     await h.create();
     await h.clock.jump(2 * PHASE_LIMIT_MS.provisioning);
-    await h.clock.advance(60_000);
+    await h.clock.advance(11 * MINUTE_MS);
     expect(h.store.journal("job1").filter((j) => j.type === "timer.phase")).toHaveLength(1);
   });
 });

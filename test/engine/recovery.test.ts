@@ -153,3 +153,54 @@ describe("recovery", () => {
     expect(await h.engine.recover()).toEqual({ resumed: [], parked: [] });
   });
 });
+
+describe("The limit of a phase before the script that ran out while svc was away", () => {
+  const MINUTE_MS = 60_000;
+  const STEPS = {
+    provisioning: "provision",
+    awaiting_ssh: "await_ssh",
+    syncing: "sync",
+    installing: "install",
+  } as const;
+  const PHASES = Object.keys(STEPS) as (keyof typeof STEPS)[];
+  const isOver = (h: Harness): boolean => h.row().state === "terminating";
+  async function at(phase: keyof typeof STEPS): Promise<Harness> {
+    const h = await begin();
+    await h.create();
+    await h.upTo(STEPS[phase]);
+    expect(h.row().state).toBe(phase);
+    return h;
+  }
+  async function wokenAfter(h: Harness, ms: number): Promise<Harness> {
+    await h.end();
+    await h.clock.jump(ms);
+    const next = await Harness.open({}, h.home, h.clock);
+    open.push(next);
+    await next.engine.recover();
+    await next.clock.advance(1_000);
+    return next;
+  }
+
+  it.each(PHASES)("gives %s ten more minutes at the next start", async (phase) => {
+    const h = await wokenAfter(await at(phase), PHASE_LIMIT_MS[phase] + 5 * MINUTE_MS);
+    expect([h.row().state, h.attempt(STEPS[phase]).context.signal.aborted]).toEqual([phase, false]);
+    await h.clock.advance(9 * MINUTE_MS);
+    expect(h.row().state).toBe(phase);
+    await h.clock.advance(MINUTE_MS);
+    expect([h.row().state, h.folds()]).toEqual(["terminating", true]);
+  });
+
+  it("lets the phase succeed when the computer wakes up", async () => {
+    const h = await at("awaiting_ssh");
+    await h.clock.jump(72 * 60 * MINUTE_MS);
+    await h.attempt("await_ssh").done();
+    expect(h.row().state).toBe("syncing");
+  });
+
+  it("ends the phase of a control plane that ends again and again for a day", async () => {
+    const limit = PHASE_LIMIT_MS.awaiting_ssh;
+    const first = await wokenAfter(await at("awaiting_ssh"), limit + 23.9 * 60 * MINUTE_MS);
+    expect(isOver(first)).toBe(false);
+    expect(isOver(await wokenAfter(first, 12 * MINUTE_MS))).toBe(true);
+  });
+});
