@@ -21,7 +21,7 @@ import { longDuration } from "../domain/long-duration.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import { usdOf } from "../domain/money.ts";
-import { affordable } from "./provision.ts";
+import { affordable, GAP_MS } from "./provision.ts";
 import type { PlacedCandidate, Search, StepPorts } from "./ports.ts";
 import type { StepContext, StepDefinition, StepDone, StepLater } from "./step.ts";
 
@@ -45,8 +45,6 @@ const OF_STOCK: ReadonlySet<string> = new Set(["no_offer", "offer_taken"]);
 /** Jobs that request the same offers within this time receive the same answer. */
 const SHARED_MS = 4_000;
 const CONTRADICTED_MS = 10 * 60_000;
-/** A gap of this length between two searches means that svc did not run meanwhile. */
-const GAP_MS = 5 * 60_000;
 /** After this many bad machines a candidate comes last. */
 const UNFIT_MAX = 2;
 /** Maximum length of each candidate's reason in the timeline, in characters. */

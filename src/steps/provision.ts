@@ -9,6 +9,7 @@
 // R5. While other nodes' machines already cost money, the search for this node's machine lasts a minute at most.
 // R6. A run that asked for no waiting ends about a minute after it first found no machine, even if svc is restarted in
 //     that minute. A run with other candidates, or with time to wait, ends its order at once: `place` looks further.
+//     If this computer slept in that minute, or in the minute of R5, one more search follows (as in W7 of `place`).
 // R7. A price counts three times: the offer's, the created machine's, and (in `stream`) the billed price while it runs.
 
 import { firstChars } from "../domain/terminal-text.ts";
@@ -49,6 +50,10 @@ const OFFERS_SEEN_MAX = 6;
 const GANG_WAIT_MS = 60_000;
 /** How long to search for a machine after the first answer without one. */
 const CAPACITY_WAIT_MS = 60_000;
+/** A gap of this length between two searches means that svc did not run meanwhile. */
+export const GAP_MS = 5 * 60_000;
+/** Maximum of searches whose last instant is kept. */
+const SEARCHES_MAX = 10_000;
 /** How long to release a machine whose attempt is over. */
 const LATE_RELEASE_MS = 60_000;
 /** Maximum of different refusals that one error quotes, and of characters of each. */
@@ -56,6 +61,17 @@ const REASONS_MAX = 4;
 const REASON_CHARACTERS_MAX = 400;
 
 export function provisionStep(ports: StepPorts): StepDefinition {
+  /** By effect: when this process last found no machine. */
+  const searchedAt = new Map<number, number>();
+  const isAfterGap = (effectId: number): boolean => {
+    const now = ports.now();
+    const last = searchedAt.get(effectId) ?? now;
+    searchedAt.delete(effectId);
+    searchedAt.set(effectId, now);
+    const [oldest] = searchedAt.keys();
+    if (searchedAt.size > SEARCHES_MAX && oldest !== undefined) searchedAt.delete(oldest);
+    return now - last >= GAP_MS;
+  };
   return {
     name: "provision",
     retry: { attemptsMax: 24, delayMsMin: 1_000, delayMsMax: 20_000 },
@@ -83,8 +99,9 @@ export function provisionStep(ports: StepPorts): StepDefinition {
         if (e instanceof SvcError && e.code === "price_cap_exceeded") context.progress(offersSeen(listed));
         if (!isNoOffer(e)) throw e;
         const since = context.firstFailedAt("no_offer");
-        const last = ports.searches(jobId) || (since !== null && ports.now() - since >= CAPACITY_WAIT_MS);
-        throw noRoom(ports, context, spec, e, last);
+        const slept = isAfterGap(context.effectId);
+        const isOver = !slept && since !== null && ports.now() - since >= CAPACITY_WAIT_MS;
+        throw noRoom(ports, context, spec, e, { last: ports.searches(jobId) || isOver, slept });
       }
     },
   };
@@ -175,13 +192,16 @@ function told(reasons: readonly string[]): string {
 const noOffer = (provider: Provider, { gpus }: RunSpec, reasons: readonly string[]): SvcError<"no_offer"> =>
   new SvcError("no_offer", { provider: provider.name, gpus, why: told(reasons) });
 
-/** The error for a missing machine, worded for several nodes if the run has them. `last`: the search is over. */
+/**
+ * The error for a missing machine, worded for several nodes if the run has them.
+ * @param search `last`: it is over; `slept`: svc did not run before this answer, so that the machines held get one more.
+ */
 function noRoom(
   ports: StepPorts,
   { jobId, node }: StepContext,
   spec: RunSpec,
   none: SvcError<"no_offer">,
-  last: boolean,
+  { last, slept }: { last: boolean; slept: boolean },
 ): SvcError {
   const { nodes, provider, gpus } = spec;
   const { why } = none.data;
@@ -190,7 +210,7 @@ function noRoom(
   if (held.length === 0) return last ? new SvcError("no_offer", none.data, { retry: "never", cause: none }) : none;
   const about = { provider, gpus, node, nodes, held: held.length, ...(why === undefined ? {} : { why }) };
   const waited = ports.now() - Math.min(...held.map((entry) => entry.createdAt));
-  return waited < GANG_WAIT_MS ? new SvcError("no_offer", about) : new SvcError("gang_incomplete", about);
+  return slept || waited < GANG_WAIT_MS ? new SvcError("no_offer", about) : new SvcError("gang_incomplete", about);
 }
 
 const done = (handle: MachineHandle): StepDone => ({

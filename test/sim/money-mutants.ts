@@ -46,8 +46,8 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
   provision("R5: the machines of other nodes wait for ever", "waited < GANG_WAIT_MS ?", "waited < Infinity ?"),
   provision(
     "R6: a run that asked for no waiting waits for ever",
-    "ports.searches(jobId) || (since !== null && ports.now() - since >= CAPACITY_WAIT_MS)",
-    "ports.searches(jobId)",
+    "last: ports.searches(jobId) || isOver, slept",
+    "last: ports.searches(jobId), slept",
   ),
   provision(
     "R7: the price of the created machine is not compared with the cap",

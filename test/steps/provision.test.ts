@@ -114,6 +114,17 @@ describe("a run that finds no machine", () => {
     await rent.h.clock.advance(1_000);
     expect(await attempt()).toMatchObject({ code: "no_offer", retry: "never" });
   });
+
+  it("searches once more after this computer slept", async () => {
+    rent.cloud.offers = [];
+    const step = provisionStep(rent.ports);
+    const attempt = (): Promise<unknown> => rent.run(() => step).catch((e: unknown) => e);
+    expect(await attempt()).toMatchObject({ code: "no_offer", retry: "backoff" });
+    await rent.h.clock.jump(3_600_000);
+    expect(await attempt()).toMatchObject({ code: "no_offer", retry: "backoff" });
+    await rent.h.clock.advance(20_000);
+    expect(await attempt()).toMatchObject({ code: "no_offer", retry: "never" });
+  });
 });
 
 describe("one node of several that finds no machine", () => {
@@ -146,6 +157,18 @@ describe("one node of several that finds no machine", () => {
       retry: "never",
       message: expect.stringMatching(/for node 0 of 3 .*the machines of 2 other nodes are billed/) as string,
     });
+  });
+
+  it("searches once more after this computer slept", async () => {
+    await rent.run(provisionStep, 1);
+    room([]);
+    const step = provisionStep(rent.ports);
+    const attempt = () => rent.run(() => step);
+    await expect(attempt()).rejects.toMatchObject({ code: "no_offer" });
+    await rent.h.clock.jump(3_600_000);
+    await expect(attempt()).rejects.toMatchObject({ code: "no_offer" });
+    await rent.h.clock.advance(20_000);
+    await expect(attempt()).rejects.toMatchObject({ code: "gang_incomplete" });
   });
 
   it("may search as long as any run while nothing costs money", async () => {
