@@ -161,7 +161,7 @@ export class Service implements ControlPlane {
       if (id !== null && event.type === "job.transition" && event.data["to"] === "terminal")
         this.#hears(() => this.#o.onTerminal(id));
       if (event.type === "machine.changed" && event.data["state"] === "released")
-        this.#sweepLater(this.#o.ledger.row(String(event.data["name"]))?.provider ?? "");
+        this.#hears(() => this.#sweepLater(this.#o.ledger.row(String(event.data["name"]))?.provider ?? ""));
       if (id !== null && BRINGS_HOME.has(event.type)) this.#hears(() => this.#o.sinks.changed(id));
       for (const listener of this.#listeners) this.#hears(() => listener(event));
     }
