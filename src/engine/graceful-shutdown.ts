@@ -18,6 +18,8 @@ import type { ReconcileParts } from "./reconcile.ts";
 const UNANSWERED_MS = 45_000;
 const LOOK_MS = 1_000;
 const ASK_MS = 10_000;
+const UNREAD =
+  "svc cannot read its database while it ends runs. Their machines may still cost money; svc tries again every second. ";
 
 export interface EndingParts extends Pick<ReconcileParts, "engine" | "ledger" | "providers"> {
   /** Calls the listener after each transition of a job. @returns a function that removes it. */
@@ -35,15 +37,50 @@ export interface EndingLimits {
 export async function untilOver(parts: EndingParts, ids: string[], limits: EndingLimits): Promise<string[]> {
   const { clock, store } = parts.engine;
   const open = (): string[] => ids.filter((id) => store.job(id)?.state !== "terminal");
-  if (open().length === 0) return [];
   const begun = clock.monotonic();
-  const failuresThen = new Map(ids.flatMap((id) => collecting(parts, id)).map(({ id }) => [id, store.failures(id)]));
-  const failing = (effect: EffectRow): boolean =>
-    effect.state === "retrying" && store.failures(effect.id) > (failuresThen.get(effect.id) ?? 0);
+  const failuresNow = (): Map<number, number> | null =>
+    new Map(ids.flatMap((id) => collecting(parts, id)).map(({ id }) => [id, store.failures(id)]));
+  let unread = "";
+  /** A failing disk must not end the process through a timer: the machines would stay rented. */
+  const read = <T>(what: () => T, otherwise: () => T): T => {
+    try {
+      return what();
+    } catch (e) {
+      const { message } = asSvcError(e);
+      if (message !== unread) parts.report(UNREAD + message);
+      unread = message;
+      return otherwise();
+    }
+  };
+  if (read(open, () => ids).length === 0) return [];
+  let failuresThen = read(failuresNow, () => null);
   const asked = new Set<string>();
+  const failing = (effect: EffectRow): boolean =>
+    effect.state === "retrying" && store.failures(effect.id) > (failuresThen?.get(effect.id) ?? 0);
   const goesOn = (id: string): boolean => {
     const effects = collecting(parts, id);
     return effects.length > 0 && !effects.some(failing);
+  };
+  /** @returns the delay until the next look; null if there is nothing more to wait for. */
+  const look = (): number | null => {
+    const spent = clock.monotonic() - begun;
+    failuresThen ??= failuresNow();
+    const left = open();
+    const limit = left.some(goesOn) ? Math.max(limits.deadlineMs, limits.collectingMs) : limits.deadlineMs;
+    if (left.length === 0 || spent >= limit) return null;
+    for (const id of spent < UNANSWERED_MS ? [] : left) {
+      if (asked.has(id) || !collecting(parts, id).some(failing)) continue;
+      asked.add(id);
+      void giveUpCollecting(parts, id, spent)
+        .catch((e: unknown) => parts.report(asSvcError(e).message))
+        .finally(() => asked.delete(id));
+    }
+    return Math.min(LOOK_MS, limit - spent);
+  };
+  /** Without the store, a job may still be collecting. */
+  const blindly = (): number | null => {
+    const leftMs = Math.max(limits.deadlineMs, limits.collectingMs) - (clock.monotonic() - begun);
+    return leftMs > 0 ? Math.min(LOOK_MS, leftMs) : null;
   };
   await new Promise<void>((done) => {
     const end = (): void => {
@@ -51,26 +88,17 @@ export async function untilOver(parts: EndingParts, ids: string[], limits: Endin
       stop();
       done();
     };
-    const look = (): void => {
-      const spent = clock.monotonic() - begun;
-      const left = open();
-      const limit = left.some(goesOn) ? Math.max(limits.deadlineMs, limits.collectingMs) : limits.deadlineMs;
-      if (left.length === 0 || spent >= limit) return end();
-      for (const id of spent < UNANSWERED_MS ? [] : left) {
-        if (asked.has(id) || !collecting(parts, id).some(failing)) continue;
-        asked.add(id);
-        void giveUpCollecting(parts, id, spent)
-          .catch((e: unknown) => parts.report(asSvcError(e).message))
-          .finally(() => asked.delete(id));
-      }
-      timer = clock.setTimer(Math.min(LOOK_MS, limit - spent), look);
+    const next = (): void => {
+      const afterMs = read(look, blindly);
+      if (afterMs === null) end();
+      else timer = clock.setTimer(afterMs, next);
     };
-    let timer = clock.setTimer(Math.min(LOOK_MS, limits.deadlineMs), look);
+    let timer = clock.setTimer(Math.min(LOOK_MS, limits.deadlineMs), next);
     const stop = parts.onTransition(() => {
-      if (open().length === 0) end();
+      if (read(open, () => ids).length === 0) end();
     });
   });
-  return open();
+  return read(open, () => ids);
 }
 
 const collecting = ({ engine }: EndingParts, jobId: string): EffectRow[] =>
