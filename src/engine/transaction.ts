@@ -2,7 +2,8 @@
 //
 // T1. A caller's promise resolves only after COMMIT returned. Its `after` callbacks start only then, too.
 // T2. A caller that throws loses only its own writes: by a savepoint, or because the others run again.
-// T3. When COMMIT itself fails, the whole group is rolled back and every caller receives the error.
+// T3. When COMMIT itself fails, the whole group is rolled back and every caller receives the error, even if the
+//     rollback fails as well.
 // T4. A caller that may wait joins the next group. Groups made only for such callers are limited to 40 a second after
 //     the first few, so that the lines of hundreds of runs do not cost an fsync each.
 
@@ -152,12 +153,14 @@ export class Committer {
     const { store } = this.#o;
     const verdicts: Verdict[] = [];
     try {
+      // Does nothing, unless the last group's rollback failed.
+      store.rollback();
       store.begin();
       this.#run(group, verdicts);
       this.#o.probe("commit.before");
       store.commit();
     } catch (e) {
-      store.rollback();
+      this.#rolledBack();
       const error = store.asError(e);
       this.#forget(verdicts);
       for (const waiting of group) waiting.reject(error);
@@ -176,6 +179,16 @@ export class Committer {
     if (events.length > 0) this.#o.publish(events);
   }
 
+  /** @returns false if the rollback failed as well: the callers receive the first error, and the next group begins with the rollback. */
+  #rolledBack(): boolean {
+    try {
+      this.#o.store.rollback();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** Adds a verdict for each caller. A savepoint copies every page that its caller changes, so callers that may run again do without. */
   #run(group: readonly Waiting[], verdicts: Verdict[]): void {
     const { store } = this.#o;
@@ -189,7 +202,7 @@ export class Committer {
       } catch (e) {
         if (!repeatable) throw e;
         // One failed, and its writes cannot be told from those of the others: the group starts again, with savepoints.
-        store.rollback();
+        if (!this.#rolledBack()) throw e;
         this.#forget(verdicts.splice(0));
         store.begin();
       }

@@ -125,6 +125,40 @@ describe("commits of one turn", () => {
   });
 });
 
+describe("a rollback that fails", () => {
+  it("leaves no caller without the first error, and is tried again before the next group", async () => {
+    await h.create("a");
+    const rollback = h.store.rollback.bind(h.store);
+    h.store.rollback = () => {
+      if (h.store.db.inTransaction) throw new RangeError("the rollback failed");
+    };
+    h.onProbe = (point) => {
+      if (point === "commit.before") throw full();
+    };
+    await expect(h.engine.send("a", KILL)).rejects.toMatchObject({ code: "disk_full" });
+    h.onProbe = () => {};
+    await expect(h.engine.send("a", KILL)).rejects.toThrow("the rollback failed");
+    h.store.rollback = rollback;
+    await h.kill("a");
+    expect([h.row("a").state, h.row("a").seq, h.folds("a")]).toEqual(["terminating", 2, true]);
+  });
+
+  it("in a group that starts again answers with the first error, too", async () => {
+    await h.create("a");
+    const rollback = h.store.rollback.bind(h.store);
+    const failing = h.engine.commit(() => {
+      h.store.rollback = () => {
+        throw new RangeError("the rollback failed");
+      };
+      throw full();
+    });
+    await expect(failing).rejects.toMatchObject({ code: "disk_full" });
+    h.store.rollback = rollback;
+    await h.kill("a");
+    expect([h.row("a").state, h.row("a").seq]).toEqual(["terminating", 2]);
+  });
+});
+
 describe("commits that may wait", () => {
   /** Makes as many callers as can commit at once without waiting, so that the next one must wait. */
   async function exhaust(): Promise<void> {

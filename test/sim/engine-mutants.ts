@@ -119,13 +119,13 @@ export const ENGINE_MUTANTS: readonly TestedMutant[] = [
   ),
   commits(
     "T2: the writes of a first try stay",
-    "store.rollback();\n        this.#forget(verdicts.splice(0));\n        store.begin();",
+    "if (!this.#rolledBack()) throw e;\n        this.#forget(verdicts.splice(0));\n        store.begin();",
     "this.#forget(verdicts.splice(0));",
     [`${COMMITS}run again, each for itself`],
   ),
   commits(
     "T3: a group whose COMMIT failed is not rolled back",
-    "store.rollback();\n      const error = store.asError(e);",
+    "this.#rolledBack();\n      const error = store.asError(e);",
     "const error = store.asError(e);",
     [`${COMMITS}all fail when the commit fails`],
   ),
