@@ -75,9 +75,9 @@ export const withoutSecrets = (env: NodeJS.ProcessEnv): Record<string, string> =
 
 /** Names that people give to secrets without the separators of {@link SECRET_NAME}. */
 const INHERITED_NAME = /(key|token|secret|password|passwd|passphrase|credentials?|auth|authorization)$/i;
-/** Such a variable describes a secret or says where it is. */
+/** Such a variable describes a secret, says where it is, or is the shell's working directory. */
 const ABOUT_A_SECRET =
-  /(^|_)(file|path|dir|folder|sock|socket|ur[il]|endpoint|host|port|type|mode|method|scheme|provider|backend|name|user|alg|algorithm|expir\w*|ttl|timeout|length|size|count|enabled?|disabled?)$/i;
+  /^(OLD)?PWD$|(^|_)(file|path|dir|folder|sock|socket|ur[il]|endpoint|host|port|type|mode|method|scheme|provider|backend|name|user|alg|algorithm|expir\w*|ttl|timeout|length|size|count|enabled?|disabled?)$/i;
 /** Anything under these names is a secret, a word of a dictionary as well. */
 const PASSWORD_NAME = /((^|_)(pass|pwd)|password|passwd|passphrase)$/i;
 const WORD = /^[A-Za-z_.-]{1,19}$/;

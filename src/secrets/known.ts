@@ -6,7 +6,8 @@
 // K3. A secret that another source overrules is a secret as well: the environment, the store and the registry all count.
 
 import { PROVIDER_NAMES } from "../providers/descriptors.ts";
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
+import { isAbsolute } from "node:path";
 import { Redactor } from "../domain/redaction.ts";
 import { holdsSecret, inheritedSecrets, secretParts } from "../domain/secret-names.ts";
 import { JOB_STATUSES, STEP_NAMES } from "../schemas/names.ts";
@@ -124,8 +125,11 @@ function credentialSecrets(places: Pick<Places, "home" | "env">): string[] {
   const own = [homeLayout.token(home), homeLayout.installationKey(home)].map((file) =>
     orElse(() => readPlainFile(file, { bytesMax: 4_096, ownersAlone: true })?.trim() ?? "", ""),
   );
-  return [...own, ...fields, ...leavesOf(store), ...registry.values, ...inheritedSecrets(env)];
+  return [...own, ...fields, ...leavesOf(store), ...registry.values, ...inheritedSecrets(env).filter(isNoPlace)];
 }
+
+/** The name of a variable says little: what exists under an absolute path is a file. */
+const isNoPlace = (value: string): boolean => !isAbsolute(value) || !existsSync(value);
 
 /** The secret fields of one block, or of the environment; the text of a key file that one names. */
 function secretsIn(

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
@@ -134,6 +134,8 @@ it("Covering a secret keeps the length and every other byte", () => {
 });
 
 it("What a local run inherits is known where its name says that it is a secret, and no ordinary word is", () => {
+  const folder = join(newHome({}), "Folder-aB1cD2eF3gH4");
+  mkdirSync(folder);
   const env = {
     OPENAI_API_KEY: "sk-proj-of-the-caller-1",
     AWS_SECRET_ACCESS_KEY: "wJalrXUtnFEMI/K7MDENG/bPxRfiCY",
@@ -142,7 +144,9 @@ it("What a local run inherits is known where its name says that it is a secret, 
     DB_PASSWORD: "correct horse battery",
     DATABASE_URL: "postgres://me:of-the-database-1@db/x",
     SSH_AUTH_SOCK: "/run/user/1000/agent-1",
-    PWD: "/home/me/project-1",
+    PWD: "/home/me/Project-aB1cD2eF3gH4",
+    OLDPWD: "/home/me/Project-aB1cD2eF3gH5",
+    DATA_KEY: folder,
     KEYBOARD: "qwerty-105-keys",
     GOOGLE_TOKEN_FILE: "my-files/token-1.json",
     AUTH_URL: "https://login.example/oauth-2",
