@@ -4,7 +4,7 @@
 import { single, type TestedMutant } from "./mutants.ts";
 
 const GUARD = "test/ssh/guard.test.ts > ";
-const HANGS = "test/ssh/guard-hangs.test.ts > the guard > ";
+const HANGS = "test/ssh/guard-hangs.test.ts > ";
 const PROGRAM = "test/runner/run.test.ts > ";
 const REUSED = "test/runner/stop.test.ts > leaves a process alone that reused a number";
 const guard = single("guard", "src/domain/guard-script.ts", []);
@@ -42,13 +42,13 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     [`${GUARD}tries again after an attempt that never returns`],
   ),
   guard("G1: a guard whose shell gives up is gone", 'trap \'exec sh "$dir/guard.sh" "$dir"\' EXIT', "", [
-    `${HANGS}in dash > begins again if its shell gives up`,
+    `${HANGS}begins again if its shell gives up`,
   ]),
   guard("G1: the name of an earlier guard ends the one on a disk that takes nothing", '[ -z "$named" ] ||', "", [
     `${HANGS}stays though the disk takes nothing`,
   ]),
   guard("G8: a read that never answers is waited for", 'kill -9 "$1" 2>/dev/null', 'wait "$1"', [
-    `${HANGS}in dash > ends the machine though its \`keep\` never answers`,
+    `${HANGS}ends the machine though its \`keep\` never answers`,
   ]),
   guard(
     "G8: a budget's end that cannot be read any more does not count",
