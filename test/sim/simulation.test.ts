@@ -69,7 +69,7 @@ test(`nothing is stranded, doubled or lost in ${SEEDS} random seeds`, async () =
 
 test("it detects each of the main defects in the engine", async () => {
   const main = MUTANTS.filter((mutant) => mutant.main);
-  const scores = await score(main, { from: 1, count: 150 }, LANES);
+  const scores = await score(main, { from: 1, count: 600 }, LANES);
   expect(main.length).toBeGreaterThanOrEqual(9);
   expect(scores.filter(({ seed }) => seed === null).map(({ name }) => name)).toEqual([]);
 }, 1_500_000);
