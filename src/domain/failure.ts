@@ -21,6 +21,7 @@ const NO_MACHINE: ReadonlySet<string> = new Set([
   "provider_error",
   "credential_missing",
   "credential_refused",
+  "account_unproven",
   "outcome_unknown",
 ]);
 

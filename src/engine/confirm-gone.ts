@@ -67,7 +67,7 @@ async function otherKey(
     refuse("the key opens another account than the one that rented it; set the key of that account");
   if (now === null || verdict !== "another key")
     return refuse(
-      `the answer of ${provider.name} itself proves its end, and svc waits for it; the page of the run says why`,
+      `only the end of a machine whose provider's key was replaced can be confirmed by hand, and with the present key ${provider.name} answers for it itself`,
     );
   return now;
 }

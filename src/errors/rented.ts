@@ -54,7 +54,7 @@ export const RENTED = {
     exit: 1,
     retry: "never",
     message: (d) => `The order of the machine ${d.machine} stays open, and the machine may cost money: ${d.why}.`,
-    hint: "The ledger was not changed. svc keeps releasing the machine of an ended run until its provider confirms that it is gone.",
+    hint: "Nothing was changed. svc continues to release the machine of an ended run until its provider confirms the end. If it still runs, end it in the provider's console.",
   }),
   price_cap_exceeded: entry<{ offered: number; cap: number; outcome: "Nothing was rented" | "svc releases it" }>({
     status: 409,
@@ -161,6 +161,20 @@ export const RENTED = {
     retry: "never",
     message: (d) => `${d.provider} does not accept the credential: ${d.why}.`,
     hint: "Create a new API key with permission to create and delete machines. This request rented no machine.",
+  }),
+  account_unproven: entry<{ provider: string; machine: string; ordered: string; now: string; isKeyOnly: boolean }>({
+    status: 409,
+    exit: 4,
+    retry: "never",
+    message: (d) =>
+      `svc cannot prove that the machine ${d.machine} is gone at ${d.provider}, and it may cost money: ` +
+      (d.isKeyOnly
+        ? `the key that is set now (${d.now}) is not the one that rented it (${d.ordered}), and ${d.provider} does not say whether both open one account.`
+        : `the key that is set now opens another account (${d.now}) than the one that rented it (${d.ordered}).`),
+    hint: (d) =>
+      d.isKeyOnly
+        ? `Set the earlier key again until svc has confirmed the end. If that key no longer exists, and the console of the account that rented the machine shows that it is gone, confirm it by \`svc reconcile --gone ${d.machine}\`.`
+        : "Set a key of the account that rented the machine. svc then asks again, and releases it.",
   }),
   ssh_key_unusable: entry<{ path: string; why: string }>({
     status: 400,

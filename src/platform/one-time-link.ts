@@ -10,11 +10,14 @@ export function linkTicket(token: string, nowMs: number): string {
   return `${text}.${proofOf(token, text)}`;
 }
 
-/** Whether the token's owner made this ticket within the last minutes. The caller lets it count once. */
-export function isTicket(given: string, token: string, nowMs: number): boolean {
+/**
+ * Whether the token's owner made this ticket within the last minutes, and after `since`. The caller lets it count once.
+ * @param times in milliseconds since the epoch
+ */
+export function isTicket(given: string, token: string, times: { now: number; since: number }): boolean {
   const [, text = "", time = "", proof = ""] = /^(([0-9a-z]{1,9})\.[\w-]{22})\.([\w-]{43})$/.exec(given) ?? [];
-  const ageMs = nowMs - parseInt(time, 36);
-  if (!(Math.abs(ageMs) <= LINK_MINUTES * 60_000)) return false;
+  const madeAt = parseInt(time, 36);
+  if (!(Math.abs(times.now - madeAt) <= LINK_MINUTES * 60_000) || madeAt < times.since) return false;
   return timingSafeEqual(Buffer.from(proof), Buffer.from(proofOf(token, text)));
 }
 

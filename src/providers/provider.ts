@@ -167,6 +167,7 @@ export const shownInPart = (error: unknown): PartialListing | null =>
 export const CANNOT_ASK: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "credential_missing",
   "credential_refused",
+  "account_unproven",
   "provider_unavailable",
 ]);
 

@@ -264,9 +264,11 @@ async function backUp(db: Sqlite, home: string, version: number): Promise<void> 
     for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(copy + suffix, { force: true });
     throw e;
   }
+  // By their dates: as text, schema 9 comes after schema 15.
+  const dateOf = (name: string): string => name.replace(/^svc-schema\d+-/, "");
   const old = readdirSync(folder)
     .filter((f) => f.startsWith("svc-schema"))
-    .toSorted();
+    .toSorted((a, b) => (dateOf(a) < dateOf(b) ? -1 : 1));
   for (const name of old.slice(0, -BACKUPS_KEPT)) rmSync(join(folder, name), { force: true });
 }
 

@@ -407,6 +407,12 @@ describe("the link of `svc open`", { tags: "needs/network" }, () => {
     expect([await statusOf(ticket), await statusOf(ticket)]).toEqual([303, 401]);
     expect(await statusOf(linkTicket(TOKEN, Date.now()))).toBe(303);
   });
+
+  it("does not count with a server that started after it was made: the one before may have exchanged it", async () => {
+    const ticket = linkTicket(TOKEN, Date.now() - 1_000);
+    const { server } = await serve({ host: "0.0.0.0", token: TOKEN });
+    expect((await ask({ port: server.port, path: `/?token=${ticket}` })).status).toBe(401);
+  });
 });
 
 describe("slow, large and many", () => {

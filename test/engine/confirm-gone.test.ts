@@ -49,7 +49,8 @@ const isOpen = () => ledger.owed().some(({ name }) => name === ORPHAN);
 test("no sweep closes its order, whose error names the two ways out; the earlier key closes it", async () => {
   await endedBefore();
   const [failed] = (await swept()).failed;
-  expect(failed?.error.message).toMatch(/set the earlier key again.*svc reconcile --gone svc-/);
+  expect(failed?.error.code).toBe("account_unproven");
+  expect(failed?.error.hint).toMatch(/Set the earlier key again.*svc reconcile --gone svc-/);
   expect(isOpen()).toBe(true);
   account = OLD;
   expect((await swept()).terminated).toMatchObject([{ name: ORPHAN }]);
@@ -124,9 +125,9 @@ test.each<[string, () => void, object]>([
   [
     "the order has an account that no key can be compared with",
     () => (account = "me"),
-    refused("the answer of podhost itself"),
+    refused("podhost answers for it itself"),
   ],
-  ["the key is the one of the order", () => (account = OLD), refused("the answer of podhost itself")],
+  ["the key is the one of the order", () => (account = OLD), refused("podhost answers for it itself")],
 ])("the user's word is refused while %s", async (_when, act, error) => {
   await endedBefore();
   act();

@@ -187,7 +187,7 @@ describe("a machine that bears our mark", () => {
     account = "theirs";
     cloud.machines = [];
     const [failed] = (await run()).failed;
-    expect(failed).toMatchObject({ name: orphan.name, error: { code: "credential_refused" } });
+    expect(failed).toMatchObject({ name: orphan.name, error: { code: "account_unproven" } });
     expect(ledger.row(orphan.name)).toMatchObject({ state: "releasing", account: "ours" });
   });
 

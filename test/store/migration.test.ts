@@ -4,7 +4,7 @@
 import Database from "better-sqlite3";
 import { sql, type Kysely } from "kysely";
 import type { Migration } from "kysely/migration";
-import { copyFileSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -122,11 +122,15 @@ it("a failed migration leaves the store unchanged, and keeps the copy", async ()
 
 it("The store keeps the last ten copies", async () => {
   (await opened()).db.close();
+  // As text, its name comes after all others.
+  mkdirSync(join(home, "backups"), { recursive: true });
+  writeFileSync(join(home, "backups", "svc-schema9-2020-01-01T00-00-00-000Z.db"), "");
   for (let i = 0; i < 12; i++) {
     await expect(opened({ ...migrations, [next]: fails })).rejects.toThrow("nowhere");
     await new Promise((r) => setTimeout(r, 2));
   }
-  expect(readdirSync(join(home, "backups")).length).toBeLessThanOrEqual(11);
+  const kept = readdirSync(join(home, "backups"));
+  expect([kept.length, kept.filter((name) => name.includes("2020"))]).toEqual([10, []]);
 });
 
 it("a store whose first start was killed between its tables and its mark opens as the same installation", async () => {

@@ -59,14 +59,25 @@ export const SYSTEM_ROUTES = [
     summary: "Compare the ledger with the providers, and terminate orphaned machines",
     description:
       "`dry_run` only reports what would be done. `gone` names a machine whose end you confirm, after you have looked at the provider's console: svc closes its order first. It refuses " +
-      "unless the key was changed since the order and the provider tells no account, and while the provider shows the machine.",
+      "while a run uses the machine, while the provider shows it or does not answer, and unless the key was replaced since the order and the provider does not name the account.",
     body: z
       .strictObject({ dry_run: z.boolean().default(false), gone: z.string().min(1).max(200).optional() })
       .optional(),
     responses: {
       200: { description: "The replayed and resumed runs, and the terminated machines.", schema: ReconcileReport },
     },
-    errors: ["invalid_request", "invalid_json", "unsupported_media_type", "machine_not_found", "machine_not_closable"],
+    errors: [
+      "invalid_request",
+      "invalid_json",
+      "unsupported_media_type",
+      "machine_not_found",
+      "machine_not_closable",
+      "credential_missing",
+      "credential_refused",
+      "provider_unavailable",
+      "provider_unreachable",
+      "provider_error",
+    ],
     handle: async ({ cp, body: { dry_run: dryRun = false, gone } = {} }) =>
       ok(await cp.reconcile({ dryRun, ...(gone === undefined ? {} : { gone }) })),
   }),

@@ -18,13 +18,17 @@ export const reconcile: Command = {
     { flags: "--dry-run", what: "Only report what would be done" },
     {
       flags: "--gone <machine>",
-      what: "Confirm that this machine is gone: for a key changed after its end, see the guide",
+      what: "Confirm that this machine is gone, if svc cannot check it because its provider's key was replaced",
     },
   ],
   exits: [
-    ["1", "a journal differs from its snapshot, a machine could not be terminated, or a provider could not be reached"],
+    [
+      "1",
+      "a journal differs from its snapshot, a machine could not be terminated or its order closed, or a provider could not be reached",
+    ],
     ["3", "no such machine"],
-    ["5", "control plane not reachable"],
+    ["4", "`--gone`: no usable key"],
+    ["5", "control plane, or with `--gone` the provider, not reachable"],
   ],
   examples: ["svc reconcile --dry-run", "svc reconcile", "svc reconcile --gone svc-3f0c2a91-01ab-n0-1"],
   async run(input, io) {
@@ -74,7 +78,7 @@ async function tell(
         "differs",
         `${r.job_id}${r.first_difference_seq === null ? "" : ` from entry ${r.first_difference_seq} on`}`,
       ]),
-    ...(how.gone === undefined ? [] : [[`${would}closed`, `${how.gone}: you confirmed that it is gone`]]),
+    ...(how.gone === undefined ? [] : [[`${would}closed`, `${how.gone}: its end is recorded`]]),
     ...report.resumed
       .filter((id) => ending.every((m) => m.job_id !== id))
       .map((id) => [how.driven ? "under way" : `${would}resumed`, id]),

@@ -78,14 +78,7 @@ export function verdictOn(account: string, now: string): Verdict {
 
 const wordsFor = (account: string): string => partsOf(account).name ?? account;
 
-const WHY: Record<Exclude<Verdict, "same" | "unknown">, (name: string, account: string, now: string) => string> = {
-  "another account": (name, account, now) =>
-    `the key opens another account (${wordsFor(now)}) than the one that rented ${name} (${wordsFor(account)}), so the absence of the machine proves nothing; set the key of that account`,
-  "another key": (name, account, now) =>
-    `the key (${wordsFor(now)}) is another one than the one that rented ${name} (${wordsFor(account)}) and may open another account, so the absence of the machine proves nothing; set the earlier key again until the machine is confirmed gone, or, if the provider's console shows that it is gone, confirm it by \`svc reconcile --gone ${name}\``,
-};
-
-/** Throws `credential_refused` if the key now opens, or may open, another account than the one of the order. */
+/** Throws `account_unproven` if the key now opens, or may open, another account than the one of the order. */
 export async function assertSameAccount(
   provider: Provider,
   { name, account }: Pick<LedgerEntry, "name" | "account">,
@@ -96,5 +89,11 @@ export async function assertSameAccount(
   const now = (await provider.accountId?.(signal, handle)) ?? null;
   const verdict = now === null ? "unknown" : verdictOn(account, now);
   if (now === null || verdict === "same" || verdict === "unknown") return;
-  throw new SvcError("credential_refused", { provider: provider.name, why: WHY[verdict](name, account, now) });
+  throw new SvcError("account_unproven", {
+    provider: provider.name,
+    machine: name,
+    ordered: wordsFor(account),
+    now: wordsFor(now),
+    isKeyOnly: verdict === "another key",
+  });
 }

@@ -27,7 +27,7 @@ function useKeyOf(other: string): void {
   account = other;
   rent.cloud.machines = machines.get(other) ?? [];
 }
-const refused = { code: "credential_refused", message: expect.stringContaining("another account (theirs)") as string };
+const refused = { code: "account_unproven", message: expect.stringContaining("another account (theirs)") as string };
 const terminate = () => rent.run(terminateStep);
 
 test("Another account's answer neither closes the row nor ends the run, which continues with the right key", async () => {
@@ -115,7 +115,7 @@ test.each([
   account = before;
   await rent.run(provisionStep);
   useKeyOf(after);
-  await expect(terminate()).rejects.toMatchObject({ code: "credential_refused" });
+  await expect(terminate()).rejects.toMatchObject({ code: "account_unproven" });
   expect(rent.states()).toEqual(["1 releasing"]);
   useKeyOf(before);
   expect(await terminate()).toMatchObject({ done: {} });
