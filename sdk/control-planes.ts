@@ -273,7 +273,7 @@ const homeUnusable = (home: string, why: string, cause?: unknown): SvcError =>
   new SvcError({
     code: "home_unusable",
     message: `The home ${home} cannot be used: ${why}.`,
-    hint: "Set SVC_HOME to a folder that you own and can write to. Nothing was changed.",
+    hint: "Nothing was changed. Machines of this home may still cost money. If the home is yours, mend what the message names: remove a file of another user or take it over with `chown`, and close the home to others (`chmod 700`). Otherwise set SVC_HOME to a folder that you own and can write to.",
     cause,
   });
 

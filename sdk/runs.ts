@@ -140,8 +140,10 @@ export async function placements(jobId: string): Promise<Placements> {
 
 /**
  * Resumes jobs after a crash, and terminates machines of this installation that no live job owns; with `dryRun` it only
- * reports. `gone` names a machine whose end you confirm, after a look at the provider's console: for a key that was changed
- * after the machine had ended.
+ * reports. `gone` is the name of a machine that the provider's console shows as gone, but whose end svc cannot check because
+ * the provider's key was replaced. svc asks the provider once more and then closes the machine's record; with `dryRun` it only
+ * checks. Rejects with `machine_not_found`; with `machine_not_closable` while a run uses the machine or the provider shows it,
+ * or if svc can check its end itself; with errors of the provider.
  */
 export async function reconcile(options: { dryRun?: boolean; gone?: string } = {}): Promise<ReconcileReport> {
   const { dryRun = false, gone } = options;

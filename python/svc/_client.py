@@ -185,8 +185,10 @@ def placements(job_id: str) -> list[Placement]:
 def reconcile(dry_run: bool = False, gone: str | None = None) -> ReconcileReport:
     """Resume unfinished runs after a crash and terminate orphaned machines; with ``dry_run`` only report.
 
-    ``gone`` names a machine whose end you confirm, after a look at the provider's console: for a key that was changed after
-    the machine had ended. svc closes its record first, or refuses.
+    ``gone`` is the name of a machine that the provider's console shows as gone, but whose end svc cannot check because the
+    provider's key was replaced. svc asks the provider once more and then closes the machine's record; with ``dry_run`` it
+    only checks. Raises ``SvcError``: ``machine_not_found``; ``machine_not_closable`` while a run uses the machine or the
+    provider shows it, or if svc can check its end itself; errors of the provider.
     """
     if not PLANES.is_there():
         flags = [*(["--dry-run"] if dry_run else []), *([] if gone is None else ["--gone", gone])]

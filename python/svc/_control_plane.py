@@ -267,7 +267,9 @@ def _unusable(at: Path, why: object) -> ConfigError:
     return ConfigError(
         "home_unusable",
         f"The home {at} cannot be used: {why}.",
-        "Set SVC_HOME to a folder that you own and can write to. Nothing was changed.",
+        "Nothing was changed. Machines of this home may still cost money. If the home is yours, mend what the message names: remove a "
+        "file of another user or take it over with `chown`, and close the home to others (`chmod 700`). Otherwise set SVC_HOME to a "
+        "folder that you own and can write to.",
     )
 
 

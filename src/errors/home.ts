@@ -8,7 +8,7 @@ export const HOME = {
     exit: 1,
     retry: "never",
     message: (d) => `The home ${d.home} ${d.why}.`,
-    hint: "Set SVC_HOME to a folder that you own and can write to. Nothing was changed.",
+    hint: "Nothing was changed. Machines of this home may still cost money. If the home is yours, mend what the message names: remove a file of another user or take it over with `chown`, and close the home to others (`chmod 700`). Otherwise set SVC_HOME to a folder that you own and can write to.",
   }),
   user_home_unknown: entry<{ uid: number | null }>({
     status: 500,
@@ -37,7 +37,7 @@ export const HOME = {
     exit: 1,
     retry: "never",
     message: (d) => `The store ${d.file} cannot be trusted: ${d.why}. It may list machines that still cost money.`,
-    hint: "Nothing was changed. Restore a copy from the folder `backups` next to it, then run `svc reconcile --dry-run`, and nothing else: svc ends machines that were rented after the copy, and this lists them.",
+    hint: "Nothing was changed. Stop svc. Move `svc.db`, `svc.db-wal` and `svc.db-shm` out of the home, then copy the file of `backups` with the latest time in its name (not the last name) to `svc.db`. Then run `svc reconcile --dry-run` before anything else: it only lists the machines that were rented after the copy. Every other start of svc ends them. `svc docs troubleshooting` says how to save what is on them.",
   }),
   store_missing: entry<{ file: string }>({
     status: 500,
@@ -45,7 +45,7 @@ export const HOME = {
     retry: "never",
     message: (d) =>
       `The store ${d.file} is missing, although this home has been used. It may have listed machines that still cost money.`,
-    hint: "Restore a copy from the folder `backups`, then run `svc reconcile --dry-run`, and nothing else: svc ends machines that were rented after the copy, and this lists them. Or, if you are sure that no machine is left, delete the file `installation.json` to start with an empty store.",
+    hint: "Stop svc. Move `svc.db`, `svc.db-wal` and `svc.db-shm` out of the home, then copy the file of `backups` with the latest time in its name (not the last name) to `svc.db`. Then run `svc reconcile --dry-run` before anything else: it only lists the machines that were rented after the copy. Every other start of svc ends them. `svc docs troubleshooting` says how to save what is on them. Or, if you are sure that no machine is left, delete the file `installation.json` to start with an empty store.",
   }),
   store_failing: entry<{ file: string; why: string }>({
     status: 503,

@@ -181,7 +181,7 @@ export const RENTED = {
     exit: 4,
     retry: "never",
     message: (d) => `The SSH key ${d.path} cannot be used: ${d.why}.`,
-    hint: "Load the key into an SSH agent, set ssh_key_path to another key, or leave ssh_key_path out: svc then generates its own key. A script that was started continues, its machine is billed, and svc connects as soon as the key that the machine accepts can be used again. If it cannot connect before the script has started, svc releases the machine at the limit of that phase.",
+    hint: "Load the key into an SSH agent, set ssh_key_path to another key, or leave ssh_key_path out: svc then generates its own key. A new run rents nothing until then. A script that was started continues, its machine is billed, and svc connects again once the key that the machine accepts works. svc releases a machine whose script has not started when the time limit for connecting, syncing or installing ends.",
   }),
   /** `closed`: something answered at its address and refused before any login. */
   ssh_unreachable: entry<{ machine: string; why: string; closed?: boolean }>({

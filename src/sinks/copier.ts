@@ -274,7 +274,7 @@ export class SinkCopier {
         if (code !== "sink_refused") failure ??= e;
         if (code !== "sink_refused" || !over) continue;
         this.#o.report(
-          `The unfinished upload of ${path} of the run ${this.key.job_id} could not be ended, and its parts may cost money until the bucket deletes them: ${message}`,
+          `svc could not abort the unfinished upload of ${path} of the run ${this.key.job_id}: ${message} Its parts cost money until you abort it, or a lifecycle rule of the bucket does. For svc to abort uploads, the key needs s3:AbortMultipartUpload.`,
         );
       }
       await this.#o.commit(() => this.#o.rows.dropUpload({ ...this.key, path }));

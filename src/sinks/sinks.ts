@@ -173,7 +173,7 @@ export class SinkSet {
       await copier.endUploads(which, signal).catch((e: unknown) => {
         const why = asSvcError(e).message;
         this.#o.report(
-          `Unfinished uploads of the run ${jobId} to ${sink.url} could not be ended, and their parts may cost money until the bucket deletes them: ${why}`,
+          `svc could not abort unfinished uploads of the run ${jobId} to ${sink.url}: ${why} Their parts cost money until you abort them, or a lifecycle rule of the bucket does. For svc to abort uploads, the key needs s3:AbortMultipartUpload.`,
         );
       });
     };

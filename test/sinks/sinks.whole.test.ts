@@ -277,7 +277,9 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await w.story.checkpoints(JOB, [], ["big.bin"]);
     await w.over();
     await done();
-    expect(w.reports.join()).toMatch(/upload of checkpoints\/big\.bin .* its parts may cost money/);
+    expect(w.reports.join()).toMatch(
+      /could not abort the unfinished upload of checkpoints\/big\.bin .* Its parts cost money/,
+    );
   });
 
   it("ends its uploads when its run is removed, and says what it could not end", async () => {
@@ -287,10 +289,7 @@ describe.each(KINDS)("a sink of $kind", (kind) => {
     await w.sinks.endUploads(JOB, "dropped");
     expect([ended(), uploads().length]).toEqual([0, 1]);
     await w.sinks.endUploads(JOB, "all");
-    expect([uploads().length, w.reports.join()]).toEqual([
-      1,
-      expect.stringMatching(/could not be ended.*may cost money/),
-    ]);
+    expect([uploads().length, w.reports.join()]).toEqual([1, expect.stringMatching(/could not abort.*cost money/)]);
     isBusy = false;
     await w.sinks.endUploads(JOB, "all");
     expect([unfinished(), uploads()]).toEqual([0, []]);

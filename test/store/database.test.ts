@@ -21,7 +21,7 @@ afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const opened = () => openStore(home, { newInstallationId: "abcdefgh12345678", now: 1_700_000_000_000 });
 /** A copy does not know later machines, and a reconcile ends them. */
-const saysDryRunFirst = expect.stringContaining("`svc reconcile --dry-run`, and nothing else");
+const saysDryRunFirst = expect.stringContaining("`svc reconcile --dry-run` before anything else");
 const modeOf = (path: string): number => statSync(path).mode & 0o777;
 
 it("A used home without its database is refused, and gets no new one", async () => {

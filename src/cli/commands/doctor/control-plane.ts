@@ -28,7 +28,7 @@ export async function store(io: Io): Promise<Check> {
         : fail(
             "store",
             said,
-            `End the control plane and restore a copy from ${homeLayout.backups(io.home())}. A graceful stop (TERM) ends its runs and releases their machines. Then run \`svc reconcile --dry-run\` first: svc ends machines that were rented after the copy.`,
+            `Stop svc; a graceful stop (TERM) ends its runs and releases their machines. Move ${file}, and the files with its name and -wal or -shm, out of the home, then copy the file of ${homeLayout.backups(io.home())} with the latest time in its name (not the last name) to ${file}. Then run \`svc reconcile --dry-run\` before anything else: every other start of svc ends the machines that were rented after the copy.`,
           );
     } finally {
       db.close();
