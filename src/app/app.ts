@@ -181,8 +181,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
       reads,
       redactor: () => known.redactor(),
       remember: (values) => {
-        known.remember(values);
-        known.lookAgain();
+        if (known.remember(values)) known.lookAgain();
       },
       learnFrom: (learn) => known.learnFrom(learn),
       report: log,

@@ -95,7 +95,7 @@ export const inheritedSecrets = (env: NodeJS.ProcessEnv): string[] =>
       return secretParts(value);
     if (!SECRET_VALUE.test(value)) return [];
     const passwords = passwordsIn(value);
-    return passwords.length > 0 ? passwords : secretParts(value);
+    return passwords.length > 0 ? passwords.filter(isNoDefault) : secretParts(value);
   });
 
 const isNoOrdinary = (name: string, value: string): boolean =>
@@ -122,8 +122,11 @@ const ADDRESS =
 export const addressPasswords = (text: string): string[] =>
   [...text.matchAll(ADDRESS)].flatMap(([, scheme = "", user, password, token]) => {
     const secret = password ?? token ?? "";
-    return secret.startsWith("$") ? [] : passwordsIn(`${scheme}${user ?? ":"}${secret}@`);
+    return secret.startsWith("$") ? [] : passwordsIn(`${scheme}${user ?? ":"}${secret}@`).filter(isNoDefault);
   });
+
+/** Databases for tests have `test` or `postgres` as a password. Masked, such a word would be missing in paths and names. */
+const isNoDefault = (password: string): boolean => !/^([A-Za-z_.-]{1,11}|\d{1,9})$/.test(password);
 
 /** A text to show, with the passwords of its addresses masked, whether svc knows them or not. */
 export const withoutPasswords = (text: string): string =>

@@ -40,8 +40,9 @@ export class KnownSecrets {
     this.#places = places;
   }
 
-  /** Adds secrets of a run, and others that no file names. */
-  remember(values: Iterable<string>): void {
+  /** Adds secrets of a run, and others that no file names. Returns whether one of them was unknown. */
+  remember(values: Iterable<string>): boolean {
+    const before = this.#added;
     for (const value of values) {
       if (Buffer.byteLength(value) < SHOWN_SECRET_BYTES_MIN || this.#ofRuns.has(value)) continue;
       this.#ofRuns.add(value);
@@ -49,6 +50,7 @@ export class KnownSecrets {
       const [oldest] = this.#ofRuns.size > REMEMBERED_MAX ? this.#ofRuns : [];
       if (oldest !== undefined) this.#ofRuns.delete(oldest);
     }
+    return this.#added > before;
   }
 
   /** `learn` calls `remember`, now and whenever a file that it read has changed. */
@@ -78,13 +80,17 @@ export class KnownSecrets {
     this.#isLooking = true;
     const found = hearingReads(heard, () => {
       for (const learn of this.#sources) orElse(learn, undefined);
-      return new Set(credentialSecrets(this.#places).flatMap(secretParts));
+      return orElse(() => new Set(credentialSecrets(this.#places).flatMap(secretParts)), null);
     });
     this.#isLooking = false;
+    this.#stamps = stamps;
+    if (found === null) return;
+    const now = [...found].filter((value) => Buffer.byteLength(value) >= SHOWN_SECRET_BYTES_MIN);
+    // The same array makes no new redactors: those of hundreds of runs take seconds.
+    if (now.length === this.#credentials.length && this.#credentials.every((value) => found.has(value))) return;
     // A script may still hold what was replaced, and its maker may still accept it.
     this.remember(this.#credentials.filter((value) => !found.has(value)));
-    this.#credentials = [...found].filter((value) => Buffer.byteLength(value) >= SHOWN_SECRET_BYTES_MIN);
-    this.#stamps = stamps;
+    this.#credentials = now;
   }
 
   /** For records, lists, events and messages. */

@@ -6,6 +6,7 @@
 
 import { mkdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { isMissing } from "../errors/index.ts";
 import { replaceFile } from "../platform/replace-file.ts";
 
 /** The request (a reference or a variable's name) and the secret's value. */
@@ -40,13 +41,14 @@ export function unsealText(bytes: Buffer, key: Buffer): string | null {
   }
 }
 
-/** Empty if nothing was sealed, or if this key cannot open the file. */
+/** Empty if nothing was sealed, or if this key cannot open the file. Throws if the file cannot be read now. */
 export function unseal(file: string, key: Buffer): Given[] {
   let bytes: Buffer;
   try {
     bytes = readFileSync(file);
-  } catch {
-    return [];
+  } catch (e) {
+    if (isMissing(e)) return [];
+    throw e;
   }
   const text = unsealText(bytes, key);
   // Authenticated: only `seal` below can have written it.

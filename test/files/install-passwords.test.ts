@@ -41,6 +41,13 @@ describe("a password in a project's files", () => {
     expect(JSON.parse(variables["SVC_INSTALL_RECIPE"] ?? "")).toEqual(install.environment);
   });
 
+  it("is none if it is an ordinary word: masked, it would be missing in names of metrics and files", async () => {
+    const database =
+      '[tool.pytest]\nurl = "postgresql://test:test@localhost/test"\nother = "postgres://a:password@h/x"\n';
+    const install = await decided({ "pyproject.toml": `${PROJECT}dependencies = ["a"]\n${database}` });
+    expect(install.passwords).toEqual([]);
+  });
+
   it("is in no refusal that quotes its line", () => {
     const { message } = installRefused("requirements.txt", `has a line that pip cannot read: a=1 -i ${INDEX}`);
     expect(message).toContain(INDEX.replace("hunter22", "***redacted***"));

@@ -97,6 +97,15 @@ it("Another source is asked again when a file that it read has changed, and may 
   expect(known.redactor().redactText("no-secret-by-name another-address")).toBe("***redacted*** ***redacted***");
 });
 
+it("A file that is written again with the same secrets makes no new redactor", () => {
+  const home = newHome({ hub: { token: "hf_the-same-token-1" } });
+  const known = new KnownSecrets({ home, env: {} });
+  const before = known.redactor();
+  writeFileSync(join(home, "credentials.json"), JSON.stringify({ hub: { token: "hf_the-same-token-1" } }));
+  expect(known.redactor()).toBe(before);
+  expect([known.remember(["another-secret-1"]), known.remember(["another-secret-1"])]).toEqual([true, false]);
+});
+
 it("Of more secrets than are kept, the newest are known", () => {
   const known = new KnownSecrets({ home: newHome({}), env: {} });
   known.remember(Array.from({ length: 2_010 }, (_, i) => `of-a-run-${i}-`));
@@ -143,6 +152,7 @@ it("What a local run inherits is known where its name says that it is a secret, 
     WANDBTOKEN: "0123456789abcdef",
     DB_PASSWORD: "correct horse battery",
     DATABASE_URL: "postgres://me:of-the-database-1@db/x",
+    TEST_DATABASE_URL: "postgres://postgres:postgres@localhost/x",
     SSH_AUTH_SOCK: "/run/user/1000/agent-1",
     PWD: "/home/me/Project-aB1cD2eF3gH4",
     OLDPWD: "/home/me/Project-aB1cD2eF3gH5",

@@ -7,6 +7,7 @@ import { Redactor } from "../../src/domain/redaction.ts";
 import { RunSpec } from "../../src/schemas/spec.ts";
 import { maskSpec } from "../../src/store/records.ts";
 import { installationKey } from "../../src/secrets/installation-key.ts";
+import { unseal } from "../../src/secrets/sealed.ts";
 import { sealSpec, unsealSpec } from "../../src/secrets/sealed-spec.ts";
 
 const key = randomBytes(32);
@@ -65,4 +66,14 @@ it("A spec with a known secret in any other place is masked there, and restored 
   expect(unsealSpec(stored, key)).toEqual(given);
   expect(unsealSpec(stored, randomBytes(32)).args).toEqual(sealed.args);
   expect(maskSpec(stored)).not.toHaveProperty("sealed");
+});
+
+it("Sealed values that cannot be read now are an error, and none where nothing was sealed", () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-sealed-"));
+  try {
+    expect(unseal(join(folder, "none"), key)).toEqual([]);
+    expect(() => unseal(folder, key)).toThrow("EISDIR");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
