@@ -70,7 +70,8 @@ export async function runCell(cell: Cell): Promise<Outcome> {
   try {
     addForeign(world);
     both.forEach((name, nth) => commitWhenDue(world, name, seed + nth));
-    const ending = await world.live(kill);
+    // Jobs that take offers from one another, on machines that none can reach, need three phases of twenty minutes each.
+    const ending = await world.live(kill, 150_000 + 10_000 * runs);
     came = [...new Set(ending.records.map(({ error, status }) => error?.code ?? status))].join(" and ");
     // With several runs, one of them may meet the fault and the others not.
     const ends = [...endsOfAll(provider, both), ...(runs > 1 ? ["succeeded"] : [])];
