@@ -288,7 +288,8 @@ export class CheckpointCollector {
   }
 
   async #keepSets(listing: readonly RemoteFile[], options: OneScan): Promise<void> {
-    const { stale, linked } = await this.#sets.keep(listing, (file) => this.#isHome(file), this.#known);
+    const isDropped = (file: RemoteFile): boolean => this.#retention?.isDropped(file) === true;
+    const { stale, linked } = await this.#sets.keep(listing, (file) => this.#isHome(file), this.#known, isDropped);
     await this.#growing.rests(linked.map(({ path }) => path));
     const removed = (await this.#retention?.apply(listing, (file) => this.#isHome(file))) ?? [];
     await this.#record(linked, options, [...stale, ...removed]);

@@ -186,6 +186,7 @@ export class CheckpointSets {
   /**
    * Keeps every set of the listing that is complete (U2, U4) and fully downloaded. Throws `disk_full`.
    * @param isHome whether the listed file was downloaded
+   * @param isDropped whether the listed file belongs to a checkpoint that retention removed, and that was not saved again
    * @returns `stale`: paths of files that only an earlier save under the same name had: they no longer exist locally.
    *   `linked`: given files that are now among the run's own.
    */
@@ -193,6 +194,7 @@ export class CheckpointSets {
     listing: readonly RemoteFile[],
     isHome: (file: RemoteFile) => Promise<boolean>,
     known: KnownComplete,
+    isDropped: (file: RemoteFile) => boolean = () => false,
   ): Promise<{ stale: string[]; linked: CheckpointFile[] }> {
     const stale: string[] = [];
     const linked: CheckpointFile[] = [];
@@ -210,6 +212,8 @@ export class CheckpointSets {
       const of = ofNode0.get(name);
       const kept = await this.#keptOf(name);
       if (of ? kept?.of === of.folder : !isAnew(kept, times, name, files, this.#given)) continue;
+      // A given file counts as downloaded although retention removed it. Which sets other nodes have a share of, node 0 says.
+      if (!isOther && files.some(isDropped)) continue;
       if (!(await areAll(files, isHere))) continue;
       try {
         for (const file of files) {

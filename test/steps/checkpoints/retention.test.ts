@@ -16,6 +16,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { fetchFile, hashFile, listFiles, readPieces } from "../../../src/providers/local/checkpoint-files.ts";
 import type { KeepCheckpoints } from "../../../src/schemas/spec.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
+import type { GivenFile } from "../../../src/steps/checkpoints/given-files.ts";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import type { SetsOptions } from "../../../src/steps/checkpoints/sets.ts";
 import { lastComplete } from "../../../src/steps/checkpoints/resume.ts";
@@ -54,9 +55,10 @@ const host: CheckpointHost = {
   hashCheckpoint: (file) => hashFile(source, file),
 };
 
-const collect = (keep?: KeepCheckpoints, placements?: SetsOptions["placements"]) =>
+const collect = (keep?: KeepCheckpoints, placements?: SetsOptions["placements"], given: GivenFile[] = []) =>
   (made = new CheckpointCollector({
     targetDir,
+    given,
     now: () => now,
     announced: () => Promise.resolve(times),
     placements,
@@ -255,4 +257,28 @@ it("`last` keeps what the later machine saved, although the clock of the earlier
   await scan();
   await scan();
   expect(home()).toEqual(["late.pt"]);
+});
+
+it("A given checkpoint that a rule has removed does not return while its folder stays on the machine", async () => {
+  const kept = () => readdirSync(join(targetDir, ".svc-sets")).length;
+  const root = join(top, "given");
+  const write = (folder: string, step: number) => {
+    const file = join(folder, `ckpt-${step}`, "model.bin");
+    mkdirSync(join(folder, `ckpt-${step}`), { recursive: true });
+    writeFileSync(file, `weights ${step}`);
+    utimesSync(file, 1_700_000_000 + step, 1_700_000_000 + step);
+  };
+  write(root, 2);
+  write(source, 2);
+  times.set("ckpt-2", 1);
+  const path = "ckpt-2/model.bin";
+  collect({ last: 1 }, { present: 2, of: () => 1 }, [{ root, path, size: 9, mtime_ms: 1_700_000_002_000 }]);
+  await scan();
+  await scan();
+  expect([home(), kept()]).toEqual([["ckpt-2"], 2]);
+  write(source, 3);
+  times.set("ckpt-3", 1);
+  for (let n = 0; n < 4; n++) await scan(n === 3);
+  expect([home(), [...recorded], kept()]).toEqual([["ckpt-3"], ["ckpt-3/model.bin"], 2]);
+  expect(await resumes()).toBe("ckpt-3");
 });
