@@ -147,6 +147,20 @@ it("names that differ only in case or composition stay apart where they are one 
   expect(await namesAtHome(paths, { others: 1, foldsNames: true })).toEqual(later);
 });
 
+it("a name never takes the place of a local file in another case that the machine does not have any more", async () => {
+  mkdirSync(join(folder, "Ckpt"));
+  for (const name of ["Best.pt", "LAST.pt", "Last.pt~", "cafe\u0301.pt", "Ckpt/a"])
+    writeFileSync(join(folder, name), "");
+  const paths = ["best.pt", "last.pt", "caf\u00e9.pt", "ckpt/a", "ckpt/b"];
+  const apart = ["best.pt~", "last.pt~~", "caf\u00e9.pt", "ckpt~/a", "ckpt~/b"];
+  expect(await namesAtHome(paths, { others: 0, foldsNames: false })).toEqual(paths);
+  expect(await namesAtHome(paths, { others: 0, foldsNames: true })).toEqual(apart);
+  writeFileSync(join(folder, "best.pt~"), "");
+  expect(await namesAtHome(paths, { others: 0, foldsNames: true })).toEqual(apart);
+  const both = ["BEST.pt", "Best.pt", "best.pt"];
+  expect(await namesAtHome(both, { others: 0, foldsNames: true })).toEqual(["BEST.pt~~", "Best.pt", "best.pt~"]);
+});
+
 it("neither a folder nor a file of node 0 that is called like the folder of node 1 takes anything from node 1", async () => {
   for (const own of ["node1", "node1/model.pt"]) {
     const top = mkdtempSync(join(folder, "run-"));
