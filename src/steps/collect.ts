@@ -1,8 +1,10 @@
 // The collect step: stops what still runs and downloads the rest of the log and the checkpoints before the machine is released.
 //
 // Safe to run twice: the log continues at the committed cursor, and files that are here are not downloaded again. A log that cannot be
-// taken does not keep the checkpoints from being downloaded; the step then fails with the log's error and is retried.
+// taken does not keep the checkpoints from being downloaded; the step then fails with the log's error and is retried. Until the script is
+// known to have ended, they are downloaded like those of a running script.
 
+import type { ScanResult } from "./checkpoints/collector.ts";
 import { collectNow } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
 import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
@@ -31,8 +33,9 @@ export function collectStep(services: RunServices): StepDefinition {
         // After a restart nothing else renews the lease: the run has ended, and the downloads may last longer than the lease.
         await holdMachine(services, context, held);
         const failures: unknown[] = [];
+        let hasEnded = false;
         const drained = (stream: "install" | "run") =>
-          drainRun(services, context, held, stream).catch((e: unknown) => {
+          drainRun(services, context, held, stream, () => void (hasEnded ||= stream === "run")).catch((e: unknown) => {
             if (context.signal.aborted) throw e;
             failures.push(e);
             return null;
@@ -41,20 +44,22 @@ export function collectStep(services: RunServices): StepDefinition {
         const run = await drained("run");
         context.progress({ doing: "downloading checkpoints" });
         const collector = services.collector(jobId, node);
-        const options = { final: true, announced: new Set<string>(), signal: context.signal };
+        const options = { announced: new Set<string>(), signal: context.signal };
         // Also when the run's own folder is gone: a script that removed it may have left its checkpoints.
         const followed = run?.followed ?? followedRun(services, context, held, "run");
         const whose = `${jobId} ${node}`;
         if (failures.length > 0) {
           const now = services.now();
           const isDue = now - (scanned.get(whose) ?? -Infinity) >= SCAN_AGAIN_MS;
-          // The next attempt continues a download that failed.
-          const over = () => void scanned.set(whose, now);
-          if (isDue) await collectNow(followed, collector, options).then(over, () => undefined);
+          // The next attempt continues a download that failed, and downloads what has settled by then.
+          const over = ({ pending }: ScanResult) => void (pending.length === 0 && scanned.set(whose, now));
+          // The script may still be writing: then only files that have settled are complete.
+          const scan = { ...options, final: hasEnded };
+          if (isDue) await collectNow(followed, collector, scan).then(over, () => undefined);
           throw failures[0];
         }
         scanned.delete(whose);
-        const { saved, skipped } = await collectNow(followed, collector, options);
+        const { saved, skipped } = await collectNow(followed, collector, { ...options, final: true });
         if (run === null && saved.length === 0)
           return {
             done: { exit_code: null },

@@ -12,9 +12,14 @@ import { Rent } from "./rent.ts";
 let rent: Rent;
 let calls: string[];
 /** The answer of both runs about their status. */
-let status: () => Promise<null>;
+let status: () => Promise<{ phase: string; log_bytes?: number } | null>;
+let stop: () => Promise<void>;
+/** Of each scan: whether it was the last one. */
+let finals: boolean[];
+let pending: string[];
 beforeEach(async () => {
   [rent, calls, status] = [await Rent.open(), [], () => Promise.resolve(null)];
+  [stop, finals, pending] = [() => Promise.resolve(), [], []];
   await rent.h.create("job1");
   const name = rent.name(1);
   await rent.ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: 0 });
@@ -29,15 +34,21 @@ function services(): RunServices {
     inPlace: false,
     layout: () => ({ checkpoints: "/root/checkpoints" }),
     keep: (guard: Guard) => Promise.resolve(void calls.push(`keep ${guard.graceSeconds}`)),
-    host: () => ({ status: () => status() }),
+    host: () => ({
+      status: () => status(),
+      stop: () => stop(),
+      readLog: () => Promise.reject(new SvcError("runner_failed", { why: "no log" })),
+    }),
   } as unknown as MachineAccess;
   rent.cloud.access = () => access;
-  const scan = () => {
+  const scan = (_host: unknown, { final }: { final: boolean }) => {
     calls.push("scan");
-    return Promise.resolve({ saved: [], skipped: [], pending: [], noRoom: [] });
+    finals.push(final);
+    return Promise.resolve({ saved: [], skipped: [], pending, noRoom: [] });
   };
   return {
     ...rent.ports,
+    sink: { cursor: () => ({ sourceOffset: 0, displayOffset: 0 }) },
     guard: () => ({ graceSeconds: 1_800, selfEnd: "true", stopSeconds: 10 }),
     secrecy: () => ({ mark: "mark", redactor: new Redactor([]) }),
     collector: () => ({ scan, atHome: () => Promise.resolve([]) }),
@@ -64,4 +75,38 @@ test("A log that cannot be taken does not keep the checkpoints from being downlo
   status = () => Promise.resolve(null);
   await attempt();
   expect(calls.filter((call) => call === "scan")).toHaveLength(3);
+});
+
+test("Only a script that is known to have ended has its checkpoints downloaded as those of an ended one", async () => {
+  const attempt = async () => {
+    await expect(rent.run(() => collectStep(services()))).rejects.toMatchObject({ code: "runner_failed" });
+    return finals.pop();
+  };
+  const failure = () => Promise.reject(new SvcError("runner_failed", { why: "no answer" }));
+  status = failure;
+  expect(await attempt()).toBe(false);
+  status = () => Promise.resolve({ phase: "running" });
+  stop = failure;
+  expect(await attempt()).toBe(false);
+  // The log fails after that.
+  stop = () => Promise.resolve();
+  expect(await attempt()).toBe(true);
+  status = () => Promise.resolve({ phase: "exited", log_bytes: 1 });
+  expect(await attempt()).toBe(true);
+  status = () => Promise.resolve(null);
+  await rent.run(() => collectStep(services()));
+  expect(finals).toEqual([true]);
+});
+
+test("The next attempt scans again while files have not settled", async () => {
+  const step = collectStep(services());
+  status = () => Promise.reject(new SvcError("runner_failed", { why: "no answer" }));
+  const scans = async () => {
+    await expect(rent.run(() => step)).rejects.toThrow();
+    return finals.length;
+  };
+  pending = ["last.pt"];
+  expect([await scans(), await scans()]).toEqual([1, 2]);
+  pending = [];
+  expect([await scans(), await scans()]).toEqual([3, 3]);
 });

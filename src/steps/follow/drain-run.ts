@@ -25,17 +25,23 @@ async function pullWhile(services: RunServices, follower: Follower, stopping: Pr
   }
 }
 
-/** Stops what still runs and stores the rest of its log; null when nothing was ever started. */
+/**
+ * Stops what still runs and stores the rest of its log; null when nothing was ever started.
+ * @param ended called once it is known that the run has ended, also if its log cannot be taken afterwards.
+ */
 export async function drainRun(
   services: RunServices,
   context: StepContext,
   held: HeldMachine,
   stream: "run" | "install",
+  ended: () => void = () => undefined,
 ) {
   const host = held.access.host(stream);
   const look = async (): Promise<RunLook | "damaged" | null> => {
     try {
-      return await host.status(context.signal);
+      const status = await host.status(context.signal);
+      if (status !== null && status.phase !== "running") ended();
+      return status;
     } catch (e) {
       if (e instanceof SvcError && e.code === "run_damaged") return "damaged";
       throw e;
@@ -51,7 +57,7 @@ export async function drainRun(
     const given = stopGraceSeconds(services.facts(context.jobId).spec);
     // An installer has no state to save.
     const grace = stream === "run" ? given : Math.min(STOP_GRACE_SECONDS, given);
-    const stopping = host.stop(grace, context.signal).catch((e: unknown) => {
+    const stopping = host.stop(grace, context.signal).then(ended, (e: unknown) => {
       // Its log is stored anyway; the machine is released after that.
       const mayBe =
         e instanceof SvcError &&
