@@ -1,7 +1,7 @@
 // The agent on a machine that runs out of descriptors or memory: what it cannot read says nothing about the run.
 
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -51,4 +51,39 @@ it.skipIf(process.platform !== "linux").each([
 
 it.skipIf(process.platform !== "linux")("a run whose runner is gone is called lost", () => {
   expect(statusWhere("/stat", "ENOENT")).toBe("failed");
+});
+
+it.skipIf(process.platform !== "linux").each([
+  ["stat", "EMFILE"],
+  ["stat", "ENOMEM"],
+  ["list", "EMFILE"],
+])("the guard's deadline moves though its processes cannot be read (%s, %s)", (what, failure) => {
+  const program = `
+import errno, os, sys
+sys.path.insert(0, sys.argv[1])
+from svc_agent import guard, run_folder
+folder, real = sys.argv[2], run_folder.read_bytes
+refusal = OSError(getattr(errno, sys.argv[4]), "no")
+def failing(path, *more):
+    if "/stat" in path:
+        raise refusal
+    return real(path, *more)
+def unlisted(path):
+    raise refusal
+open(folder + "/pid", "w").write(str(os.getpid()))
+if sys.argv[3] == "list":
+    os.listdir = unlisted
+    open(folder + "/pid", "w").close()
+run_folder.read_bytes = failing
+try:
+    print(guard.op_keep({"folder": folder, "grace": 60})[0]["moved"])
+except OSError as e:
+    print(errno.errorcode[e.errno])
+print(open(folder + "/keep").read().strip().isdigit())
+`;
+  // The program is the guard's process, too.
+  const script = join(folder, "guard.sh");
+  writeFileSync(script, program);
+  const done = spawnSync("python3", [script, runnerFolder, folder, what, failure], { encoding: "utf8" });
+  expect(done.stdout || done.stderr).toBe(what === "list" ? `${failure}\nTrue\n` : "True\nTrue\n");
 });
