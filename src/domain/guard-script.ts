@@ -179,14 +179,22 @@ look() {
     *) now=$((now + ${LOOK_SECONDS + 2})) mine=- keep=- looks=${(LOOK_SECONDS + 2) / 2} ;;
   esac
 }
-# A shell that gives up, as dash does where no process can be started, begins again.
-trap 'exec sh "$dir/guard.sh" "$dir"' EXIT
+# A shell that gives up, as dash does where no process can be started, begins again where it was, after a pause for which it starts no process.
+again() {
+  read -r up rest </proc/uptime
+  from=\${up%%.*}
+  while [ "\${up%%.*}" -lt $((from + 2)) ] && read -r up rest </proc/uptime; do :; done
+  exec sh "$dir/guard.sh" "$dir" "$now" "$stop" "$end" "$((strange + 1))" "$tries" "$asked" "$patience"
+}
+now=\${2:-0} stop=\${3:--} end=\${4:--} strange=\${5:-0} tries=\${6:-0} asked=\${7-} patience=\${8-} told=
+trap 'again' EXIT
+# bash would begin again at the TERM of a system that powers off.
+trap 'trap - EXIT; exit 143' TERM
 # On a disk that takes nothing, the file still names an earlier guard.
 named=
 (echo $$ >"$dir/pid") && named=1
 (echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
 machine=$(within ${LOOK_SECONDS} variables)
-now=0 stop=- end=- strange=0 asked= told= tries=0 patience=
 spent() { [ "$end" != - ] && [ "$now" -ge "$end" ]; }
 while :; do
   sleep 1

@@ -41,9 +41,15 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     "wait_for $! ${TRY_SECONDS}000",
     [`${GUARD}tries again after an attempt that never returns`],
   ),
-  guard("G1: a guard whose shell gives up is gone", 'trap \'exec sh "$dir/guard.sh" "$dir"\' EXIT', "", [
+  guard("G1: a guard whose shell gives up is gone", "trap 'again' EXIT", "", [
     `${HANGS}begins again if its shell gives up`,
   ]),
+  guard(
+    "G1: a shell that begins again forgets for how long the time could not be read",
+    "strange=\\${5:-0}",
+    "strange=0",
+    [`${HANGS}counts polls with an unreadable time on`],
+  ),
   guard("G1: the name of an earlier guard ends the one on a disk that takes nothing", '[ -z "$named" ] ||', "", [
     `${HANGS}stays though the disk takes nothing`,
   ]),

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { guardDir, guardScript } from "../../src/domain/guard-script.ts";
 import { DEADLINE_MS } from "../deadline.ts";
-import { endAll, quickened } from "./guard-process.ts";
+import { endAll, guards, quickened } from "./guard-process.ts";
 import { until } from "./sshd.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "svc-guard-"));
@@ -63,6 +63,10 @@ function processes(each: Record<string, { comm: string; words?: string[] }>): st
   return proc;
 }
 
+const absolute = (shell: string): string =>
+  spawnSync("sh", ["-c", `command -v ${shell}`], { encoding: "utf8" }).stdout.trim() +
+  (shell === "busybox" ? " sh" : "");
+
 const looks = (n: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, n * 100));
 
 describe("the guard", { tags: "needs/root" }, () => {
@@ -100,6 +104,42 @@ describe("the guard", { tags: "needs/root" }, () => {
         await until(() => existsSync(file("fault")), "its shell gives up");
         writeFileSync(file("keep"), "1\n");
         await until(ended, "two attempts");
+      });
+
+      it.skipIf(absent)("counts polls with an unreadable time on if its shell gives up again and again", async () => {
+        const fault = `  look\n  polls=$((\${polls:-0} + 1)); [ "$polls" -lt 4 ] || : "\${nothing?}"\n`;
+        await boot({ ...inShell, changes: [...changes, ["  look\n", fault], [" + 2)) ]", " + 1)) ]"]] });
+        writeFileSync(file("keep"), "garbage\n");
+        await until(ended, "two attempts");
+      });
+
+      it.skipIf(absent)("pauses before its shell begins again, and starts no process for that", async () => {
+        // It gives up before it writes its pid, and finds no program.
+        const begun = `${ending}-begun`;
+        const fault = `trap 'again' EXIT\necho >>${begun}; PATH=; : "\${nothing?}"\n`;
+        await boot({
+          ...inShell,
+          changes: [
+            ...changes,
+            ["trap 'again' EXIT\n", fault],
+            ["exec sh ", `exec ${absolute(shell)} `],
+            ['echo "$until" >"$dir/keep.new"', 'echo 1 | tee "$dir/pid" >"$dir/keep.new"'],
+          ],
+        });
+        await until(() => existsSync(begun), "its shell gives up");
+        await looks(45);
+        const times = readFileSync(begun, "utf8").length;
+        expect(times).toBeGreaterThan(1);
+        expect(times).toBeLessThan(5);
+      });
+
+      it.skipIf(absent)("ends at the system's TERM", async () => {
+        await boot({ ...inShell, changes });
+        const [pid] = guards(name);
+        process.kill(Number(pid), "SIGTERM");
+        await until(() => guards(name).length === 0, "it ends");
+        await looks(5);
+        expect(guards(name)).toEqual([]);
       });
 
       it.skipIf(absent)("does not wait for a process that no signal ends", async () => {
