@@ -20,9 +20,11 @@ export function installStep(services: RunServices): StepDefinition {
       const held = heldMachine(services, context);
       const command = await services.installCommand(jobId, held.access.inPlace);
       if ("skipped" in command) return { done: {}, detail: command };
+      // What this computer lacks for the plan is not a key for the login: waiting for it would cost money on an idle machine.
+      const plan = await services.plan(jobId, node, "install", "passwords" in command ? command.passwords : []);
+      signal.throwIfAborted();
       return reaching(services, context, held, async () => {
         const host = held.access.host("install");
-        const plan = await services.plan(jobId, node, "install", "passwords" in command ? command.passwords : []);
         const python = plan.runner.env["SVC_PYTHON"] ?? "python3";
         const { argv, variables } = installStart(command, { python, layout: () => held.access.layout() });
         await host.start({ ...plan.runner, argv }, { ...plan.secretEnv, ...variables }, signal);
