@@ -6,7 +6,7 @@
 // K3. A rule with `stop` ends the run in the transaction of its notice.
 // K4. The rules for a run are those of the home, those of configure() and the run's own; the same rule twice counts once.
 // K5. Rules by time about a script count only time in which svc followed the run without a break: what it logs while this computer sleeps, while
-//     svc does not run or while its machine cannot be reached is read later.
+//     svc does not run or while its machine cannot be reached is read later. A loss of the connection for less than two minutes is no break.
 
 import type { LogRecord } from "../domain/log-stream.ts";
 import { parseNotifyRule, type NotifyRule } from "../schemas/notify-rule.ts";
@@ -211,7 +211,7 @@ export class Watch<Tx extends NoticeTransaction> {
 
   /** K5 */
   #followedSince(jobId: string): number {
-    return this.#o.rows.followedSince(jobId) ?? Infinity;
+    return this.#o.rows.followedSince(jobId, this.#o.now()) ?? Infinity;
   }
 
   #since(row: JobRow, rule: NotifyRule): number {

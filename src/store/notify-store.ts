@@ -5,6 +5,9 @@ import type { Insertable } from "kysely";
 import type { Sqlite } from "./database.ts";
 import type { All, MachineRow, MessageRow, NoticeRow, Tables, TargetRow } from "./tables.ts";
 
+/** A shorter break of the connection to a machine counts as none: what the script logged meanwhile has been read since. */
+const BREAK_MS = 2 * 60_000;
+
 export type NewNotice = Pick<NoticeRow, "job_id" | "kind" | "at" | "key" | "title" | "data">;
 
 export class NotifyStore {
@@ -163,14 +166,37 @@ export class NotifyStore {
     );
     return found === undefined ? null : found.time * 1_000;
   }
-  /** Since when svc has followed every script of a run without a break; null if it does not follow one of them now. */
-  followedSince(jobId: string): number | null {
-    const [found] = this.all<{ at: number | null; broken: number | null }>(
-      `SELECT max(a.started_at) AS at, max(e.state = 'retrying') AS broken FROM effect e JOIN attempt a ON a.effect_id = e.id AND a.attempt = e.attempt
+  /**
+   * Since when svc has followed every script of a run without a break of BREAK_MS; null if it does not follow one of them now. Only an attempt
+   * that has lasted for BREAK_MS proves that it reached the machine: shorter ones belong to the break.
+   */
+  followedSince(jobId: string, now: number): number | null {
+    const open = this.all<{ id: number; state: string; attempt: number; started_at: number }>(
+      `SELECT e.id, e.state, a.attempt, a.started_at FROM effect e JOIN attempt a ON a.effect_id = e.id AND a.attempt = e.attempt
          WHERE e.job_id = ? AND e.step = 'stream' AND e.state IN ('running', 'retrying')`,
       jobId,
     );
-    return found === undefined || found.broken === 1 ? null : found.at;
+    if (open.length === 0 || open.some(({ state }) => state === "retrying")) return null;
+    return Math.max(
+      ...open.map(({ id, attempt, started_at }) =>
+        now - started_at < BREAK_MS ? started_at : this.#heldSince(id, attempt, started_at),
+      ),
+    );
+  }
+  /** The start of the first of the attempts that lead to this one with short breaks between them. */
+  #heldSince(effectId: number, attempt: number, startedAt: number): number {
+    const earlier = this.all<{ started_at: number; ended_at: number }>(
+      "SELECT started_at, ended_at FROM attempt WHERE effect_id = ? AND attempt < ? AND ended_at - started_at >= ? ORDER BY attempt DESC",
+      effectId,
+      attempt,
+      BREAK_MS,
+    );
+    let since = startedAt;
+    for (const { started_at, ended_at } of earlier) {
+      if (since - ended_at >= BREAK_MS) break;
+      since = started_at;
+    }
+    return since;
   }
   /** When the newest checkpoint of a run was saved; null if it has none. */
   lastCheckpointAt(jobId: string): number | null {

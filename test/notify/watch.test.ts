@@ -141,8 +141,11 @@ describe("a rule", () => {
 
   describe("by time, about a script,", () => {
     const LINES = ["loss silent 20m, stop", "no checkpoint 20m, stop"];
-    async function following(line: string): Promise<NotifyWorld> {
-      const world = await NotifyWorld.open();
+    const unreachable = new SvcError("ssh_unreachable", { machine: "m", why: "no network" });
+    /** @param delayMs between two attempts to follow. */
+    async function following(line: string, delayMs = 1_000): Promise<NotifyWorld> {
+      const retry = { stream: { attemptsMax: 99, delayMsMin: delayMs, delayMsMax: delayMs } };
+      const world = await NotifyWorld.open(undefined, { retry });
       await world.service.setRules([line]);
       await world.h.create();
       await world.h.upTo("stream");
@@ -181,10 +184,37 @@ describe("a rule", () => {
     });
 
     it.each(LINES)("counts no time in which its machine could not be reached: %s", async (line) => {
+      const world = await following(line, 3 * MINUTE_MS);
+      const watch = watchOf(world);
+      await looks(world, watch, 15);
+      await world.h.attempt("stream").fail(unreachable);
+      expect(await looks(world, watch, 21)).toBe("running");
+      expect(await looks(world, watch, 6)).toBe("terminating");
+    });
+
+    it.each(LINES)(
+      "counts the time before a break of the connection that was shorter than two minutes: %s",
+      async (line) => {
+        const world = await following(line);
+        const watch = watchOf(world);
+        for (const minutes of [7, 7]) {
+          await looks(world, watch, minutes);
+          await world.h.attempt("stream").fail(unreachable);
+        }
+        expect(await looks(world, watch, 5)).toBe("running");
+        expect(await looks(world, watch, 2)).toBe("terminating");
+      },
+    );
+
+    it.each(LINES)("counts an hour of short attempts that reached nothing as a break: %s", async (line) => {
       const world = await following(line);
       const watch = watchOf(world);
       await looks(world, watch, 15);
-      await world.h.attempt("stream").fail(new SvcError("ssh_unreachable", { machine: "m", why: "no network" }));
+      for (let i = 0; i < 60; i++) {
+        await world.h.attempt("stream").fail(unreachable);
+        expect(await looks(world, watch, 1)).toBe("running");
+      }
+      await world.h.attempt("stream").fail(unreachable);
       expect(await looks(world, watch, 19)).toBe("running");
       expect(await looks(world, watch, 3)).toBe("terminating");
     });

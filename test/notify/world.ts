@@ -12,7 +12,7 @@ import type { NotifyTargetBody } from "../../src/schemas/notify.ts";
 import { exclusively } from "../../src/store/file-lock.ts";
 import { NotifyStore } from "../../src/store/notify-store.ts";
 import { DEADLINE_MS } from "../deadline.ts";
-import { Harness, removeHomes, turn } from "../engine/harness.ts";
+import { Harness, removeHomes, turn, type HarnessOptions } from "../engine/harness.ts";
 
 const servers: Server[] = [];
 const worlds: NotifyWorld[] = [];
@@ -109,9 +109,10 @@ export class NotifyWorld {
     });
   }
 
-  static async open(before?: NotifyWorld): Promise<NotifyWorld> {
+  static async open(before?: NotifyWorld, more: Pick<HarnessOptions, "retry"> = {}): Promise<NotifyWorld> {
     const heard: { outbox: Outbox | null } = { outbox: null };
     const options = {
+      ...more,
       engine: { noticed: (...given: Parameters<Outbox["heard"]>) => heard.outbox?.heard(...given) },
     };
     if (before) await before.notifier.stop();
