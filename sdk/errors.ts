@@ -19,7 +19,7 @@ export const LATE = "no answer in time";
 const NO_JOB = new Set(["job_not_found", "job_removed"]);
 /** Codes with exit code 4 in the catalogue; a test compares the two. */
 const OF_CREDENTIALS =
-  /^(credential_|credentials_|secret_|ssh_key_|ssh_refused$|provider_unavailable$|no_funds$|no_quota$|hub_gated$|hub_token_|sink_credentials$|notify_secret$|sink_refused$)/;
+  /^(credential_|credentials_|secret_|ssh_key_|ssh_refused$|provider_unavailable$|account_unproven$|no_funds$|no_quota$|hub_gated$|hub_token_|sink_credentials$|notify_secret$|sink_refused$)/;
 
 /** `code` is for programs and stable; `message` says what happened, `hint` what to do. */
 export class SvcError extends Error {

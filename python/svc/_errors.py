@@ -98,6 +98,7 @@ _CLASSES: dict[str, type[SvcError]] = {
     "price_cap_exceeded": PriceCapExceeded,
     "unauthorized": CredentialError,
     "provider_unavailable": CredentialError,
+    "account_unproven": CredentialError,
     "nodes_unsupported": UnsupportedError,
     "gpus_unsupported": UnsupportedError,
     "spot_unsupported": UnsupportedError,
