@@ -38,6 +38,8 @@ test("each pair has two faults that the provider knows; success is allowed only 
   }
   expect(endsOfAll("market", ["hang", "key_refused"])).toEqual(["machine_unfit"]);
   expect(endsOfAll("market", ["hang", "slow_link"])).toEqual(["succeeded"]);
+  expect(endsOfAll("podhost", ["key_refused", "dead_hosts"])).toEqual(["machine_unfit", "step_timed_out"]);
+  expect(endsOfAll("podhost", ["slow_link", "dead_hosts"])).toEqual(["succeeded"]);
 });
 
 test("each fault that ends a placement has cells with another placement, and every seed draws a kill between the two", () => {

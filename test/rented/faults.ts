@@ -19,6 +19,8 @@ export interface FaultCase {
   measure?: number;
   /** Error codes with which the job may end; `succeeded` if it may succeed. */
   ends: readonly string[];
+  /** With which the job may also end if another fault used up its other machines, and this one has the last. */
+  last?: readonly string[];
   /** Minimum duration of the run, in seconds of this computer. */
   seconds?: number;
   /** Further fields of the run's spec. */
@@ -68,14 +70,14 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   hostile_strings: { when: "start", ends: ["machine_unfit", "machine_broken", "step_timed_out"], only: OWNED },
   port_swap: { when: "log", measure: SECOND, ends: FINE, seconds: 3 },
   // Another machine is rented when one did not boot, or is unfit; the retries are limited.
-  boot_never: { when: "start", ends: FINE, only: OWNED },
+  boot_never: { when: "start", ends: FINE, last: ["step_timed_out"], only: OWNED },
   // Another machine is rented, whether the provider still has the machine that halted itself or has deleted it.
   boot_fails: { when: "start", ends: FINE, only: OWNED },
   // The host is to blame: another machine of the same order is rented.
   container_refused: { when: "start", ends: FINE, only: PRICED },
   // No other machine of the same order would do better.
   image_missing: { when: "start", ends: ["machine_broken"], only: PRICED },
-  dead_hosts: { when: "start", ends: FINE, only: OWNED },
+  dead_hosts: { when: "start", ends: FINE, last: ["step_timed_out"], only: OWNED },
   bad_hosts: { when: "start", ends: FINE, only: OWNED },
   busy_hosts: { when: "start", ends: FINE, only: OWNED },
   // Machines that share this computer have no nvidia-smi, and pass with a warning.
@@ -160,7 +162,9 @@ const endsOf = (provider: ProviderCase, fault: FaultName | "none"): readonly str
 /** Either of two faults may decide; a success in spite of both is allowed only if each of them allows it. */
 export function endsOfAll(provider: ProviderCase, faults: readonly (FaultName | "none")[]): readonly string[] {
   const all = faults.map((fault) => endsOf(provider, fault));
-  const any = [...new Set(all.flat())];
+  const refused = all.some((ends) => !ends.includes("succeeded"));
+  const last = refused ? faults.flatMap((fault) => FAULT_CASES[fault].last ?? []) : [];
+  const any = [...new Set([...all.flat(), ...last])];
   return any.filter((end) => end !== "succeeded" || all.every((ends) => ends.includes(end)));
 }
 
