@@ -94,8 +94,7 @@ export const inheritedSecrets = (env: NodeJS.ProcessEnv): string[] =>
     if (isNamed && !ABOUT_A_SECRET.test(name) && !VOCABULARY_TOKEN.test(name) && isNoOrdinary(name, value))
       return secretParts(value);
     if (!SECRET_VALUE.test(value)) return [];
-    const passwords = passwordsIn(value);
-    return passwords.length > 0 ? passwords.filter(isNoDefault) : secretParts(value);
+    return hasPassword(value) ? passwordsIn(value) : secretParts(value);
   });
 
 const isNoOrdinary = (name: string, value: string): boolean =>
@@ -122,11 +121,21 @@ const ADDRESS =
 export const addressPasswords = (text: string): string[] =>
   [...text.matchAll(ADDRESS)].flatMap(([, scheme = "", user, password, token]) => {
     const secret = password ?? token ?? "";
-    return secret.startsWith("$") ? [] : passwordsIn(`${scheme}${user ?? ":"}${secret}@`).filter(isNoDefault);
+    return secret.startsWith("$") ? [] : passwordsIn(`${scheme}${user ?? ":"}${secret}@`);
   });
 
-/** Databases for tests have `test` or `postgres` as a password. Masked, such a word would be missing in paths and names. */
-const isNoDefault = (password: string): boolean => !/^([A-Za-z_.-]{1,11}|\d{1,9})$/.test(password);
+/** Passwords that documentation and images of databases name. Masked, such a word would be missing in paths and names. */
+const DEFAULT_PASSWORDS = new Set(
+  `admin airflow changeme ci default dev docker example guest local mariadb minio minioadmin mlflow mongo mongodb
+   mysql neo4j optuna pass passwd password postgres postgresql prefect rabbitmq redis root sa secret test testing
+   tests user`.split(/\s+/),
+);
+
+/** Also if it repeats the name of its user, as in `optuna:optuna`, and a number that counts up from 1. */
+const isDefault = (user: string, password: string): boolean =>
+  DEFAULT_PASSWORDS.has(password.toLowerCase()) ||
+  (WORD.test(password) && password.toLowerCase() === user.toLowerCase()) ||
+  "1234567890".startsWith(password);
 
 /** A text to show, with the passwords of its addresses masked, whether svc knows them or not. */
 export const withoutPasswords = (text: string): string =>
@@ -134,9 +143,12 @@ export const withoutPasswords = (text: string): string =>
     (password ?? token)?.startsWith("$") ? all : `${scheme}${user ?? ""}${REDACTED}`,
   );
 
+const FIRST_ADDRESS = /^[a-z][a-z0-9+.-]*:\/\/([^\s/@:]*):([^\s/@]+)@/i;
+const hasPassword = (value: string): boolean => FIRST_ADDRESS.test(value);
+
 function passwordsIn(value: string): string[] {
-  const password = /^[a-z][a-z0-9+.-]*:\/\/[^\s/@:]*:([^\s/@]+)@/i.exec(value)?.[1];
-  if (password === undefined) return [];
+  const [, user = "", password] = FIRST_ADDRESS.exec(value) ?? [];
+  if (password === undefined || isDefault(user, password)) return [];
   try {
     return [password, decodeURIComponent(password)];
   } catch {

@@ -36,6 +36,8 @@ it.each([
 it("parts of a secret are secrets by themselves", () => {
   expect(secretParts("plain")).toEqual(["plain"]);
   expect(secretParts("postgres://me:p%40w@db/x")).toEqual(["postgres://me:p%40w@db/x", "p%40w", "p@w"]);
+  for (const usual of ["test:test", "postgres:Postgres", "optuna:optuna", "me:123456", "admin:minioadmin"])
+    expect(secretParts(`postgres://${usual}@db/x`)).toEqual([`postgres://${usual}@db/x`]);
   const key = JSON.stringify({ type: "service_account", private_key: "line-1\nline-2", client_id: "7" });
   expect(secretParts(key)).toEqual([key, "line-1\nline-2"]);
   expect(secretParts("{not json")).toEqual(["{not json"]);

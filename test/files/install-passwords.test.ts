@@ -41,7 +41,7 @@ describe("a password in a project's files", () => {
     expect(JSON.parse(variables["SVC_INSTALL_RECIPE"] ?? "")).toEqual(install.environment);
   });
 
-  it("is none if it is an ordinary word: masked, it would be missing in names of metrics and files", async () => {
+  it("is none if it is a usual default: masked, it would be missing in names of metrics and files", async () => {
     const database =
       '[tool.pytest]\nurl = "postgresql://test:test@localhost/test"\nother = "postgres://a:password@h/x"\n';
     const install = await decided({ "pyproject.toml": `${PROJECT}dependencies = ["a"]\n${database}` });
@@ -56,6 +56,15 @@ describe("a password in a project's files", () => {
 
 describe("a password in the command that a spec names", () => {
   const command = `pip install -i ${INDEX} a`;
+  it.each(["supersecret", "123456789012", "qwerty"])("is a secret of the run, also as plain as %s", (password) => {
+    const spec = RunSpec.parse({
+      entrypoint: "train.py",
+      project_dir: "/p",
+      install: command.replace("hunter22", password),
+    });
+    expect(secretsOfSpec(spec, { home: "/none", env: {} })).toContain(password);
+  });
+
   it("is a secret of the run, and masked in the plan", () => {
     const spec = RunSpec.parse({ entrypoint: "train.py", project_dir: "/p", install: command });
     expect(secretsOfSpec(spec, { home: "/none", env: {} })).toContain("hunter22");

@@ -38,12 +38,10 @@ export function withHomeNames(
       const here = ({ path }: RemoteFile): string => shown.get(path) ?? path;
       const plain = home === null ? [] : listing.filter((file) => whyRefused({ ...file, path: here(file) }) === null);
       const apart = home === null ? new Map<string, string>() : await keptApart(plain.map(here), home);
-      const renamed = new Set<string>();
       for (const file of plain) {
         const path = apart.get(here(file));
         if (path === undefined) continue;
         shown.set(file.path, path);
-        renamed.add(file.path);
       }
       // At once: another listing or a download may be under way.
       real.clear();
@@ -54,7 +52,7 @@ export function withHomeNames(
         return {
           ...file,
           ...(path === undefined ? {} : { path }),
-          ...(safeName(file.path) === file.path && !renamed.has(file.path) ? {} : { renamed: true }),
+          ...(path === undefined ? {} : { renamed: true }),
           ...(leadsTo === undefined ? {} : { leadsTo }),
         };
       });

@@ -26,6 +26,8 @@ it("names of checkpoints lose their secrets, stay distinct, and lead back to the
     "run-***redacted***/a~~",
     "run-***redacted***/a",
   ]);
+  // A framework would search them under their own names.
+  expect(seen.map(({ renamed }) => renamed === true)).toEqual([false, true, true, false]);
   for (const each of seen) await hidden.fetchCheckpoint(each, "/t", signal);
   expect(fetched).toEqual(listing.map(({ path }) => path));
 });
