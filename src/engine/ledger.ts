@@ -200,6 +200,10 @@ export class DurableLedger implements Ledger {
   }
 
   #hold(tx: Transaction, name: string, handle: MachineHandle, state: "held" | "releasing"): void {
+    const row = this.#rows.get(name);
+    // Two machines of one order: what was seen of the other says nothing about the time of this one.
+    if (row?.resource_id && row.resource_id !== handle.id)
+      this.#rows.reprice(name, { price_micro: row.price_micro, spent_micro: 0, priced_at: null });
     this.#rows.held({
       name,
       state,
@@ -207,7 +211,7 @@ export class DurableLedger implements Ledger {
       handle: JSON.stringify(handle),
       address: handle.address,
       price_micro: priceOf(handle),
-      held_at: this.#rows.get(name)?.held_at ?? tx.at,
+      held_at: row?.held_at ?? tx.at,
     });
   }
 

@@ -154,6 +154,17 @@ describe("a machine", () => {
     expect(cost()).toBe(2.5);
   });
 
+  it("counts the whole price of the second machine of one order, whatever was seen of the first", async () => {
+    await h.create();
+    await ledger.intend(order);
+    await ledger.held(NAME, handle({ priceMicro: 2_000_000, billedMicro: 500_000 }));
+    await h.clock.advance(HOUR_MS);
+    await ledger.cheaper(NAME, h.clock.now());
+    expect(h.reads.job("job1")?.cost_usd).toBe(0.5);
+    await ledger.held(NAME, handle({ id: "the-second", priceMicro: 3_000_000, billedMicro: 500_000 }));
+    expect(h.reads.job("job1")?.cost_usd).toBe(3);
+  });
+
   it.each([
     [{ priceMicro: 2_000_000 }, 2],
     [{ priceMicro: 2_000_000, billedMicro: 3_000_000 }, 2],
