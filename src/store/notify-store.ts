@@ -167,16 +167,19 @@ export class NotifyStore {
     return found === undefined ? null : found.time * 1_000;
   }
   /**
-   * Since when svc has followed every script of a run without a break of BREAK_MS; null if it does not follow one of them now. Only an attempt
-   * that has lasted for BREAK_MS proves that it reached the machine: shorter ones belong to the break.
+   * Since when svc has followed every script of a run without a break of BREAK_MS; null if it does not follow one of them now. An attempt that
+   * reached the machine has details, which follow each answer of it. One that has lasted for BREAK_MS without any belongs to the break, and
+   * so does a short one.
    */
   followedSince(jobId: string, now: number): number | null {
-    const open = this.all<{ id: number; state: string; attempt: number; started_at: number }>(
-      `SELECT e.id, e.state, a.attempt, a.started_at FROM effect e JOIN attempt a ON a.effect_id = e.id AND a.attempt = e.attempt
+    const open = this.all<{ id: number; state: string; attempt: number; started_at: number; reached: number }>(
+      `SELECT e.id, e.state, a.attempt, a.started_at, a.detail IS NOT NULL AS reached FROM effect e JOIN attempt a ON a.effect_id = e.id AND a.attempt = e.attempt
          WHERE e.job_id = ? AND e.step = 'stream' AND e.state IN ('running', 'retrying')`,
       jobId,
     );
-    if (open.length === 0 || open.some(({ state }) => state === "retrying")) return null;
+    const isBreak = ({ state, reached, started_at }: (typeof open)[number]): boolean =>
+      state === "retrying" || (reached === 0 && now - started_at >= BREAK_MS);
+    if (open.length === 0 || open.some(isBreak)) return null;
     return Math.max(
       ...open.map(({ id, attempt, started_at }) =>
         now - started_at < BREAK_MS ? started_at : this.#heldSince(id, attempt, started_at),
@@ -186,7 +189,7 @@ export class NotifyStore {
   /** The start of the first of the attempts that lead to this one with short breaks between them. */
   #heldSince(effectId: number, attempt: number, startedAt: number): number {
     const earlier = this.all<{ started_at: number; ended_at: number }>(
-      "SELECT started_at, ended_at FROM attempt WHERE effect_id = ? AND attempt < ? AND ended_at - started_at >= ? ORDER BY attempt DESC",
+      "SELECT started_at, ended_at FROM attempt WHERE effect_id = ? AND attempt < ? AND ended_at - started_at >= ? AND detail IS NOT NULL ORDER BY attempt DESC",
       effectId,
       attempt,
       BREAK_MS,

@@ -151,8 +151,15 @@ describe("a rule", () => {
       await world.h.upTo("stream");
       return world;
     }
-    async function looks(world: NotifyWorld, watch: Watch<Transaction>, minutes: number): Promise<string> {
+    async function looks(
+      world: NotifyWorld,
+      watch: Watch<Transaction>,
+      minutes: number,
+      isReached = true,
+    ): Promise<string> {
       for (let i = 0; i < 2 * minutes; i++) {
+        const attempt = world.h.attempt("stream");
+        if (isReached && !attempt.answered) attempt.context.progress({ log_bytes: i });
         await watch.look();
         await world.h.clock.advance(MINUTE_MS / 2);
       }
@@ -213,6 +220,19 @@ describe("a rule", () => {
       for (let i = 0; i < 60; i++) {
         await world.h.attempt("stream").fail(unreachable);
         expect(await looks(world, watch, 1)).toBe("running");
+      }
+      await world.h.attempt("stream").fail(unreachable);
+      expect(await looks(world, watch, 19)).toBe("running");
+      expect(await looks(world, watch, 3)).toBe("terminating");
+    });
+
+    it.each(LINES)("counts an hour of long attempts that reached nothing as a break: %s", async (line) => {
+      const world = await following(line);
+      const watch = watchOf(world);
+      await looks(world, watch, 15);
+      for (let i = 0; i < 20; i++) {
+        await world.h.attempt("stream").fail(unreachable);
+        expect(await looks(world, watch, 3, false)).toBe("running");
       }
       await world.h.attempt("stream").fail(unreachable);
       expect(await looks(world, watch, 19)).toBe("running");
