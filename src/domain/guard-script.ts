@@ -15,6 +15,8 @@ const FIRST_CONTACT_SECONDS = 300;
 const STRANGE_LOOKS = 150;
 /** Timeout of one read of files or processes: neither a dead disk nor a locked process may keep the guard from its deadlines. */
 const LOOK_SECONDS = 8;
+/** Exit status of a wait whose time passed; a shell that can start no process has another one. */
+const LATE = 9;
 /** Timeout of one test whether a program runs. */
 const PROGRAM_SECONDS = 20;
 /** Timeout of one attempt to end the machine; the next attempt follows after a pause. */
@@ -95,11 +97,11 @@ mkdir -p "$dir" && chmod 755 "$dir" || exit 1
 if cat >"$dir/guard.sh.new" <<'SVC_GUARD'
 dir=$1
 uptime_s() { read -r up rest </proc/uptime; echo "\${up%%.*}"; }
-# wait_for PID N: waits N seconds at most.
+# wait_for PID N: waits N seconds at most; its status is ${LATE} if they passed.
 wait_for() {
   waited=0
   while kill -0 "$1" 2>/dev/null && [ "$waited" -lt "$2" ]; do sleep 1; waited=$((waited + 1)); done
-  [ "$waited" -lt "$2" ] || kill -9 "$1" 2>/dev/null
+  [ "$waited" -lt "$2" ] || { kill -9 "$1" 2>/dev/null; return ${LATE}; }
 }
 # within N COMMAND: what it prints in N seconds. A command that waits for a dead disk or a locked process is left behind: not even KILL ends it.
 within() {
@@ -171,12 +173,18 @@ numbers() {
   number "$s"
   number "$e"
 }
-# If they cannot be read in time, the clock goes on by the time that this took, the limit stays, and \`keep\` is missing.
+# If they cannot be read in time, the clock goes on by the time that this took, the limit stays, and \`keep\` is missing. Where
+# no process could be started, that is only the second of the pause.
 look() {
-  set -- $(within ${LOOK_SECONDS} numbers)
+  got=$(within ${LOOK_SECONDS} numbers)
+  late=$?
+  set -- $got
   case $#$1 in
     5[0-9]*) now=$1 mine=$2 keep=$3 stop=$4 end=$5 looks=1 ;;
-    *) now=$((now + ${LOOK_SECONDS + 2})) mine=- keep=- looks=${(LOOK_SECONDS + 2) / 2} ;;
+    *)
+      now=$((now + 1)) mine=- keep=- looks=1
+      [ "$late" != ${LATE} ] || now=$((now + ${LOOK_SECONDS + 1})) looks=${(LOOK_SECONDS + 2) / 2}
+      ;;
   esac
 }
 # A shell that gives up, as dash does where no process can be started, begins again where it was, after a pause for which it starts no process.
@@ -184,6 +192,8 @@ again() {
   read -r up rest </proc/uptime
   from=\${up%%.*}
   while [ "\${up%%.*}" -lt $((from + 2)) ] && read -r up rest </proc/uptime; do :; done
+  # It asks again where the run may have had no time to end: a later order only shortens its grace.
+  [ "$tries" -gt 0 ] || asked=
   exec sh "$dir/guard.sh" "$dir" "$now" "$stop" "$end" "$((strange + 1))" "$tries" "$asked" "$patience"
 }
 now=\${2:-0} stop=\${3:--} end=\${4:--} strange=\${5:-0} tries=\${6:-0} asked=\${7-} patience=\${8-} told=
@@ -216,7 +226,8 @@ while :; do
     *) strange=0; [ "$now" -ge "$keep" ] || { asked= tries=0; continue; } ;;
   esac
   if [ -z "$asked" ]; then
-    asked=1 found=$(within ${LOOK_SECONDS} runners)
+    found=$(within ${LOOK_SECONDS} runners)
+    asked=1
     if [ -n "$found" ]; then
       note "nobody came, asking the run to end"
       kill -TERM $found 2>/dev/null

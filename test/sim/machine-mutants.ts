@@ -69,6 +69,15 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     [`${HANGS}finds the runner behind processes`],
   ),
   guard(
+    "G1: a look for which no process could be started counts as the time that it may take",
+    '[ "$late" != ${LATE} ] || now',
+    "[ 1 = 2 ] || now",
+    [`${HANGS}counts a look for which no process`],
+  ),
+  guard("G6: a shell that begins again ends the machine without asking the run", '[ "$tries" -gt 0 ] || asked=', "", [
+    `${HANGS}finds the runner again`,
+  ]),
+  guard(
     "G1: a time that cannot be read for a moment ends the machine",
     '[ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;\n    *) strange=0;',
     '[ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;\n    *)',

@@ -185,7 +185,14 @@ describe("the guard", { tags: "needs/root" }, () => {
     expect(readFileSync(file("log"), "utf8")).toContain("the budget is spent");
   });
 
-  it("finds the runner behind processes whose command lines never answer, and waits for it", async () => {
+  const waits = `      while [ "$now" -lt "$by" ]`;
+  it.each<[string, [string, string][]]>([
+    ["behind processes whose command lines never answer", []],
+    [
+      "again if its shell gave up while it waited",
+      [[waits, `      [ -e "$dir/fault" ] || { : >"$dir/fault"; : "\${nothing?}"; }\n${waits}`]],
+    ],
+  ])("finds the runner %s, and waits for it", async (_, changes) => {
     const run = join(folder, `${name}-run`);
     mkdirSync(run);
     writeFileSync(join(run, "spec.json"), JSON.stringify({ env: { KEEP: file("keep") } }));
@@ -196,13 +203,22 @@ describe("the guard", { tags: "needs/root" }, () => {
       10000002: { comm: "trainer" },
       10000003: { comm: "svc_runner", words },
     });
-    await boot({ changes: [["/proc/[0-9]*", `${proc}/[0-9]*`]] });
+    await boot({ changes: [["/proc/[0-9]*", `${proc}/[0-9]*`], ...changes] });
     writeFileSync(file("keep"), "1\n");
-    await until(() => existsSync(file("log")), "the runner is asked");
-    expect(readFileSync(file("log"), "utf8")).toContain("asking the run to end");
+    const asked = (): number => readFileSync(file("log"), "utf8").split("asking the run to end").length - 1;
+    await until(() => existsSync(file("log")) && asked() > changes.length, "the runner is asked");
     await looks(10);
     expect(times()).toBe(0);
     rmSync(proc, { recursive: true });
+    await until(ended, "two attempts");
+  });
+
+  it("counts a look for which no process could be started as one poll, not as the time that it may take", async () => {
+    const fault = `failed=$((\${failed:-0} + 1)); [ "$failed" -le 8 ] || : >>"$dir/over"; got=$([ "$failed" -gt 6 ] || exit 2; within`;
+    await boot({ changes: [["got=$(within", fault]] });
+    await until(() => existsSync(file("over")), "it can start processes again");
+    expect(times()).toBe(0);
+    writeFileSync(file("keep"), "1\n");
     await until(ended, "two attempts");
   });
 
