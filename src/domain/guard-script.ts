@@ -90,7 +90,7 @@ echo "$stop $end" >"$dir/limit"`;
 export function guardScript(guard: GuardedMachine): string {
   const stop = Math.ceil(guard.stopSeconds) + STOP_SPARE_SECONDS;
   return `#!/bin/sh
-# Ends this machine when nobody comes for its run any more.
+# Ends this machine when no control plane renews its time any more.
 dir=${guardDir(guard.name)}
 umask 022
 mkdir -p "$dir" && chmod 755 "$dir" || exit 1
