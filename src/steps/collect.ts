@@ -2,9 +2,11 @@
 //
 // Safe to run twice: the log continues at the committed cursor, and files that are here are not downloaded again. A log that cannot be
 // taken does not keep the checkpoints from being downloaded; the step then fails with the log's error and is retried. Until the script is
-// known to have ended, they are downloaded like those of a running script.
+// known to have ended, they are downloaded like those of a running script: a file that is being overwritten must not replace its complete copy.
 
+import { SvcError } from "../errors/index.ts";
 import type { ScanResult } from "./checkpoints/collector.ts";
+import { neverFits, noRoomError } from "./checkpoints/room.ts";
 import { collectNow } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
 import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
@@ -51,15 +53,19 @@ export function collectStep(services: RunServices): StepDefinition {
         if (failures.length > 0) {
           const now = services.now();
           const isDue = now - (scanned.get(whose) ?? -Infinity) >= SCAN_AGAIN_MS;
-          // The next attempt continues a download that failed, and downloads what has settled by then.
-          const over = ({ pending }: ScanResult) => void (pending.length === 0 && scanned.set(whose, now));
+          // The next attempt continues a download that failed, and downloads what has settled by then. The last scan of all never waits.
+          const over = ({ pending }: ScanResult) => void (hasEnded && pending.length === 0 && scanned.set(whose, now));
           // The script may still be writing: then only files that have settled are complete.
           const scan = { ...options, final: hasEnded };
           if (isDue) await collectNow(followed, collector, scan).then(over, () => undefined);
           throw failures[0];
         }
         scanned.delete(whose);
-        const { saved, skipped } = await collectNow(followed, collector, { ...options, final: true });
+        // On a full or unfit disk the script may have outlived the request to end.
+        const final = hasEnded || run === null;
+        const result = await collectNow(followed, collector, { ...options, final });
+        if (!final) refuseUnfinished(result, collector.home.folder);
+        const { saved, skipped } = result;
         if (run === null && saved.length === 0)
           return {
             done: { exit_code: null },
@@ -78,6 +84,17 @@ export function collectStep(services: RunServices): StepDefinition {
       });
     },
   };
+}
+
+/** Throws, so that the step is retried, while a later scan may download more from a script that may still be running. */
+function refuseUnfinished({ pending, skipped, noRoom }: ScanResult, folder: string): void {
+  const fits = noRoom.find((lack) => !neverFits(lack));
+  if (fits) throw noRoomError(folder, fits);
+  const left = [...pending, ...skipped.filter(({ again }) => again).map(({ path }) => path)];
+  if (left.length === 0) return;
+  const more = left.length > 1 ? ` and ${left.length - 1} more` : "";
+  const why = `it cannot end the script, and ${left[0]}${more} of the checkpoint directory cannot be downloaded before the script leaves them unchanged`;
+  throw new SvcError("runner_failed", { why });
 }
 
 /** The warning for files of the checkpoint directory that are lost with the machine. */

@@ -12,14 +12,19 @@ import { Rent } from "./rent.ts";
 let rent: Rent;
 let calls: string[];
 /** The answer of both runs about their status. */
-let status: () => Promise<{ phase: string; log_bytes?: number } | null>;
+let status: () => Promise<{ phase: string; log_bytes?: number | null } | null>;
 let stop: () => Promise<void>;
 /** Of each scan: whether it was the last one. */
 let finals: boolean[];
 let pending: string[];
+let skipped: { path: string; why: string; again?: true }[];
+let noRoom: { path: string; needs: number; free: number; total: number }[];
+let log: () => Promise<{ bytes: Buffer }>;
+const noLog = () => Promise.reject(new SvcError("runner_failed", { why: "no log" }));
 beforeEach(async () => {
   [rent, calls, status] = [await Rent.open(), [], () => Promise.resolve(null)];
-  [stop, finals, pending] = [() => Promise.resolve(), [], []];
+  [stop, finals, pending, log] = [() => Promise.resolve(), [], [], noLog];
+  [skipped, noRoom] = [[], []];
   await rent.h.create("job1");
   const name = rent.name(1);
   await rent.ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: 0 });
@@ -37,21 +42,23 @@ function services(): RunServices {
     host: () => ({
       status: () => status(),
       stop: () => stop(),
-      readLog: () => Promise.reject(new SvcError("runner_failed", { why: "no log" })),
+      readLog: () => log(),
+      readSamples: () => Promise.resolve({ samples: [], next: 0 }),
     }),
   } as unknown as MachineAccess;
   rent.cloud.access = () => access;
   const scan = (_host: unknown, { final }: { final: boolean }) => {
     calls.push("scan");
     finals.push(final);
-    return Promise.resolve({ saved: [], skipped: [], pending, noRoom: [] });
+    return Promise.resolve({ saved: [], skipped, pending, noRoom });
   };
   return {
     ...rent.ports,
-    sink: { cursor: () => ({ sourceOffset: 0, displayOffset: 0 }) },
+    pause: () => Promise.resolve(),
+    sink: { cursor: () => ({ sourceOffset: 0, displayOffset: 0 }), notice: () => Promise.resolve() },
     guard: () => ({ graceSeconds: 1_800, selfEnd: "true", stopSeconds: 10 }),
     secrecy: () => ({ mark: "mark", redactor: new Redactor([]) }),
-    collector: () => ({ scan, atHome: () => Promise.resolve([]) }),
+    collector: () => ({ scan, atHome: () => Promise.resolve([]), home: { folder: "/home", others: 0 } }),
   } as unknown as RunServices;
 }
 
@@ -64,7 +71,7 @@ test("A log that cannot be taken does not keep the checkpoints from being downlo
   const step = collectStep(services());
   const attempt = () => rent.run(() => step);
   const failure = { code: "runner_failed", message: expect.stringContaining("no log") };
-  status = () => Promise.reject(new SvcError("runner_failed", { why: "no log" }));
+  status = () => Promise.resolve({ phase: "exited", log_bytes: 1 });
   await expect(attempt()).rejects.toMatchObject(failure);
   expect(calls).toEqual(["keep 1800", "scan"]);
   await expect(attempt()).rejects.toMatchObject(failure);
@@ -98,15 +105,42 @@ test("Only a script that is known to have ended has its checkpoints downloaded a
   expect(finals).toEqual([true]);
 });
 
-test("The next attempt scans again while files have not settled", async () => {
+test("The next attempt scans again while files have not settled, or the script may write more", async () => {
   const step = collectStep(services());
-  status = () => Promise.reject(new SvcError("runner_failed", { why: "no answer" }));
   const scans = async () => {
     await expect(rent.run(() => step)).rejects.toThrow();
     return finals.length;
   };
-  pending = ["last.pt"];
+  status = () => Promise.reject(new SvcError("runner_failed", { why: "no answer" }));
   expect([await scans(), await scans()]).toEqual([1, 2]);
+  status = () => Promise.resolve({ phase: "exited", log_bytes: 1 });
+  pending = ["last.pt"];
+  expect([await scans(), await scans()]).toEqual([3, 4]);
   pending = [];
-  expect([await scans(), await scans()]).toEqual([3, 3]);
+  expect([await scans(), await scans()]).toEqual([5, 5]);
+  expect(finals).toEqual([false, false, true, true, true]);
+});
+
+test("A script that may have outlived the request to end has its checkpoints downloaded as those of a running one", async () => {
+  const step = collectStep(services());
+  const attempt = () => rent.run(() => step);
+  log = () => Promise.resolve({ bytes: Buffer.alloc(0) });
+  status = () => Promise.resolve({ phase: "running", log_bytes: null });
+  for (const code of ["machine_unfit", "machine_disk_full"] as const) {
+    stop = () => Promise.reject(new SvcError(code, { machine: "m", why: "it is read-only" }));
+    pending = ["model.bin"];
+    await expect(attempt()).rejects.toMatchObject({ code: "runner_failed", retry: "backoff" });
+    pending = [];
+    skipped = [{ path: "model.bin", why: "it cannot be read", again: true }];
+    await expect(attempt()).rejects.toMatchObject({ code: "runner_failed", retry: "backoff" });
+    skipped = [];
+    noRoom = [{ path: "model.bin", needs: 2, free: 1, total: 3 }];
+    await expect(attempt()).rejects.toMatchObject({ code: "disk_full" });
+    noRoom = [];
+    expect(await attempt()).toMatchObject({ done: { exit_code: null } });
+  }
+  expect(finals).toEqual(Array(8).fill(false));
+  stop = () => Promise.resolve();
+  await attempt();
+  expect(finals.at(-1)).toBe(true);
 });

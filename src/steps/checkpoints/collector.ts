@@ -89,8 +89,8 @@ export interface ScanResult {
   saved: CheckpointFile[];
   /** Not downloaded yet and still changing: a later scan may download them. */
   pending: string[];
-  /** Not downloaded, and why. */
-  skipped: { path: string; why: string }[];
+  /** Not downloaded, and why. `again`: the next scan may be able to read it. */
+  skipped: { path: string; why: string; again?: true }[];
   /** Skipped files for which the local disk has no room. */
   noRoom: NoRoom[];
 }
@@ -377,7 +377,7 @@ export class CheckpointCollector {
         }
         const unreadable = cause instanceof UnreadableFile;
         if (unreadable && !options.final) {
-          refused.push({ path: file.path, why: cause.data.why });
+          refused.push({ path: file.path, why: cause.data.why, again: true });
           return;
         }
         failure ??= cause;

@@ -378,7 +378,7 @@ describe("CheckpointCollector", () => {
     const all = new Set(["a", "b", "c"]);
     const result = await collector().scan(host, { final: false, announced: all, signal });
     expect(paths(result.saved)).toEqual(["b", "c"]);
-    expect(result.skipped).toEqual([{ path: "a", why: "the disk cannot read it" }]);
+    expect(result.skipped).toEqual([{ path: "a", why: "the disk cannot read it", again: true }]);
     expect([...all]).toEqual(["a"]);
     await put("d", "4444");
     const last = { final: true, announced: new Set<string>(), signal };
