@@ -161,6 +161,7 @@ export function runServices(parts: RunParts): RunServices & {
     pause: (ms, signal) => pause(engine.clock, ms, signal),
     forget: (jobId) => {
       runs.forget(jobId);
+      secrets.forget(jobId);
       collectors.forget(jobId);
       undecided.forget(jobId);
     },

@@ -7,7 +7,7 @@
 import { SvcError } from "../errors/index.ts";
 import type { ScanResult } from "./checkpoints/collector.ts";
 import { neverFits, noRoomError } from "./checkpoints/room.ts";
-import { collectNow } from "./follow/log-follower.ts";
+import { canMask, collectNow } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
 import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
 import { heldHandle, heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
@@ -71,7 +71,9 @@ export function collectStep(services: RunServices): StepDefinition {
             done: { exit_code: null },
             detail: { nothing: "the script was never started, or its run folder is gone" },
           };
-        const left = skipped.map((s) => `${s.path}: ${s.why}`).slice(0, 20);
+        const isMasked = canMask(followed);
+        // The reason may be the machine's words.
+        const left = skipped.map((s) => (isMasked ? `${s.path}: ${s.why}` : s.path)).slice(0, 20);
         if (left.length > 0) await services.sink.notice(jobId, "warning", leftBehind(left, skipped.length));
         const detail = {
           ...(run === null ? {} : { log_bytes: run.bytes }),

@@ -4,8 +4,10 @@ import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { Guard, MachineAccess } from "../../src/providers/host.ts";
+import type { CheckpointHost } from "../../src/steps/checkpoints/home-names.ts";
 import { collectStep } from "../../src/steps/collect.ts";
 import type { RunServices } from "../../src/steps/run-services.ts";
+import { withHiddenWords } from "../../src/steps/redact-step.ts";
 import { removeHomes } from "../engine/harness.ts";
 import { Rent } from "./rent.ts";
 
@@ -19,12 +21,18 @@ let finals: boolean[];
 let pending: string[];
 let skipped: { path: string; why: string; again?: true }[];
 let noRoom: { path: string; needs: number; free: number; total: number }[];
+/** Throws while the run's secrets cannot be read. */
+let redactor: () => Redactor;
+/** The names under which the scan would store the files. */
+let stored: string[];
+let notices: string[];
 let log: () => Promise<{ bytes: Buffer }>;
 const noLog = () => Promise.reject(new SvcError("runner_failed", { why: "no log" }));
 beforeEach(async () => {
   [rent, calls, status] = [await Rent.open(), [], () => Promise.resolve(null)];
   [stop, finals, pending, log] = [() => Promise.resolve(), [], [], noLog];
-  [skipped, noRoom] = [[], []];
+  notices = [];
+  [skipped, noRoom, stored, redactor] = [[], [], [], () => new Redactor([])];
   await rent.h.create("job1");
   const name = rent.name(1);
   await rent.ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: 0 });
@@ -43,21 +51,33 @@ function services(): RunServices {
       status: () => status(),
       stop: () => stop(),
       readLog: () => log(),
+      ackLog: () => Promise.resolve(),
+      listCheckpoints: () =>
+        Promise.resolve(["model.pt", "of-swordfish.pt"].map((path) => ({ path, size: 1, mtimeMs: 1, inode: 1 }))),
       readSamples: () => Promise.resolve({ samples: [], next: 0 }),
     }),
   } as unknown as MachineAccess;
   rent.cloud.access = () => access;
-  const scan = (_host: unknown, { final }: { final: boolean }) => {
+  const scan = async (host: CheckpointHost, { final }: { final: boolean }) => {
     calls.push("scan");
     finals.push(final);
-    return Promise.resolve({ saved: [], skipped, pending, noRoom });
+    stored = (await host.listCheckpoints(rent.controller.signal)).map(({ path }) => path);
+    return { saved: [], skipped, pending, noRoom };
   };
   return {
     ...rent.ports,
     pause: () => Promise.resolve(),
-    sink: { cursor: () => ({ sourceOffset: 0, displayOffset: 0 }), notice: () => Promise.resolve() },
+    sink: {
+      cursor: () => ({ sourceOffset: 0, displayOffset: 0 }),
+      notice: async (_job: string, _level: string, words: string) => void notices.push(words),
+    },
     guard: () => ({ graceSeconds: 1_800, selfEnd: "true", stopSeconds: 10 }),
-    secrecy: () => ({ mark: "mark", redactor: new Redactor([]) }),
+    secrecy: () => ({
+      mark: "mark",
+      get redactor() {
+        return redactor();
+      },
+    }),
     collector: () => ({ scan, atHome: () => Promise.resolve([]), home: { folder: "/home", others: 0 } }),
   } as unknown as RunServices;
 }
@@ -143,4 +163,26 @@ test("A script that may have outlived the request to end has its checkpoints dow
   stop = () => Promise.resolve();
   await attempt();
   expect(finals.at(-1)).toBe(true);
+});
+
+test("Secrets that cannot be read keep the log on the machine, and no checkpoint", async () => {
+  const unreadable = new SvcError("home_unusable", { home: "/h", why: "cannot be read" });
+  const step = withHiddenWords(collectStep(services()), () => redactor());
+  const attempt = () => rent.run(() => step);
+  redactor = () => {
+    throw unreadable;
+  };
+  log = () => Promise.resolve({ bytes: Buffer.from("swordfish") });
+  status = () => Promise.resolve({ phase: "exited", log_bytes: 9 });
+  await expect(attempt()).rejects.toMatchObject({ code: "home_unusable" });
+  expect(finals).toEqual([true]);
+  expect(stored).toEqual(["model.pt", "of-swordfish.pt"]);
+  skipped = [{ path: "model.pt", why: "swordfish" }];
+  status = () => Promise.resolve(null);
+  const result = await attempt();
+  expect(result).toMatchObject({ done: { exit_code: null } });
+  expect(JSON.stringify([result, rent.progress, notices])).not.toContain("swordfish");
+  redactor = () => new Redactor(["swordfish"]);
+  await attempt();
+  expect(stored).toEqual(["model.pt", "of-***redacted***.pt"]);
 });

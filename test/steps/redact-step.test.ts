@@ -87,3 +87,36 @@ it.each([
     expect(Buffer.byteLength(shown), error.data.why).toBeLessThan(6);
   }
 });
+
+const failing = (run: StepDefinition["run"]) =>
+  withHiddenWords({ name: "collect", retry: { attemptsMax: 1, delayMsMin: 0, delayMsMax: 0 }, run }, () => {
+    throw new SvcError("home_unusable", { home: "/h", why: "cannot be read" });
+  });
+
+it("without a redactor an error keeps its code and its retry, and every text is withheld", async () => {
+  progress.length = 0;
+  const step = failing((given) => {
+    given.progress({ doing: `sending ${SECRET}`, files: [{ name: SECRET, size: 3 }], [`x-${SECRET}`]: true });
+    return Promise.reject(new SvcError("machine_lost", { machine: "m", why: SECRET } as never, { retry: "never" }));
+  });
+  const error = (await step.run(context).catch((e: unknown) => e)) as SvcError;
+  expect(error).toMatchObject({ code: "machine_lost", retry: "never" });
+  expect(JSON.stringify([error.toJobError(), error.data, progress])).not.toContain(SECRET);
+  expect(progress).toEqual([
+    { doing: "***redacted***", files: [{ name: "***redacted***", size: 3 }], "***redacted***": true },
+  ]);
+});
+
+it("without a redactor a result of numbers passes, and one of words is tried again", async () => {
+  const numbers: StepDone = { done: { exit_code: null }, detail: { left: [SECRET], checkpoints: 2 } };
+  expect(await failing(() => Promise.resolve(numbers)).run(context)).toEqual({
+    done: { exit_code: null },
+    detail: { left: ["***redacted***"], checkpoints: 2 },
+  });
+  const later = { later: { afterMs: 7, why: SECRET } };
+  expect(await failing(() => Promise.resolve(later)).run(context)).toEqual({
+    later: { afterMs: 7, why: "***redacted***" },
+  });
+  const words: StepDone = { done: { exit_code: 1, error: { message: SECRET } } };
+  await expect(failing(() => Promise.resolve(words)).run(context)).rejects.toMatchObject({ code: "home_unusable" });
+});

@@ -7,7 +7,7 @@ import type { HeldMachine } from "../rental/held-machine.ts";
 import type { RunServices } from "../run-services.ts";
 import type { StepContext } from "../step.ts";
 import { FullDisk, isFull } from "./disk-watch.ts";
-import { announced, Follower, type FollowedRun } from "./log-follower.ts";
+import { announced, canMask, collectNow, Follower, type FollowedRun } from "./log-follower.ts";
 import { checkpointsOf, RunWatch } from "./run-watch.ts";
 
 /** Losing contact with a run is not a reason to end it: only an error marked "never" stops the retries. */
@@ -36,7 +36,13 @@ export async function followToEnd(
   let isTakenBack = false;
   for (let waitMs = 0; ; waitMs = watch.quietMs()) {
     signal.throwIfAborted();
-    const { look: status, pulled } = await follower.next(waitMs, () => watch.samplesDue());
+    const { look: status, pulled } = await follower
+      .next(waitMs, () => watch.samplesDue())
+      .catch(async (e: unknown) => {
+        // Its log waits on the machine. The checkpoints need not.
+        if (stream === "run" && !canMask(run)) await scanAlone(services, run);
+        throw e;
+      });
     const over = status !== null && status.phase !== "running";
     // After the end, the collect step takes the rest.
     if (!over) {
@@ -62,6 +68,13 @@ export async function followToEnd(
     if (status === null) throw new SvcError("run_lost", { why: "its run directory is gone" });
     if (pulled.bytes > 0) await services.pause(PULL_GAP_MS);
   }
+}
+
+/** One scan for a run whose log cannot be stored now. The log's error counts. */
+async function scanAlone(services: RunServices, run: FollowedRun): Promise<void> {
+  const { jobId, node, signal } = run;
+  const options = { final: false, announced: new Set<string>(), signal };
+  await collectNow(run, services.collector(jobId, node), options).catch(() => undefined);
 }
 
 /** The parameters of a follower for one run of a node. */

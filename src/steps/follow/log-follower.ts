@@ -7,7 +7,7 @@ import { withHomeNames } from "../checkpoints/home-names.ts";
 import type { LogCursor, RunLogWriter } from "../ports.ts";
 import { SvcError } from "../../errors/index.ts";
 import { parseLog, type LogRecord } from "../../domain/log-stream.ts";
-import { REDACTED, type Redactor } from "../../domain/redaction.ts";
+import { REDACTED, Redactor } from "../../domain/redaction.ts";
 import type { LogSlice, RunHost, RunLook } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import type { RunnerSample, RunnerStatus } from "../../schemas/runner.ts";
@@ -265,7 +265,16 @@ export function announced(records: LogRecord[], checkpointDir: string): { path: 
  */
 export const nodeFolder = (node: number): string => (node === 0 ? "" : `node${node}/`);
 
-/** One scan; downloaded files are recorded at once. */
+/** Whether output of the run can be stored: its secrets are readable, so they can be masked. */
+export function canMask(run: FollowedRun): boolean {
+  try {
+    return run.redactor instanceof Redactor;
+  } catch {
+    return false;
+  }
+}
+
+/** One scan; downloaded files are recorded at once. Secrets that cannot be read keep no file from being downloaded. */
 export function collectNow(
   run: FollowedRun,
   collector: CheckpointCollector,
@@ -278,5 +287,7 @@ export function collectNow(
       files.map((file) => ({ ...file, path: `${below}${file.path}` })),
       removed.map((path) => `${below}${path}`),
     );
-  return collector.scan(withHomeNames(run.host, run.redactor, collector.home), { ...options, record });
+  // Names of files hardly ever hold a secret, and a lost checkpoint is lost for good.
+  const names = canMask(run) ? run.redactor : new Redactor([]);
+  return collector.scan(withHomeNames(run.host, names, collector.home), { ...options, record });
 }

@@ -2,6 +2,7 @@
 
 import { createHmac } from "node:crypto";
 import { Redactor } from "../../domain/redaction.ts";
+import { SvcError, systemCode } from "../../errors/index.ts";
 import { secretParts } from "../../domain/secret-names.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import type { KnownSecrets } from "../../secrets/known.ts";
@@ -23,8 +24,13 @@ export interface RunSecretsParts {
   ofSinks: (jobId: string, spec: RunSpec) => readonly string[];
 }
 
+/** Its words are svc's own: they need no masking. */
+export class UnreadableSecrets extends SvcError<"home_unusable"> {}
+
 export class RunSecrets {
   readonly #parts: RunSecretsParts;
+  /** By job: the sealed values as they were last read or written. A disk that fails later does not hide them. */
+  readonly #sealed = new Map<string, readonly Given[]>();
 
   constructor(parts: RunSecretsParts) {
     this.#parts = parts;
@@ -41,7 +47,7 @@ export class RunSecrets {
 
   /**
    * For all output of the run: masks the secrets from its launch, the current values of the same names, and every
-   * secret that svc knows.
+   * secret that svc knows. Throws `UnreadableSecrets`: without it no output may be stored.
    */
   redactor(jobId: string): Redactor {
     return new Redactor([...this.#values(jobId), this.mark(jobId), this.rayToken(jobId)]);
@@ -79,7 +85,7 @@ export class RunSecrets {
   ): { injected: Injected; secret: (reference: string) => string; seal: (more: readonly string[]) => void } {
     const file = this.#file(jobId);
     const { home, env, key } = this.#parts;
-    const before = new Map(unseal(file, key));
+    const before = new Map(this.#unsealed(jobId));
     const injected = this.#injected(inPlace);
     const given: Given[] = Object.entries(injected.secrets);
     return {
@@ -89,16 +95,40 @@ export class RunSecrets {
         given.push([reference, value]);
         return value;
       },
-      seal: (more) => seal(file, key, [...given, ...more.map((value): Given => ["the project's files", value])]),
+      seal: (more) => {
+        const all = [...given, ...more.map((value): Given => ["the project's files", value])];
+        seal(file, key, all);
+        this.#sealed.set(jobId, [...this.#unsealed(jobId), ...all]);
+      },
     };
   }
 
+  /** Call it once a job has ended. */
+  forget(jobId: string): void {
+    this.#sealed.delete(jobId);
+  }
+
+  #unsealed(jobId: string): readonly Given[] {
+    const before = this.#sealed.get(jobId);
+    try {
+      const now = unseal(this.#file(jobId), this.#parts.key);
+      // Values are only added: a shorter list is not the whole one.
+      if (before !== undefined && before.length > now.length) return before;
+      this.#sealed.set(jobId, now);
+      return now;
+    } catch (cause) {
+      if (before !== undefined) return before;
+      const why = `holds secrets of the run ${jobId} that cannot be read now (${systemCode(cause)}). svc cannot mask them, so it does not store the run's log until it can read them`;
+      throw new UnreadableSecrets("home_unusable", { home: this.#parts.home, why }, { cause, retry: "backoff" });
+    }
+  }
+
   #values(jobId: string): string[] {
-    const { home, env, key, known, ofSinks } = this.#parts;
+    const { home, env, known, ofSinks } = this.#parts;
     const spec = this.#parts.spec(jobId);
     const own = [
       ...Object.values(this.#injected(true).secrets),
-      ...unseal(this.#file(jobId), key).map(([, value]) => value),
+      ...this.#unsealed(jobId).map(([, value]) => value),
       ...ofSinks(jobId, spec),
     ].flatMap(secretParts);
     // A reference may have lost its value: then the sealed value counts, if the run received one.
