@@ -192,11 +192,11 @@ again() {
   read -r up rest </proc/uptime
   from=\${up%%.*}
   while [ "\${up%%.*}" -lt $((from + 2)) ] && read -r up rest </proc/uptime; do :; done
-  # It asks again where the run may have had no time to end: a later order only shortens its grace.
+  # It asks again where the run may not have been asked; the end of its grace stays.
   [ "$tries" -gt 0 ] || asked=
-  exec sh "$dir/guard.sh" "$dir" "$now" "$stop" "$end" "$((strange + 1))" "$tries" "$asked" "$patience"
+  exec sh "$dir/guard.sh" "$dir" "$now" "$stop" "$end" "$((strange + 1))" "$tries" "$asked" "$patience" "$by"
 }
-now=\${2:-0} stop=\${3:--} end=\${4:--} strange=\${5:-0} tries=\${6:-0} asked=\${7-} patience=\${8-} told=
+now=\${2:-0} stop=\${3:--} end=\${4:--} strange=\${5:-0} tries=\${6:-0} asked=\${7-} patience=\${8-} by=\${9-} told=
 trap 'again' EXIT
 # bash would begin again at the TERM of a system that powers off.
 trap 'trap - EXIT; exit 143' TERM
@@ -223,15 +223,15 @@ while :; do
   fi
   case $keep in
     -) strange=$((strange + looks)); [ "$strange" -gt ${STRANGE_LOOKS} ] || continue ;;
-    *) strange=0; [ "$now" -ge "$keep" ] || { asked= tries=0; continue; } ;;
+    *) strange=0; [ "$now" -ge "$keep" ] || { asked= tries=0 by=; continue; } ;;
   esac
   if [ -z "$asked" ]; then
     found=$(within ${LOOK_SECONDS} runners)
     asked=1
-    if [ -n "$found" ]; then
+    if [ -n "$found" ] && [ "$now" -lt "\${by:-$((now + 1))}" ]; then
       note "nobody came, asking the run to end"
       kill -TERM $found 2>/dev/null
-      by=$((now + ${stop}))
+      [ -n "$by" ] || by=$((now + ${stop}))
       while [ "$now" -lt "$by" ] && [ -n "$(within ${LOOK_SECONDS} runners)" ] && ! spent; do look; done
       continue
     fi

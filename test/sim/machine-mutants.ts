@@ -74,6 +74,9 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     "[ 1 = 2 ] || now",
     [`${HANGS}counts a look for which no process`],
   ),
+  guard("G6: a shell that begins again gives the run its whole grace again", '[ -n "$by" ] || by=', "by=", [
+    `${HANGS}ends the machine after the grace of the run`,
+  ]),
   guard("G6: a shell that begins again ends the machine without asking the run", '[ "$tries" -gt 0 ] || asked=', "", [
     `${HANGS}finds the runner again`,
   ]),

@@ -37,9 +37,10 @@ beforeEach(() => {
 async function boot({
   shell = "sh",
   selfEnd = `echo ended >>${ending}`,
+  stopSeconds = 60,
   changes = [] as [string, string][],
 } = {}): Promise<void> {
-  const guard = guardScript({ name, graceSeconds: 60, stopSeconds: 60, selfEnd, limit: null });
+  const guard = guardScript({ name, graceSeconds: 60, stopSeconds, selfEnd, limit: null });
   const input = quickened(guard, false, changes);
   expect(spawnSync(shell, [], { input, encoding: "utf8", timeout: DEADLINE_MS })).toMatchObject({ status: 0 });
   await until(() => existsSync(file("pid")) && readFileSync(file("pid"), "utf8") !== "", "the guard runs");
@@ -211,6 +212,19 @@ describe("the guard", { tags: "needs/root" }, () => {
     expect(times()).toBe(0);
     rmSync(proc, { recursive: true });
     await until(ended, "two attempts");
+  });
+
+  it("ends the machine after the grace of the run though its shell gives up in each wait", async () => {
+    const run = join(folder, `${name}-run`);
+    mkdirSync(run);
+    writeFileSync(join(run, "spec.json"), JSON.stringify({ env: { KEEP: file("keep") } }));
+    const words = ["python3", "/root/svc_runner.py", "start", run];
+    const proc = processes({ 10000001: { comm: "svc_runner", words } });
+    const fault: [string, string] = [waits, `      : "\${nothing?}"\n${waits}`];
+    await boot({ stopSeconds: 0, changes: [["/proc/[0-9]*", `${proc}/[0-9]*`], fault] });
+    writeFileSync(file("keep"), "1\n");
+    await until(ended, "two attempts");
+    expect(readFileSync(file("log"), "utf8")).toContain("asking the run to end");
   });
 
   it("counts a look for which no process could be started as one poll, not as the time that it may take", async () => {
