@@ -74,7 +74,11 @@ export async function followToEnd(
 async function scanAlone(services: RunServices, run: FollowedRun): Promise<void> {
   const { jobId, node, signal } = run;
   const options = { final: false, announced: new Set<string>(), signal };
-  await collectNow(run, services.collector(jobId, node), options).catch(() => undefined);
+  try {
+    await collectNow(run, services.collector(jobId, node), options);
+  } catch {
+    // The next attempt scans again.
+  }
 }
 
 /** The parameters of a follower for one run of a node. */

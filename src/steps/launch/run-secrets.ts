@@ -98,7 +98,9 @@ export class RunSecrets {
       seal: (more) => {
         const all = [...given, ...more.map((value): Given => ["the project's files", value])];
         seal(file, key, all);
-        this.#sealed.set(jobId, [...this.#unsealed(jobId), ...all]);
+        const held = this.#unsealed(jobId);
+        const isHeld = ([name, value]: Given): boolean => held.some((each) => each[0] === name && each[1] === value);
+        this.#sealed.set(jobId, [...held, ...all.filter((each) => !isHeld(each))]);
       },
     };
   }

@@ -145,6 +145,7 @@ export const lacksKey = (thrown: unknown): thrown is SvcError => thrown instance
 /** A fault of this computer must not end a run on a machine, which works on: the step is retried. */
 function retried(thrown: unknown): unknown {
   if (!lacksKey(thrown) && !(thrown instanceof SvcError && thrown.code === "home_unusable")) return thrown;
+  if (thrown.retry === "backoff") return thrown;
   const { code, data, errors } = thrown;
   return new SvcError(code, data, { cause: thrown, retry: "backoff", ...(errors ? { errors } : {}) });
 }

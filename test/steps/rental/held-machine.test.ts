@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SvcError } from "../../../src/errors/index.ts";
 import type { MachineHandle, MachineStatus, Provider } from "../../../src/providers/provider.ts";
+import { UnreadableSecrets } from "../../../src/steps/launch/run-secrets.ts";
 import { isVerdict, reaching, type HeldMachine } from "../../../src/steps/rental/held-machine.ts";
 import type { StepContext } from "../../../src/steps/step.ts";
 import { removeHomes } from "../../engine/harness.ts";
@@ -65,6 +66,11 @@ test("the home cannot be written for a while: the step is retried, and the provi
   const failure = new SvcError("home_unusable", { home: "/h", why: "may not be written by you" });
   const end = await whatEnds(() => Promise.resolve({ phase: "gone" }), { home: "/root" }, failure);
   expect(end).toMatchObject({ code: "home_unusable", retry: "backoff" });
+});
+
+test("the secrets of its run cannot be read: the error keeps its class, so that its words are not masked", async () => {
+  const failure = new UnreadableSecrets("home_unusable", { home: "/h", why: "holds secrets" }, { retry: "backoff" });
+  expect(await whatEnds(() => Promise.resolve({ phase: "gone" }), { home: "/root" }, failure)).toBe(failure);
 });
 
 test("the provider says that it is gone", async () => {
