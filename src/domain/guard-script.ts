@@ -173,8 +173,8 @@ numbers() {
   number "$s"
   number "$e"
 }
-# If they cannot be read in time, the clock goes on by the time that this took, the limit stays, and \`keep\` is missing. Where
-# no process could be started, that is only the second of the pause.
+# If they cannot be read in time, the guard adds that time to its clock, keeps the limit and takes \`keep\` for missing. If no process
+# could be started, it adds the one second of its pause.
 look() {
   got=$(within ${LOOK_SECONDS} numbers)
   late=$?
@@ -228,10 +228,10 @@ while :; do
   if [ -z "$asked" ]; then
     found=$(within ${LOOK_SECONDS} runners)
     asked=1
-    if [ -n "$found" ] && [ "$now" -lt "\${by:-$((now + 1))}" ]; then
+    [ -z "$found" ] || [ -n "$by" ] || by=$((now + ${stop}))
+    if [ -n "$found" ] && [ "$now" -lt "$by" ]; then
       note "nobody came, asking the run to end"
       kill -TERM $found 2>/dev/null
-      [ -n "$by" ] || by=$((now + ${stop}))
       while [ "$now" -lt "$by" ] && [ -n "$(within ${LOOK_SECONDS} runners)" ] && ! spent; do look; done
       continue
     fi

@@ -6,8 +6,8 @@
 
 import { SvcError } from "../errors/index.ts";
 import type { ScanResult } from "./checkpoints/collector.ts";
-import { neverFits, noRoomError } from "./checkpoints/room.ts";
-import { canMask, collectNow } from "./follow/log-follower.ts";
+import { noRoomYet } from "./checkpoints/room.ts";
+import { collectNow, redactorIfReadable } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
 import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
 import { heldHandle, heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
@@ -71,8 +71,8 @@ export function collectStep(services: RunServices): StepDefinition {
             done: { exit_code: null },
             detail: { nothing: "the script was never started, or its run folder is gone" },
           };
-        const isMasked = canMask(followed);
         // The reason may be the machine's words.
+        const isMasked = redactorIfReadable(followed) !== null;
         const left = skipped.map((s) => (isMasked ? `${s.path}: ${s.why}` : s.path)).slice(0, 20);
         if (left.length > 0) await services.sink.notice(jobId, "warning", leftBehind(left, skipped.length));
         const detail = {
@@ -90,8 +90,8 @@ export function collectStep(services: RunServices): StepDefinition {
 
 /** Throws, so that the step is retried, while a later scan may download more from a script that may still be running. */
 function refuseUnfinished({ pending, skipped, noRoom }: ScanResult, folder: string): void {
-  const fits = noRoom.find((lack) => !neverFits(lack));
-  if (fits) throw noRoomError(folder, fits);
+  const full = noRoomYet(folder, noRoom);
+  if (full) throw full;
   const left = [...pending, ...skipped.filter(({ again }) => again).map(({ path }) => path)];
   if (left.length === 0) return;
   const more = left.length > 1 ? ` and ${left.length - 1} more` : "";

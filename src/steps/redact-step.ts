@@ -21,13 +21,12 @@ export function withHiddenWords(
     ...step,
     async run(context) {
       let redactor: Redactor | null = null;
-      /** Why there is none. */
-      const causes: unknown[] = [];
+      let whyNone: unknown = null;
       const hidden = <T>(value: T): T => {
         try {
           redactor ??= redactorOf(context.jobId);
         } catch (cause) {
-          causes.push(cause);
+          whyNone = cause;
           return withheld(value) as T;
         }
         return redactor.redactValue(value);
@@ -41,12 +40,12 @@ export function withHiddenWords(
       }
       // Its run may have received secrets meanwhile.
       redactor = null;
-      causes.length = 0;
+      whyNone = null;
       const told = hidden(result);
       if (!("done" in result) || !("done" in told)) return told;
       if (!output) return { ...told, done: result.done };
       // The state machine needs the words that are missing now.
-      if (causes.length > 0 && !isSame(told.done, result.done)) throw asSvcError(causes[0]);
+      if (whyNone !== null && !isSame(told.done, result.done)) throw asSvcError(whyNone);
       return told;
     },
   };

@@ -167,9 +167,8 @@ export class NotifyStore {
     return found === undefined ? null : found.time * 1_000;
   }
   /**
-   * Since when svc has followed every script of a run without a break of BREAK_MS; null if it does not follow one of them now. An attempt that
-   * reached the machine has details, which follow each answer of it. One that has lasted for BREAK_MS without any belongs to the break, and
-   * so does a short one.
+   * Since when svc has followed every script of a run without a break of BREAK_MS; null if it does not follow one of them now. An attempt writes
+   * details once the machine has answered. One without details, or shorter than BREAK_MS, belongs to the break.
    */
   followedSince(jobId: string, now: number): number | null {
     const open = this.all<{ id: number; state: string; attempt: number; started_at: number; reached: number }>(

@@ -213,31 +213,26 @@ describe("a rule", () => {
       },
     );
 
-    it.each(LINES)("counts an hour of short attempts that reached nothing as a break: %s", async (line) => {
-      const world = await following(line);
-      const watch = watchOf(world);
-      await looks(world, watch, 15);
-      for (let i = 0; i < 60; i++) {
+    it.each(
+      LINES.flatMap((line) => [
+        { line, attempts: 60, minutes: 1, isReached: true },
+        { line, attempts: 20, minutes: 3, isReached: false },
+      ]),
+    )(
+      "counts $attempts attempts of $minutes min that reached nothing as a break: $line",
+      async ({ line, attempts, minutes, isReached }) => {
+        const world = await following(line);
+        const watch = watchOf(world);
+        await looks(world, watch, 15);
+        for (let i = 0; i < attempts; i++) {
+          await world.h.attempt("stream").fail(unreachable);
+          expect(await looks(world, watch, minutes, isReached)).toBe("running");
+        }
         await world.h.attempt("stream").fail(unreachable);
-        expect(await looks(world, watch, 1)).toBe("running");
-      }
-      await world.h.attempt("stream").fail(unreachable);
-      expect(await looks(world, watch, 19)).toBe("running");
-      expect(await looks(world, watch, 3)).toBe("terminating");
-    });
-
-    it.each(LINES)("counts an hour of long attempts that reached nothing as a break: %s", async (line) => {
-      const world = await following(line);
-      const watch = watchOf(world);
-      await looks(world, watch, 15);
-      for (let i = 0; i < 20; i++) {
-        await world.h.attempt("stream").fail(unreachable);
-        expect(await looks(world, watch, 3, false)).toBe("running");
-      }
-      await world.h.attempt("stream").fail(unreachable);
-      expect(await looks(world, watch, 19)).toBe("running");
-      expect(await looks(world, watch, 3)).toBe("terminating");
-    });
+        expect(await looks(world, watch, 19)).toBe("running");
+        expect(await looks(world, watch, 3)).toBe("terminating");
+      },
+    );
   });
 });
 

@@ -19,7 +19,7 @@ export interface FaultCase {
   measure?: number;
   /** Error codes with which the job may end; `succeeded` if it may succeed. */
   ends: readonly string[];
-  /** With which the job may also end if another fault used up its other machines, and this one has the last. */
+  /** Error codes with which the job may also end if another fault used up its other machines, and this one has the last. */
   last?: readonly string[];
   /** Minimum duration of the run, in seconds of this computer. */
   seconds?: number;
@@ -162,10 +162,10 @@ const endsOf = (provider: ProviderCase, fault: FaultName | "none"): readonly str
 /** Either of two faults may decide; a success in spite of both is allowed only if each of them allows it. */
 export function endsOfAll(provider: ProviderCase, faults: readonly (FaultName | "none")[]): readonly string[] {
   const all = faults.map((fault) => endsOf(provider, fault));
-  const refused = all.some((ends) => !ends.includes("succeeded"));
-  const last = refused ? faults.flatMap((fault) => FAULT_CASES[fault].last ?? []) : [];
+  const canSucceed = all.every((ends) => ends.includes("succeeded"));
+  const last = canSucceed ? [] : faults.flatMap((fault) => FAULT_CASES[fault].last ?? []);
   const any = [...new Set([...all.flat(), ...last])];
-  return any.filter((end) => end !== "succeeded" || all.every((ends) => ends.includes(end)));
+  return any.filter((end) => end !== "succeeded" || canSucceed);
 }
 
 export const appliesTo = (provider: ProviderCase, fault: FaultName | "none"): boolean =>

@@ -198,11 +198,7 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
     'if (names.some((name) => name === "" || name === "." || name === "..")) return "its path is not plain and relative";',
     "",
   ),
-  collector(
-    "K8: the last scan gives up although space can become free",
-    "if (fits) throw noRoomError(this.#targetDir, fits);",
-    "",
-  ),
+  collector("K8: the last scan gives up although space can become free", "if (full) throw full;", ""),
   retention("KC1: the newest complete checkpoint is removed", "if (newest) stays.add(newest);", ""),
   retention(
     "KC1: one without a value is removed",

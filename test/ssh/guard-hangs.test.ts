@@ -64,6 +64,14 @@ function processes(each: Record<string, { comm: string; words?: string[] }>): st
   return proc;
 }
 
+/** A process that runs a script of this machine. The guard's TERM would reach a process of this computer, so none has its number. */
+function runner(): { comm: string; words: string[] } {
+  const run = join(folder, `${name}-run`);
+  mkdirSync(run);
+  writeFileSync(join(run, "spec.json"), JSON.stringify({ env: { KEEP: file("keep") } }));
+  return { comm: "svc_runner", words: ["python3", "/root/svc_runner.py", "start", run] };
+}
+
 const absolute = (shell: string): string =>
   spawnSync("sh", ["-c", `command -v ${shell}`], { encoding: "utf8" }).stdout.trim() +
   (shell === "busybox" ? " sh" : "");
@@ -194,15 +202,10 @@ describe("the guard", { tags: "needs/root" }, () => {
       [[waits, `      [ -e "$dir/fault" ] || { : >"$dir/fault"; : "\${nothing?}"; }\n${waits}`]],
     ],
   ])("finds the runner %s, and waits for it", async (_, changes) => {
-    const run = join(folder, `${name}-run`);
-    mkdirSync(run);
-    writeFileSync(join(run, "spec.json"), JSON.stringify({ env: { KEEP: file("keep") } }));
-    // Processes that the guard's TERM would reach do not have such numbers.
-    const words = ["python3", "/root/svc_runner.py", "start", run];
     const proc = processes({
       10000001: { comm: "python3" },
       10000002: { comm: "trainer" },
-      10000003: { comm: "svc_runner", words },
+      10000003: runner(),
     });
     await boot({ changes: [["/proc/[0-9]*", `${proc}/[0-9]*`], ...changes] });
     writeFileSync(file("keep"), "1\n");
@@ -215,11 +218,7 @@ describe("the guard", { tags: "needs/root" }, () => {
   });
 
   it("ends the machine after the grace of the run though its shell gives up in each wait", async () => {
-    const run = join(folder, `${name}-run`);
-    mkdirSync(run);
-    writeFileSync(join(run, "spec.json"), JSON.stringify({ env: { KEEP: file("keep") } }));
-    const words = ["python3", "/root/svc_runner.py", "start", run];
-    const proc = processes({ 10000001: { comm: "svc_runner", words } });
+    const proc = processes({ 10000001: runner() });
     const fault: [string, string] = [waits, `      : "\${nothing?}"\n${waits}`];
     await boot({ stopSeconds: 0, changes: [["/proc/[0-9]*", `${proc}/[0-9]*`], fault] });
     writeFileSync(file("keep"), "1\n");

@@ -53,7 +53,7 @@ import { CheckpointSets, type KnownComplete, type SetsOptions } from "./sets.ts"
 import { GivenFiles, type GivenFile } from "./given-files.ts";
 import type { HomeFolder } from "./kept-apart.ts";
 import { GrowingFiles } from "./growing-files.ts";
-import { hadNoRoom, lacksRoom, neverFits, noRoomError, whyNoRoom, type NoRoom } from "./room.ts";
+import { hadNoRoom, lacksRoom, noRoomYet, whyNoRoom, type NoRoom } from "./room.ts";
 import { Retention, type KeepRules } from "./retention.ts";
 import type { CheckpointHost } from "./home-names.ts";
 import { UnfetchedMeter } from "./unfetched.ts";
@@ -212,8 +212,8 @@ export class CheckpointCollector {
         if (ready.length === 0) await this.#keepSets(listing, options);
         if (options.final && moved.length > 0 && pass < FINAL_PASSES_MAX) continue;
         // K8. Space may still become free for it.
-        const fits = options.final ? result.noRoom.find((lack) => !neverFits(lack)) : undefined;
-        if (fits) throw noRoomError(this.#targetDir, fits);
+        const full = options.final ? noRoomYet(this.#targetDir, result.noRoom) : undefined;
+        if (full) throw full;
         result.skipped.push(...result.noRoom.map((lack) => ({ path: lack.path, why: whyNoRoom(lack) })));
         if (options.final) {
           result.skipped.push(...result.pending.map((path) => ({ path, why: "it kept changing while it was copied" })));

@@ -51,8 +51,7 @@ export function withHomeNames(
         const leadsTo = file.leadsTo === undefined ? undefined : (shown.get(file.leadsTo) ?? homeName(file.leadsTo));
         return {
           ...file,
-          ...(path === undefined ? {} : { path }),
-          ...(path === undefined ? {} : { renamed: true }),
+          ...(path === undefined ? {} : { path, renamed: true }),
           ...(leadsTo === undefined ? {} : { leadsTo }),
         };
       });

@@ -41,9 +41,15 @@ export const hadNoRoom = async (folder: string, file: RemoteFile): Promise<NoRoo
 const needOf = ({ size, stored }: RemoteFile): number => stored ?? size;
 
 /** No clean-up can make room for it. */
-export const neverFits = ({ needs, total }: NoRoom): boolean => needs > total;
+const neverFits = ({ needs, total }: NoRoom): boolean => needs > total;
 
-export const noRoomError = (folder: string, lack: NoRoom): SvcError =>
+/** The error for the first of these files that some freed space would let in; undefined if none would ever fit. */
+export function noRoomYet(folder: string, lacking: readonly NoRoom[]): SvcError | undefined {
+  const fits = lacking.find((lack) => !neverFits(lack));
+  return fits && noRoomError(folder, fits);
+}
+
+const noRoomError = (folder: string, lack: NoRoom): SvcError =>
   new SvcError("disk_full", { path: `${folder} (${lack.path}: ${whyNoRoom(lack)})` });
 
 export const whyNoRoom = (lack: NoRoom): string =>

@@ -7,7 +7,7 @@ import type { HeldMachine } from "../rental/held-machine.ts";
 import type { RunServices } from "../run-services.ts";
 import type { StepContext } from "../step.ts";
 import { FullDisk, isFull } from "./disk-watch.ts";
-import { announced, canMask, collectNow, Follower, type FollowedRun } from "./log-follower.ts";
+import { announced, collectNow, Follower, redactorIfReadable, type FollowedRun } from "./log-follower.ts";
 import { checkpointsOf, RunWatch } from "./run-watch.ts";
 
 /** Losing contact with a run is not a reason to end it: only an error marked "never" stops the retries. */
@@ -40,7 +40,7 @@ export async function followToEnd(
       .next(waitMs, () => watch.samplesDue())
       .catch(async (e: unknown) => {
         // Its log waits on the machine. The checkpoints need not.
-        if (stream === "run" && !canMask(run)) await scanAlone(services, run);
+        if (stream === "run" && redactorIfReadable(run) === null) await scanAlone(services, run);
         throw e;
       });
     const over = status !== null && status.phase !== "running";

@@ -265,12 +265,12 @@ export function announced(records: LogRecord[], checkpointDir: string): { path: 
  */
 export const nodeFolder = (node: number): string => (node === 0 ? "" : `node${node}/`);
 
-/** Whether output of the run can be stored: its secrets are readable, so they can be masked. */
-export function canMask(run: FollowedRun): boolean {
+/** Null while the secrets of the run cannot be read: its output must not be stored then. */
+export function redactorIfReadable(run: FollowedRun): Redactor | null {
   try {
-    return run.redactor instanceof Redactor;
+    return run.redactor;
   } catch {
-    return false;
+    return null;
   }
 }
 
@@ -288,6 +288,6 @@ export function collectNow(
       removed.map((path) => `${below}${path}`),
     );
   // Names of files hardly ever hold a secret, and a lost checkpoint is lost for good.
-  const names = canMask(run) ? run.redactor : new Redactor([]);
+  const names = redactorIfReadable(run) ?? new Redactor([]);
   return collector.scan(withHomeNames(run.host, names, collector.home), { ...options, record });
 }

@@ -29,7 +29,7 @@ const control = () =>
     spec: () => RunSpec.parse({ entrypoint: "a.py" }),
     ofSinks: () => [],
   });
-/** The file cannot be read, whoever reads it. */
+/** Puts a folder in place of the file: even root cannot read it. */
 const spoil = () => {
   renameSync(file, `${file}.away`);
   mkdirSync(file);
