@@ -41,7 +41,6 @@ QUICK = {
     "read_file": op_read_file,
     "read_pieces": op_read_pieces,
     "data_ranges": op_data_ranges,
-    "hash_file": op_hash_file,
     "mkdir": op_mkdir,
 }
 SLOW = {
@@ -50,6 +49,7 @@ SLOW = {
     "stop": op_stop,
     "follow": op_follow,
     "list": op_list,
+    "hash_file": op_hash_file,
     "keep": op_keep,
     "remove_tree": op_remove_tree,
     "gate_look": op_gate_look,
