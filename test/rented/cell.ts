@@ -77,7 +77,9 @@ export async function runCell(cell: Cell): Promise<Outcome> {
     const ends = [...endsOfAll(provider, both), ...(runs > 1 ? ["succeeded"] : [])];
     // Runs that replace their machines at once take the offers of one list from each other, and this clock makes each order slow.
     // When prices rise, the market refuses a bid for it, and lists offers that other runs are renting.
-    const takesAllOffers = ends.includes("machine_unfit") || ends.includes("price_cap_exceeded");
+    // After `sold_out`, all runs order at once, and the minute in which a run retries has passed for those that come late.
+    const takesAllOffers =
+      ends.includes("machine_unfit") || ends.includes("price_cap_exceeded") || both.includes("sold_out");
     if (runs > 1 && provider === "market" && takesAllOffers) ends.push("no_offer");
     if (nodes > 1 && ends.includes("no_offer")) ends.push("gang_incomplete");
     wrong.push(...verdict(world, ending, ends));
