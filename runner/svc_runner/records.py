@@ -11,7 +11,7 @@ from .files import unlink
 from .spool import CHUNK
 from .system import LINUX, complain, directory_gone
 
-# The name of the pipe for records (docs/adr/0022), and how many pipes that a script has removed are still read.
+# The name of the pipe for records (docs/internals/adr/0022), and how many pipes that a script has removed are still read.
 RECORDS = "records"
 RECORD_BYTES_MAX = 64 << 10
 REMOVED_MAX = 32

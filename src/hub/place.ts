@@ -1,5 +1,5 @@
 // The places in which a model is assembled. There are two layouts: a folder of its own, and the cache of the hub's own
-// library. docs/adr/0019 says why.
+// library. docs/internals/adr/0019 says why.
 
 import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";

@@ -1,5 +1,5 @@
 // Makes one Python file of a folder of modules, and puts it where a Python can keep it compiled. The control plane does so with the
-// runner and the agent (docs/adr/0028): both must be one text, for a machine gets no more than that, and load in milliseconds.
+// runner and the agent (docs/internals/adr/0028): both must be one text, for a machine gets no more than that, and load in milliseconds.
 //
 // P1. `__init__.py` gives the docstring. The other modules follow in the order in which `main.py` needs them, each once.
 // P2. Modules import names of each other by `from .module import name` at the top, and nothing else of the package: then their names

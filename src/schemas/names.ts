@@ -11,10 +11,10 @@ export const ACTIVE_STATUSES = [
   "terminating",
 ] as const;
 
-/** How a run ended. An ended run has its outcome as its status. */
 /** Which runs a list shows, by whether they are archived. */
 export const ARCHIVED_CHOICES = ["hidden", "only", "all"] as const;
 
+/** How a run ended. An ended run has its outcome as its status. */
 export const OUTCOMES = ["succeeded", "failed", "cancelled", "interrupted", "timed_out"] as const;
 
 export const JOB_STATUSES = [...ACTIVE_STATUSES, ...OUTCOMES] as const;

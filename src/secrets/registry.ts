@@ -1,4 +1,4 @@
-// The registry that `configure()` sent, as the home stores it. docs/adr/0018 explains why.
+// The registry that `configure()` sent, as the home stores it. docs/internals/adr/0018 explains why.
 //
 // R1. `registry.json` holds references in clear. The values of `env://`, as the caller saw them, and of `literal://`
 //     are sealed.

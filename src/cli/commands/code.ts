@@ -23,7 +23,10 @@ export const code: Command = {
       flags: "--left-out",
       what: "ls: list what is excluded from the code, and why; without JOB, for the current directory",
     },
-    { flags: "--dir <dir>", what: "diff: compare with this directory (default: the current one)" },
+    {
+      flags: "--dir <dir>",
+      what: "diff: compare with this directory (default: the run's project, or the current one if that is gone)",
+    },
     { flags: "--stat", what: "diff: list only which files differ, and by how many lines" },
     { flags: "--exit-code", what: "diff: exit with code 1 when anything differs" },
     { flags: "--force", what: "restore: replace files that differ" },
