@@ -142,7 +142,7 @@ function matcher({ text, tag }: LogQuestion): (line: string) => boolean {
   };
 }
 
-/** The marks that a line begins with: `[node 1] [rank3]: …`. */
+/** The marks that a line begins with: `[node1] [rank3]: …`. */
 const marksOf = (line: string): string => /^(?:\[[^\]]{1,40}\]:?\s*)*/.exec(line)?.[0] ?? "";
 
 // Only one part matches blanks: if two could, a line of blanks would be tried in every combination.

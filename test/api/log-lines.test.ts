@@ -112,11 +112,11 @@ describe("a log by line", () => {
         { text, errors: more.errors ?? false, tag: more.tag ?? null },
         { from: more.from, near: more.near, count: 10 },
       );
-    log.text = Buffer.from("[node 1] Loss 1\n[node 0] lo\u001b[31mss 2\u001b[0m\nacc\n10%\rLOSS 3\nlos");
+    log.text = Buffer.from("[node1] Loss 1\n[node0] lo\u001b[31mss 2\u001b[0m\nacc\n10%\rLOSS 3\nlos");
     expect((await find("loss")).lines.map((each) => each.line)).toEqual([1, 2, 4]);
     expect((await find("Loss")).lines.map((each) => each.line)).toEqual([1]);
     expect((await find("10%")).matches, "what a bar has written over is not shown").toBe(0);
-    expect((await find("", { tag: "node 0" })).lines.map((each) => each.line)).toEqual([2]);
+    expect((await find("", { tag: "node0" })).lines.map((each) => each.line)).toEqual([2]);
     expect(await find("loss", { near: 2 })).toMatchObject({ matches: 3, from: 2, lines: [{ line: 4 }] });
     expect((await find("loss", { near: 99 })).lines.map((each) => each.line)).toEqual([4]);
     log.text = Buffer.concat([log.text, Buffer.from("s at last\n")]);

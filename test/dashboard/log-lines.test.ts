@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { PLAIN, parseAnsi } from "../../dashboard/src/run/log/ansi.ts";
 import { LogScroll, SPACE_MAX_PX } from "../../dashboard/src/run/log/log-scroll.ts";
-import { askLog, LogSource, tagsOf, type Ask } from "../../dashboard/src/run/log/log-source.ts";
+import { askLog, LogSource, tagChoices, tagsOf, type Ask } from "../../dashboard/src/run/log/log-source.ts";
 import { fieldOfError, fieldsOf, fromText, toText } from "../../dashboard/src/form/schema-fields.ts";
 import { z } from "zod";
 import { SubmitBody } from "../../src/schemas/spec.ts";
@@ -147,8 +147,11 @@ describe("the rows of a log", () => {
   });
 
   it("collect the nodes and ranks at the beginning of lines", () => {
-    expect(tagsOf("[node 1] [rank3]: hello [rank4]")).toEqual(["node 1", "rank3"]);
+    expect(tagsOf("[node1] [rank3]: hello [rank4]")).toEqual(["node1", "rank3"]);
     expect(tagsOf("[INFO] [rank3]")).toEqual([]);
+    const choices = tagChoices(["rank3"], 2, null);
+    expect(choices).toEqual(["node0", "node1", "rank3"]);
+    expect(choices.flatMap((tag) => tagsOf(`[${tag}] a line as svc marks it`))).toEqual(choices);
   });
 });
 

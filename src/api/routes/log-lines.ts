@@ -60,14 +60,14 @@ export const LOG_LINE_ROUTES = [
     summary: "Lines of a job's log that match",
     description:
       "Lines that contain `q` (a lower-case `q` ignores case), that look like errors (`errors=1`), that belong to one node or rank " +
-      "(`tag=node 1`); all given conditions must hold. From match `from` (counted from 0), from the first match at line `near` or " +
+      "(`tag=node1`); all given conditions must hold. From match `from` (counted from 0), from the first match at line `near` or " +
       "later, or the last `count`.",
     query: z.strictObject({
       q: z.string().max(500).default(""),
       errors: Switch.optional(),
       tag: z
         .string()
-        .regex(/^[\w .:-]{1,40}$/, "must be a tag such as node 1 or rank3")
+        .regex(/^[\w .:-]{1,40}$/, "must be a tag such as node1 or rank3")
         .optional(),
       from: Line.optional(),
       near: Line.optional(),

@@ -160,9 +160,17 @@ export class LogSource {
   }
 }
 
-/** The prefixes of nodes and ranks at the beginning of a line: `[node 1] [rank3]: …`. */
+/** The prefixes of nodes and ranks at the beginning of a line: `[node1] [rank3]: …`. */
 export function tagsOf(text: string): string[] {
   if (!text.startsWith("[")) return [];
-  const marks = /^(?:\[(?:node |rank ?|default)\d{1,5}\]:?\s*)+/.exec(text)?.[0] ?? "";
+  const marks = /^(?:\[(?:node|rank ?|default)\d{1,5}\]:?\s*)+/.exec(text)?.[0] ?? "";
   return [...marks.matchAll(/\[([^\]]+)\]/g)].flatMap((match) => match[1] ?? []);
+}
+
+/** What the log can be filtered by: the prefixes seen so far, and those of all `nodes` of a run on several. */
+export function tagChoices(seen: readonly string[], nodes: number, chosen: string | null): string[] {
+  const tags = new Set(seen);
+  if (nodes > 1) for (let node = 0; node < nodes; node++) tags.add(`node${node}`);
+  if (chosen !== null) tags.add(chosen);
+  return [...tags].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 }

@@ -4,6 +4,7 @@ import { useEffect, useState, type KeyboardEvent } from "react";
 import { plural } from "../../format.ts";
 import { setParams } from "../place.ts";
 import type { LogState } from "./log-pane.ts";
+import { tagChoices } from "./log-source.ts";
 import type { Finder } from "./use-finder.ts";
 
 const TYPING_MS = 250;
@@ -22,7 +23,7 @@ export function LogTools(props: {
   name: string;
 }) {
   const { state, filter, look, onLook } = props;
-  const tags = tagsOf(props.tags, props.nodes, filter.tag);
+  const tags = tagChoices(props.tags, props.nodes, filter.tag);
   return (
     <div className="log-tools">
       <Search finder={props.finder} q={filter.q} />
@@ -72,13 +73,6 @@ function countWords(state: LogState, filter: { errors: boolean; tag: string | nu
   const filtered = filter.errors || filter.tag !== null || (filter.only && filter.q !== "");
   const all = plural(state.totalLines, "line");
   return filtered ? `${state.rows.toLocaleString("en-US")}${state.capped ? "+" : ""} of ${all}` : all;
-}
-
-function tagsOf(seen: readonly string[], nodes: number, chosen: string | null): string[] {
-  const tags = new Set(seen);
-  if (nodes > 1) for (let node = 0; node < nodes; node++) tags.add(`node ${node}`);
-  if (chosen !== null) tags.add(chosen);
-  return [...tags].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 }
 
 function Toggle({ on, onClick, children }: { on: boolean; onClick: () => void; children: string }) {
