@@ -58,7 +58,7 @@ function byHead(): string {
     [...labels].map(([label, whats]) => `${label === "" ? "" : `${label} `}${whats.join(", ")}`).join("; "),
     [...tests].join(", "),
   ]);
-  return table(["head", "defects", "noticed by `test/*.test.ts`"], rows);
+  return table(["head", "defects", "to be noticed by `test/*.test.ts`"], rows);
 }
 
 /** The invariants without a defect, by file. */
@@ -90,6 +90,9 @@ const playRow = ({ day, commit, by, up_to, named, count, missed }: Play): (strin
   missed.join("; "),
 ];
 
+/** Whether the tests were played against defects, and the result was kept. */
+const played = (plays: readonly Play[]): boolean => plays.some(({ by }) => by === "tests");
+
 /** The page. @param plays in the order in which they were kept */
 export function mutantsPage(notice: string, plays: readonly Play[]): string {
   const all = rulesOfHeads();
@@ -102,7 +105,7 @@ export function mutantsPage(notice: string, plays: readonly Play[]): string {
 
 Each defect ("mutant") is a change of source text that fits exactly one place, made in a copy of the tree. A defect that nothing
 notices shows an invariant that no test holds. The heads of source files state ${all.length} invariants: ${held} are broken by a defect here, and
-${own} have none, with the reason [below](#invariants-without-a-defect). \`test/rules.test.ts\` compares the heads with the defects, and
+${own} ${own === 1 ? "has" : "have"} none, with the reason [below](#invariants-without-a-defect). \`test/rules.test.ts\` compares the heads with the defects, and
 \`test/sim/mutant-types.test.ts\` compiles each defect: one with wrong types would throw, and hide what it breaks.
 
 - \`npm run sim -- --mutants\` plays the ${MUTANTS.length} defects of the engine in [the simulation](faults.md#the-simulation), with up to 2,000 seeds each.
@@ -121,8 +124,9 @@ ${bySimulation(plays.filter(({ by }) => by === "simulation"))}
 
 ## By tests
 
-The simulation moves no bytes, loads no old snapshots and meets some faults seldom. The guard, the runner and the agent have their invariants
-in [guard.md](../internals/guard.md) and in their docstrings.
+The simulation moves no bytes, loads no old snapshots and meets some faults seldom: the heads \`late answers\`, \`rare\` and \`budgets\` have most of the defects
+that it did not meet. The table names the tests that must notice each defect${played(plays) ? "" : "; no play of these defects is kept on this page"}. The guard, the runner and the
+agent have their invariants in [guard.md](../internals/guard.md) and in their docstrings.
 
 ${byHead()}
 
