@@ -9,16 +9,17 @@ machines that are still billed after a fault. \`npm run bench:peers\` (\`bench/p
 The three programs are not the same thing. SkyPilot chooses among more than twenty clouds and Kubernetes, serves models, runs pools of workers, moves
 managed jobs between clouds, and many people share one server. dstack has fleets, volumes, development environments, services with a gateway, and
 projects with several users. Both have been used in production for years. svc has four providers and one user, and does training runs.
-Its peers pay for their breadth with room and start time; a person who needs it pays gladly. We wrote both the simulator and the questions, and the
-questions are about what svc was built for: read the table so.`;
+Its peers pay for their breadth with room and start time; a person who needs it pays gladly. The authors of svc wrote both the simulator and the questions, and the
+questions are about what svc was built for: other questions would have other winners.`;
 
 export const LEAKS = `## Machines left
 
 Every program rents one RTX 4090 from the same simulated provider, which speaks RunPod's two APIs and bills by the second, with a price cap of $1 an hour. The
-fault strikes; then the user does nothing for two minutes (failing and lying deletes: one minute; a machine that never comes up: 11 minutes); then the user asks the program to end
+fault strikes; then the user does nothing for two minutes (deletes that fail or have no effect: one minute; a machine that never comes up: 11 minutes); then the user asks the program to end
 everything that it knows, and asks again two minutes later if it still lists something. A machine that is billed five minutes after the first
-request is *left*: only a look at the provider's own page would find it. In brackets: the machines that the provider made and still billed
-before the user asked, and the cost of all machines of the run. A machine that is billed then is not wrong by itself: a run may be using it.
+request is *left*: only a look at the provider's own page would find it. In brackets, *1 of 2 billed alone* means that the provider made
+two machines in all, and still billed one just before the user asked; *asked 2 times* that the user had to ask again; the dollars are the cost of all machines of
+the run. A machine that is billed before the user asks is not wrong by itself: a run may be using it.
 
 \`kill -9\` strikes the server and its commands at once, and the server is started again two seconds later.`;
 
@@ -27,7 +28,7 @@ export const AFTER = `How to read it:
 - **The reply of create is lost, or is a 500, or the program dies before it.** dstack records the id that the provider returns, so a machine without an answer is
   unknown to it: it rents another one, and the first stays. SkyPilot looks for its cluster's name in the provider's list, finds the machine, ends it and
   tries the next zone. svc writes the name of the machine down before it asks, finds the machine, and uses it.
-- **A delete that lies.** SkyPilot and dstack take the provider's answer for the end of the machine. svc looks again and repeats the delete until the
+- **A delete that is accepted without effect.** SkyPilot and dstack take the provider's answer for the end of the machine. svc looks again and repeats the delete until the
   machine is gone.
 - **A delete that fails**, and a kill during it. svc and dstack repeat the delete by themselves. SkyPilot reports the failure and keeps the cluster in its list; its user asks again,
   and then it succeeds.
