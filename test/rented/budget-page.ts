@@ -60,7 +60,7 @@ dies or sleeps and never comes back; a seed draws all of them. Lists have one ma
 
 ${budgetTable(all)}
 
-A negative number is money that was left, in seconds of the rate: with a control plane a run ends early, because it keeps 15 s for the release and the script's grace.
+A negative number is money that was left, in seconds of the rate: with a control plane a run ends early, because it keeps 15 s for the release, and the script's grace besides.
 ${all.length} runs, seeds ${seeds[0] ?? "none"} to ${seeds.at(-1) ?? "none"}, of which ${all.length - shown.length} got no machine, and ${moved} had more than one. A run whose drawn
 moment never came counts as one with a control plane. The computer had two cores and much other work at the time, so that starts took up to minutes.
 

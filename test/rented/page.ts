@@ -108,19 +108,19 @@ Control plane and provider go by a clock that runs ${FACTOR} times as fast as th
 A cell is right when, at its end, by the simulator's books:
 
 - no machine of ours is left, and never were two alive for one node;
-- a machine of somebody else on the account is as it was;
+- the machine of another user on the account is unchanged;
 - no machine above the price cap was kept longer than it takes to be told its price;
 - the job is terminal with a reason that fits the fault, and its record has no machine that is not released;
-- the numbered lines of the run are home, each once and in order: all of them where the run succeeded, else the first ones; and
-  so is its checkpoint.
+- this computer has the numbered lines of the run, each once and in order: all of them where the run succeeded, else the first ones;
+  and it has the run's checkpoint.
 
 ${all.length < drawn ? `${all.length} cells of ${drawn} were run within the time limit` : `${all.length} cells`} with ${runsOf(all)} runs, ${pairs.length} of them with two faults at once; ${failed.length} wrong. Made by \`npm run matrix -- ${flags}\`; one
 cell again by \`npm run matrix -- --provider P --fault F --kill K --seed S\`.
 
 ## By fault and provider
 
-\`ok 4: succeeded\` are four cells, all right, that came to that. Empty: none was drawn, the provider has no such
-thing, or, of the second API of podhost, a fault that has nothing to do with an API.
+\`ok 4: succeeded\` says that four cells were right and ended so. A field is empty if no such cell was drawn, if the provider has no such
+thing, or if the fault has nothing to do with an API, which is all that podhost-rest changes.
 
 ${markdown([["fault", ...PROVIDERS], ...faults])}
 
@@ -142,8 +142,8 @@ ${markdown([
   ]),
 ])}
 
-On the notebook, which has no API, nobody can be asked whether the machine still is: there a run whose tunnel turns everybody away
-for minutes is given up (\`runtime_gone\`), and the owner writes down the tunnel's new port where it has one.
+The notebook has no API, so svc cannot ask whether its machine still exists. It gives up a run whose tunnel refuses every connection for
+minutes (\`runtime_gone\`). In these cells the owner enters the tunnel's new port where it has one.
 ${
   failed.length === 0
     ? ""
