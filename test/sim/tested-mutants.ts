@@ -80,6 +80,17 @@ export const TESTED_MUTANTS: readonly TestedMutant[] = [
     tests: LATE,
   },
   {
+    name: "rare: an empty listing counts from its answer",
+    patches: [
+      patch(
+        "src/steps/rental/resolve-lost-order.ts",
+        "const wait = certainAt - askedAt;",
+        "const wait = certainAt - ports.now() + 0 * askedAt;",
+      ),
+    ],
+    tests: ["test/steps/provision.test.ts"],
+  },
+  {
     name: "rare: a listing that failed counts as an empty one",
     patches: [
       patch(
