@@ -34,7 +34,7 @@ class _Stop:
         if not self.paths or threading.current_thread() is not threading.main_thread():
             return
         # A handler of the script's own stays, and the runner's file says the same.
-        if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, _heard_by_child):
             signal.signal(signal.SIGTERM, self.heard)
 
     def heard(self, *_: Any) -> None:
@@ -50,6 +50,33 @@ class _Stop:
 
 # The one of this process; a forked child makes its own.
 _made: list[_Stop] = []
+
+
+def _forked() -> None:
+    """A forked child inherits the handler, but its parent may end it by TERM and wait for its end: a worker of ``multiprocessing``."""
+    if not _made:
+        return
+    import signal
+
+    if signal.getsignal(signal.SIGTERM) == _made[0].heard:
+        signal.signal(signal.SIGTERM, _heard_by_child)
+
+
+def _heard_by_child(*_: Any) -> None:
+    """Ignores one TERM when svc asks the run to stop, which every process of the run receives: the parent may need this one to save."""
+    stop = _made[0]
+    if not stop.asked:
+        stop.due = 0.0
+        if stop.look():
+            return
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def should_stop() -> bool:

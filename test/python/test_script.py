@@ -240,6 +240,33 @@ class BadMap:
         )
         self.assertEqual([(r["n"], list(r["m"])[0]) for r in records(result.stdout)[0]], [(1, "a"), (2, "a"), (1, "child"), (3, "a")])
 
+    def test_a_forked_child_of_a_script_that_asks_whether_to_stop_ends_by_its_parents_term(self):
+        code = """
+            import multiprocessing, os, time, svc
+            svc.should_stop()
+            fork = multiprocessing.get_context("fork")
+            def work(ready):
+                ready.set()
+                time.sleep(60)
+            def begun():
+                ready = fork.Event()
+                child = fork.Process(target=work, args=(ready,), daemon=True)
+                child.start()
+                ready.wait()
+                return child
+            first, second = begun(), begun()
+            first.terminate()
+            first.join(20)
+            open(os.path.join(os.environ["SVC_RUN_DIR"], "stopping"), "w").close()
+            second.terminate()  # as svc does, to every process of the run
+            second.join(0.3)
+            print(first.exitcode, second.is_alive(), svc.should_stop(), flush=True)
+            # The end of this process ends the other one by TERM, and waits for it.
+            """
+        with tempfile.TemporaryDirectory() as folder:
+            result = run_script(code, {"SVC_RUN_DIR": folder})
+        self.assertEqual((result.stdout, result.returncode), (b"-15 True True\n", 0), result.stderr)
+
     def test_threads_never_share_a_number(self):
         result = run_script(
             """
