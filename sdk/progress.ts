@@ -3,7 +3,8 @@
 // not steer a terminal.
 
 import { longDuration } from "../src/domain/long-duration.ts";
-import { dollars, hourly } from "../src/errors/dollars.ts";
+import { costText } from "../src/domain/money.ts";
+import { hourly } from "../src/errors/dollars.ts";
 import { oneLine } from "../src/domain/terminal-text.ts";
 import type { JobRecord, Timeline } from "../src/schemas/job.ts";
 
@@ -78,7 +79,7 @@ function doing({ steps }: Timeline): string {
 function summary(record: JobRecord, ms: number): string {
   const words = [`svc: ${record.id} ${record.status} after ${span(ms)}`];
   if (record.exit_code !== null) words.push(`exit code ${record.exit_code}`);
-  if (record.cost_usd > 0) words.push(dollars(record.cost_usd));
+  if (record.cost_usd > 0) words.push(costText(record));
   return words.join(", ") + (record.error ? `: ${plain(record.error.message)}` : "");
 }
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
 from svc._errors import SvcError, plain
-from svc._records import Job, dollars
+from svc._records import Job, cost_text, dollars
 
 # How often a line is redrawn, and how often the steps are requested.
 _DRAW_SECONDS = 0.2
@@ -197,7 +197,7 @@ def _summary(job: Job, seconds: float) -> str:
     if job.exit_code is not None:
         words += f", exit code {job.exit_code}"
     if job.cost_usd:
-        words += f", {dollars(job.cost_usd)}"
+        words += f", {cost_text(job)}"
     return words + (f": {_plain(job.error.message)}" if job.error else "")
 
 

@@ -24,6 +24,13 @@ def dollars(usd: float) -> str:
     return "$" + next((text for text in fine if usd == 0 or float(text) > 0), f"{usd:.6f}")
 
 
+def cost_text(job: Job) -> str:
+    """The cost of a run for people: ``unknown``, or ``> $0.40``, if the price of a machine was not reported."""
+    if all(machine.price_per_hour_usd is not None for machine in job.machines):
+        return dollars(job.cost_usd)
+    return f"> {dollars(job.cost_usd)}" if job.cost_usd > 0 else "unknown"
+
+
 JobStatus = Literal[
     "waiting",
     "provisioning",
@@ -186,7 +193,7 @@ class Job:
             ("tags", ", ".join(self.tags)),
             ("status", self.status),
             ("exit code", self.exit_code),
-            ("cost", dollars(self.cost_usd)),
+            ("cost", cost_text(self)),
             ("machine", f"{self.provider}, {self.gpus}" + (f", {self.nodes} nodes" if self.nodes > 1 else "")),
             ("entrypoint", " ".join((self.entrypoint, *self.args))),
             ("created", self.created_at),
@@ -216,7 +223,7 @@ class JobList(list[Job]):
                 job.status,
                 "" if job.exit_code is None else str(job.exit_code),
                 f"{job.provider}, {job.gpus}" + (f", {job.nodes} nodes" if job.nodes > 1 else ""),
-                dollars(job.cost_usd),
+                cost_text(job),
                 job.created_at[:19].replace("T", " "),
                 plain(job.label or ""),
                 plain(" ".join((job.entrypoint, *job.args))),

@@ -1,6 +1,7 @@
 """The client half, against a small real HTTP server on loopback."""
 
 import asyncio
+import html
 import inspect
 import io
 import json
@@ -399,6 +400,15 @@ class Shown(WithHome):
         self.assertIn("&lt;b&gt;", page)
         self.assertNotIn("<b>", page)
         self.assertEqual(repr(_records.JobList()), "no jobs")
+
+    def test_an_unknown_price_is_never_shown_as_no_cost(self) -> None:
+        machine = {"id": "m", "name": "n", "node": 0, "address": None, "state": "held", "created_at": "t", "terminated_at": None}
+        for cost, prices, expected in ((0, [None], "unknown"), (0.4, [1.5, None], "> $0.40"), (0.4, [1.5], "$0.40"), (0, [], "$0.00")):
+            with self.subTest(expected):
+                machines = [{**machine, "price_per_hour_usd": price} for price in prices]
+                job = svc.Job.from_record({"id": "j1", "status": "running", "cost_usd": cost, "machines": machines})
+                self.assertIn(f"  {expected}  " if expected[0] != "$" else expected, repr(_records.JobList([job])) + "  ")
+                self.assertIn(f">{html.escape(expected)}<", job._repr_html_())
 
     def test_an_empty_home_has_an_empty_table(self) -> None:
         self.assertIsInstance(svc.jobs(), _records.JobList)
