@@ -89,6 +89,11 @@ const withAll = (jobs: Data["jobs"], page: JobsPage) => ({
   ...Object.fromEntries(page.jobs.map((job) => [job.id, job])),
 });
 
+function removed(data: Data, id: string): Data {
+  const { [id]: _gone, ...jobs } = data.jobs;
+  return { ...data, jobs, list: { ...data.list, ids: data.list.ids.filter((each) => each !== id) } };
+}
+
 export const store = createStore({
   context: initial,
   on: {
@@ -132,12 +137,10 @@ export const store = createStore({
       const jobs = { ...data.jobs, [job.id]: job };
       return { ...data, jobs, list: placed(data.list, jobs, job), problems: without(data.problems, job.id) };
     },
-    jobRemoved: (data, { id }: { id: string }) => {
-      const { [id]: _gone, ...jobs } = data.jobs;
-      return { ...data, jobs, list: { ...data.list, ids: data.list.ids.filter((each) => each !== id) } };
-    },
+    jobRemoved: (data, { id }: { id: string }) => removed(data, id),
     jobFailed: (data, { id, problem }: { id: string; problem: Problem }) => ({
-      ...data,
+      // It may have been removed while this page was not connected.
+      ...(problem.status === 404 ? removed(data, id) : data),
       problems: { ...data.problems, [id]: problem },
     }),
     timelineLoaded: (data, { id, timeline }: { id: string; timeline: Timeline }) => ({

@@ -235,6 +235,8 @@ function heard(event: FeedEvent): void {
   if (event.type === "job.removed") {
     store.trigger.jobRemoved({ id: event.job_id });
     summary.mark();
+    // Its page says so in place of the record.
+    if (event.job_id === shown) touch(event.job_id);
     return;
   }
   touch(event.job_id);

@@ -1,0 +1,60 @@
+// What the page of a run knows once that run is removed elsewhere, without a browser: the socket and the answers are those of this test.
+
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { store } from "../../dashboard/src/store.ts";
+import { showRun, startSync } from "../../dashboard/src/sync.ts";
+
+const sockets: { onopen: () => void; onmessage: (message: { data: string }) => void }[] = [];
+class Socket {
+  readonly readyState = 1;
+  onopen = (): void => undefined;
+  onmessage = (): void => undefined;
+  constructor() {
+    sockets.push(this);
+  }
+}
+
+let answers: Record<string, [status: number, body: unknown]>;
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubGlobal("WebSocket", Socket);
+  vi.stubGlobal("location", { href: "http://127.0.0.1:8780/runs/j1", protocol: "http:" });
+  vi.stubGlobal("document", { hidden: false, addEventListener: () => undefined });
+  vi.stubGlobal("addEventListener", () => undefined);
+  vi.stubGlobal("fetch", (path: string) => {
+    const [status, body] = answers[path] ?? [503, { detail: "not here" }];
+    return Promise.resolve(new Response(JSON.stringify(body), { status }));
+  });
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+it("The page of a run that is removed elsewhere learns that it was removed, and does not wait for its record", async () => {
+  answers = { "/jobs/j1": [200, { id: "j1", status: "succeeded", created_at: "2026-11-29T00:00:00Z" }] };
+  await startSync();
+  const leave = showRun("j1");
+  sockets.at(-1)?.onopen();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(store.getSnapshot().context.jobs["j1"]?.status).toBe("succeeded");
+
+  const removed = { code: "job_removed", title: "Removed", detail: "This run was removed.", status: 404, hint: "" };
+  answers["/jobs/j1"] = [404, removed];
+  const event = { seq: 7, type: "job.removed", job_id: "j1", at: "", data: {} };
+  sockets.at(-1)?.onmessage({ data: JSON.stringify(event) });
+  await vi.advanceTimersByTimeAsync(1_000);
+  const { jobs, problems } = store.getSnapshot().context;
+  expect([jobs["j1"], problems["j1"]?.code]).toEqual([undefined, "job_removed"]);
+
+  // The page was not connected when it was removed, and its socket resumes without that event.
+  answers["/jobs/j1"] = [200, { id: "j1", status: "succeeded", created_at: "2026-11-29T00:00:00Z" }];
+  sockets.at(-1)?.onopen();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(store.getSnapshot().context.jobs["j1"]).toBeDefined();
+  answers["/jobs/j1"] = [404, removed];
+  sockets.at(-1)?.onopen();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(store.getSnapshot().context.jobs["j1"]).toBeUndefined();
+  leave();
+});
