@@ -127,6 +127,34 @@ describe("the rows of a log", () => {
     ]);
   });
 
+  it("are asked for again after a pause, and not with each drawing, while the control plane does not answer", async () => {
+    vi.useFakeTimers();
+    try {
+      const { ask } = served(Array.from({ length: 5_000 }, (_, i) => `line ${i + 1}`));
+      let isAway = true;
+      let failed = 0;
+      const source = new LogSource(
+        (query, signal) =>
+          isAway && query["from"] !== undefined ? Promise.reject(new Error("away")) : ask(query, signal),
+        (error) => {
+          if (error === null) return;
+          failed += 1;
+          // The pane draws the message in the next frame, and wants the rows in view.
+          setTimeout(() => source.want(100, 130), 16);
+        },
+      );
+      await source.refresh(false);
+      source.want(100, 130);
+      await vi.advanceTimersByTimeAsync(5_000);
+      expect(failed).toBeLessThan(10);
+      isAway = false;
+      await vi.advanceTimersByTimeAsync(2_000);
+      expect(source.row(129)?.text).toBe("line 130");
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it("are counted from 0, and asked for as lines that are counted from 1, or as matches of a filter", async () => {
     const asked: string[] = [];
     vi.stubGlobal("fetch", (path: string) => {

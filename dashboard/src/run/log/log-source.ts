@@ -3,6 +3,7 @@
 // R1. Rows are counted from 0. Without a filter row i is line i + 1; with one it is the i-th line that matches.
 // R2. A row that was the last of an open log may have been half a line: it is read again when there is more.
 // R3. At most one request per page is under way; requests for pages that are no longer in view are aborted.
+// R4. A page that could not be read is requested again after a pause, although each drawing wants it.
 
 import type { LogLine } from "../../../../src/schemas/log.ts";
 import { runApi as api } from "../run-api.ts";
@@ -23,6 +24,7 @@ const PAGE = 200;
 const PAGES_MAX = 100;
 const TAIL = 300;
 const TAGS_MAX = 512;
+const AGAIN_MS = 1_000;
 
 type Answer = { rows: number; totalLines: number; from: number; lines: LogLine[]; capped: boolean };
 export type Ask = (query: Record<string, string | number>, signal: AbortSignal) => Promise<Answer>;
@@ -67,6 +69,9 @@ export class LogSource {
   readonly #changed: (error: unknown) => void;
   readonly #pages = new Map<number, (LogRow | undefined)[]>();
   readonly #asked = new Map<number, AbortController>();
+  /** R4. */
+  readonly #resting = new Set<number>();
+  #view = { first: 0, last: 0 };
   readonly #gone = new AbortController();
 
   constructor(ask: Ask, changed: (error: unknown) => void) {
@@ -93,12 +98,13 @@ export class LogSource {
   want(from: number, to: number): void {
     const first = Math.floor(Math.max(0, from) / PAGE);
     const last = Math.floor(Math.max(0, Math.min(to, this.rows ?? 0) - 1) / PAGE);
+    this.#view = { first, last };
     for (const [page, asked] of this.#asked) if (page < first || page > last) asked.abort();
     for (let page = first; page <= last; page++) this.#load(page);
   }
 
   #load(page: number): void {
-    if (this.#asked.has(page) || this.#gone.signal.aborted) return;
+    if (this.#asked.has(page) || this.#resting.has(page) || this.#gone.signal.aborted) return;
     const known = this.#pages.get(page) ?? [];
     const end = Math.min(PAGE, (this.rows ?? 0) - page * PAGE);
     let missing = 0;
@@ -115,10 +121,21 @@ export class LogSource {
         },
         (error: unknown) => {
           this.#asked.delete(page);
-          if (!asked.signal.aborted) this.#changed(error);
+          if (asked.signal.aborted) return;
+          this.#rest(page);
+          this.#changed(error);
         },
       )
       .catch(() => undefined);
+  }
+
+  /** R4. */
+  #rest(page: number): void {
+    this.#resting.add(page);
+    setTimeout(() => {
+      this.#resting.delete(page);
+      if (page >= this.#view.first && page <= this.#view.last) this.#load(page);
+    }, AGAIN_MS);
   }
 
   #take({ rows, totalLines, from, lines, capped }: Answer): void {
