@@ -213,6 +213,38 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       for (const path of gone) expect(await page.locator(`[id="run-${path.slice("/jobs/".length)}"]`).count()).toBe(0);
     }));
 
+  it("after a failure, deletes only the runs that are still there", () =>
+    withPage(
+      "/?status=succeeded",
+      async ({ page, server }) => {
+        const boxes = page.getByLabel(/^Select (?!all)/);
+        await boxes.nth(0).check();
+        await boxes.nth(1).check();
+        const bar = page.getByRole("region", { name: "Selected runs" });
+        await bar.getByRole("button", { name: "Delete…" }).click();
+        let refused = 0;
+        const detail = "Its files are still being copied.";
+        await page.route("**/jobs/*", (route) =>
+          route.request().method() === "DELETE" && refused++ === 0
+            ? route.fulfill({
+                status: 409,
+                json: { title: "Conflict", status: 409, code: "job_not_removable", detail, hint: "" },
+              })
+            : route.continue(),
+        );
+        const dialog = page.getByRole("dialog");
+        await dialog.getByRole("button", { name: "Delete 2 runs" }).click();
+        await dialog.getByText("1 run could not be deleted:").waitFor(WAIT);
+        await dialog.getByRole("button", { name: "Delete 1 run" }).click();
+        await dialog.waitFor({ state: "detached", ...WAIT });
+        const gone = server.seen.filter((each) => each.method === "DELETE").map((each) => each.path);
+        expect([gone.length, new Set(gone).size]).toEqual([2, 2]);
+      },
+      undefined,
+      undefined,
+      /409/,
+    ));
+
   it("shows its age while the control plane does not answer, and catches up without reloading the page", () =>
     withPage(
       "/",

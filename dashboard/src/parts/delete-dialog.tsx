@@ -16,7 +16,8 @@ const SHOWN = 50;
 /** Asks before ended runs are deleted, and names each with its disk usage. `onDone`: all of them are gone. */
 export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () => void; onDone?: () => void }) {
   const keep = useRef<HTMLButtonElement>(null);
-  const [asked] = useState(props.jobs);
+  // After a failure only the runs that are still there: the others cannot be deleted again.
+  const [asked, setAsked] = useState(props.jobs);
   const [done, setDone] = useState<number | null>(null);
   const [problems, setProblems] = useState<Problem[]>([]);
   const size = asked.reduce((sum, job) => sum + (job.disk_bytes ?? 0), 0);
@@ -24,18 +25,19 @@ export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () =>
     if (done !== null) return;
     setDone(0);
     setProblems([]);
-    const failed: Problem[] = [];
+    const failed: { job: JobRecord; problem: Problem }[] = [];
     for (const job of asked) {
       try {
         await api.remove(job.id);
         store.trigger.jobRemoved({ id: job.id });
       } catch (error) {
-        failed.push(asProblem(error));
+        failed.push({ job, problem: asProblem(error) });
       }
       setDone((n) => (n ?? 0) + 1);
     }
     if (failed.length === 0) return (props.onDone ?? props.onClose)();
-    setProblems(failed);
+    setAsked(failed.map(({ job }) => job));
+    setProblems(failed.map(({ problem }) => problem));
     setDone(null);
   };
   return (
