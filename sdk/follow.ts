@@ -92,7 +92,11 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
           next = ask(parts);
         }
         // The answer ended with the job, or with its control plane.
-        if (hasEnded((await driven(jobId)).status)) break;
+        const record = await driven(jobId);
+        if (hasEnded(record.status)) {
+          unwatchInterrupt(record.id, jobId);
+          break;
+        }
       } catch (e) {
         if (!isUnreachable(e)) throw e;
         lostAt ??= performance.now();

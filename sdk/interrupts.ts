@@ -45,9 +45,11 @@ function onInterrupt(): void {
       );
     process.exit(130);
   }
-  process.stderr.write(
-    `svc: interrupted; ending ${watched.size === 1 ? "the run" : `${watched.size} runs`} and releasing its machines. Press Ctrl-C again to stop waiting.\n`,
-  );
+  const what =
+    watched.size === 0
+      ? "ending the control plane that this program uses"
+      : `ending ${watched.size === 1 ? "the run and releasing its" : `${watched.size} runs and releasing their`} machines`;
+  process.stderr.write(`svc: interrupted; ${what}. Press Ctrl-C again to stop waiting.\n`);
   void leave().then(({ shared, unwell }) => {
     const how =
       unwell.length > 0

@@ -141,6 +141,22 @@ test("Ctrl-C ends run and machine gracefully, says so, and exits with 130", asyn
   expect(records()[0]?.status).toBe("interrupted");
 });
 
+test("Ctrl-C after the end of a run does not say that it continues, or that it is being ended", async () => {
+  const task = '{ task: { entrypoint: "count.py", args: ["1", "0"] } }';
+  const ended = `const r = await run(${task}); for await (const line of stream(r.id)) void line;
+console.log(r.id); setTimeout(() => undefined, 600_000);`;
+  const interrupted = async (): Promise<string> => {
+    const s = script(ended);
+    await until(() => s.out() !== "" || s.child.exitCode !== null, "the log has ended");
+    s.child.kill("SIGINT");
+    expect(await s.exited, s.err()).toBe(130);
+    return s.err();
+  };
+  expect(await interrupted()).toContain("svc: interrupted; ending the control plane that this program uses. Press");
+  await at.serve();
+  expect(await interrupted()).toBe("");
+});
+
 test("a wait with a timeout rejects when it is over, and the run continues", async () => {
   const waits = script(`
     ${LONG}
