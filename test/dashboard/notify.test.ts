@@ -217,6 +217,15 @@ describe("notifications in the dashboard", { tags: "needs/chromium" }, () => {
     );
   });
 
+  it("forgets a typed secret when another kind of target is chosen", () =>
+    withPage("/connect?open=notify-new", async ({ page }) => {
+      const card = page.locator("#notify-new");
+      await card.getByLabel("Kind").selectOption("slack");
+      await card.getByLabel("Address of the incoming webhook").fill("https://hooks.slack.com/services/T/B/secret");
+      await card.getByLabel("Kind").selectOption("ntfy");
+      expect(await card.getByLabel("Access token").inputValue()).toBe("");
+    }));
+
   it("shows the refusal of each field, and a failed test in the words of the target", () =>
     withPage(
       "/connect?open=notify-new",

@@ -137,6 +137,8 @@ function useTargetForm({ target, onChange }: Pick<TargetCardProps, "target" | "o
   const chooseKind = (next: TargetKind) => {
     setKind(next);
     setTexts(textsOf(next, {}));
+    // The secret of one service must not reach another one.
+    setSecret("");
     setProblem(null);
   };
   const setText = (field: string, text: string) => setTexts((before) => ({ ...before, [field]: text }));
