@@ -232,6 +232,8 @@ describe("fields of the form", () => {
     expect(fromText(of("args"), "--lr 0.1\n--name 'a b'")).toEqual(["--lr", "0.1", "--name", "a b"]);
     expect(toText("words", ["--name", "a b", ""])).toBe("--name 'a b' ''");
     expect(fromText(of("env"), "A=1\nB=x=y")).toEqual({ A: "1", B: "x=y" });
+    const several = { PEM: 'one\ntwo=="\r\n', QUOTED: '"a"', PATH_LIKE: String.raw`"C:\data"`, PLAIN: "x" };
+    expect(fromText(of("env"), toText("pairs", several))).toEqual(several);
     expect(fromText(of("keep_checkpoints"), "last=3\nbest=loss:2")).toEqual({ last: 3, best: "loss:2" });
     expect(fromText(of("price_cap"), "")).toBeUndefined();
     expect(fromText(of("price_cap"), "2.5")).toBe(2.5);

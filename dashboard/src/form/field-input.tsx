@@ -47,7 +47,7 @@ export function FieldInput(props: FieldInputProps) {
             " As in a shell: spaces separate arguments, quotes group them; nothing is expanded."}
           {field.kind === "json" && " A list in JSON."}
           {field.kind === "pairs" &&
-            ` One NAME=value per line${field.names ? `; NAME is ${field.names.all.join(", ")}` : ""}.`}
+            ` One NAME=value per line${field.names ? `; NAME is ${field.names.all.join(", ")}` : String.raw`; a value of several lines as "one\ntwo"`}.`}
         </p>
       )}
       {field.kind === "words" && <Chips words={splitWords(value) ?? []} />}

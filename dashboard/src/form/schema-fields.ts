@@ -68,10 +68,24 @@ export function toText(kind: FieldKind, value: unknown): string {
   if (kind === "words" && Array.isArray(value)) return value.map((each) => quote(String(each))).join(" ");
   if (kind === "pairs")
     return Object.entries(value)
-      .map(([name, each]) => `${name}=${String(each)}`)
+      .map(([name, each]) => `${name}=${onOneLine(String(each))}`)
       .join("\n");
   if (kind === "json") return Array.isArray(value) && value.length === 0 ? "" : JSON.stringify(value, null, 2);
   return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** A value of several lines as a JSON string: each pair has one line. */
+const onOneLine = (value: string): string => (/[\r\n]/.test(value) ? JSON.stringify(value) : value);
+
+/** The opposite of `onOneLine`; other text in quotes is kept with its quotes. */
+function ofOneLine(text: string): string {
+  if (!/^".*\\[nr].*"\s*$/.test(text)) return text;
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "string" && onOneLine(value) !== value ? value : text;
+  } catch {
+    return text;
+  }
 }
 
 const humanised = (name: string) =>
@@ -137,7 +151,10 @@ export function fromText(field: Field, text: string): unknown {
           if (cut < 0) return [row.trim(), ""];
           const [name, text] = [row.slice(0, cut).trim(), row.slice(cut + 1)];
           if (field.names?.lists.includes(name)) return [name, text.split(/[\s,]+/).filter((each) => each !== "")];
-          return [name, field.names?.numbers.includes(name) && text.trim() && isNumber(text) ? Number(text) : text];
+          return [
+            name,
+            field.names?.numbers.includes(name) && text.trim() && isNumber(text) ? Number(text) : ofOneLine(text),
+          ];
         }),
       );
     }
