@@ -193,6 +193,9 @@ class _Lines(LogStream):
         try:
             if self._source is None:
                 self._source = self._open(follow=not self._over)
+                if self._closed:  # by another thread, which did not see this connection
+                    self._drop_source()
+                    return
             self._source.patience(STREAM_IDLE_SECONDS if seconds is None else seconds)
             chunk = self._source.read()
         except _http.Unreachable as lost:

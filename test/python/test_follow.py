@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -155,6 +156,20 @@ class Following(WithControlPlane):
         lines = svc.stream("a")
         lines.close()
         self.assertEqual(list(lines), [])
+
+    def test_a_stream_that_is_closed_while_it_connects_does_not_read(self):
+        self.server.put("a")
+        lines = svc.stream("a")
+        source = unittest.mock.Mock()
+        source.read.side_effect = AssertionError("it waits for up to a minute")
+
+        def opened(**_):
+            lines.close()
+            return source
+
+        with unittest.mock.patch.object(lines, "_open", opened):
+            self.assertEqual(list(lines), [])
+        source.close.assert_called_once()
 
 
 if __name__ == "__main__":
