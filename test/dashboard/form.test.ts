@@ -50,6 +50,17 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       expect(jobsSent(opened)).toEqual([]);
     }));
 
+  it("says how to copy the code where the browser has no clipboard", () =>
+    withPage("/new?entrypoint=train.py", async ({ page }) => {
+      // As at http://192.168.1.2: the clipboard needs a secure context.
+      await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
+      await page
+        .getByRole("button", { name: /^Copy / })
+        .first()
+        .click();
+      await page.getByText("select it and copy").waitFor(WAIT);
+    }));
+
   it("asks for a GPU if the provider requires one, and shows errors at each field", () =>
     withPage("/new?entrypoint=train.py", async (opened) => {
       const { page, server } = opened;

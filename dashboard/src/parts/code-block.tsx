@@ -25,13 +25,17 @@ export function CopyCode({ code, name }: CodeProps) {
     const timer = setTimeout(() => setCopied(""), 2_000);
     return () => clearTimeout(timer);
   }, [copied]);
-  const copy = () =>
-    navigator.clipboard.writeText(code).then(
-      () => setCopied("copied"),
-      () => setCopied("select it and copy"),
-    );
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(code);
+      setCopied("copied");
+    } catch {
+      // Refused, or there is no clipboard: browsers have it only in a secure context.
+      setCopied("select it and copy");
+    }
+  };
   return (
-    <button type="button" className="button small" onClick={() => void copy()} aria-label={`Copy ${name}`}>
+    <button type="button" className="button small" onClick={() => void copy()} aria-label={copied || `Copy ${name}`}>
       <span aria-live="polite">{copied || "Copy"}</span>
     </button>
   );
