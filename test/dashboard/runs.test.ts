@@ -213,6 +213,31 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       for (const path of gone) expect(await page.locator(`[id="run-${path.slice("/jobs/".length)}"]`).count()).toBe(0);
     }));
 
+  it("stops deleting when the dialog is closed", () =>
+    withPage("/?status=succeeded", async ({ page, server }) => {
+      const boxes = page.getByLabel(/^Select (?!all)/);
+      await boxes.nth(0).check();
+      await boxes.nth(1).check();
+      await page.getByRole("region", { name: "Selected runs" }).getByRole("button", { name: "Delete…" }).click();
+      const [held, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      await page.route("**/jobs/*", async (route) => {
+        if (route.request().method() === "DELETE") {
+          begun.resolve();
+          await held.promise;
+        }
+        await route.continue();
+      });
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("button", { name: "Delete 2 runs" }).click();
+      await begun.promise;
+      await dialog.getByRole("button", { name: "Keep" }).click();
+      held.resolve();
+      await page.getByRole("region", { name: "Selected runs" }).getByText("1 run selected").waitFor(WAIT);
+      // A further request would have been sent before this answer.
+      await page.evaluate(() => fetch("/v1/machines").then((answer) => answer.text()));
+      expect(server.seen.filter((each) => each.method === "DELETE")).toHaveLength(1);
+    }));
+
   it("after a failure, deletes only the runs that are still there", () =>
     withPage(
       "/?status=succeeded",

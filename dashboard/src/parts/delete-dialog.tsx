@@ -9,7 +9,7 @@ import { Link, runPath } from "../router.tsx";
 import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
-import { Modal } from "./modal.tsx";
+import { Modal, useClosed } from "./modal.tsx";
 
 const SHOWN = 50;
 
@@ -19,6 +19,7 @@ export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () =>
   // After a failure only the runs that are still there: the others cannot be deleted again.
   const [asked, setAsked] = useState(props.jobs);
   const [done, setDone] = useState<number | null>(null);
+  const isClosed = useClosed();
   const [problems, setProblems] = useState<Problem[]>([]);
   const size = asked.reduce((sum, job) => sum + (job.disk_bytes ?? 0), 0);
   const remove = async () => {
@@ -27,6 +28,7 @@ export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () =>
     setProblems([]);
     const failed: { job: JobRecord; problem: Problem }[] = [];
     for (const job of asked) {
+      if (isClosed()) return;
       try {
         await api.remove(job.id);
         store.trigger.jobRemoved({ id: job.id });

@@ -9,7 +9,7 @@ import { perHourOf } from "../machines.ts";
 import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
-import { Modal } from "./modal.tsx";
+import { Modal, useClosed } from "./modal.tsx";
 
 const AT_ONCE = 6;
 const SHOWN = 50;
@@ -19,6 +19,7 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
   const keep = useRef<HTMLButtonElement>(null);
   const [asked] = useState(jobs);
   const [done, setDone] = useState<number | null>(null);
+  const isClosed = useClosed();
   const [problems, setProblems] = useState<{ job: JobRecord; problem: Problem }[]>([]);
   const rented = asked.filter((job) => isBilled(job.provider));
   const inNotebooks = asked.some((job) => !isBilled(job.provider) && !runsHere(job.provider));
@@ -30,7 +31,7 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
     const failed: { job: JobRecord; problem: Problem }[] = [];
     const waiting = [...asked];
     const worker = async () => {
-      for (let job = waiting.shift(); job; job = waiting.shift()) {
+      for (let job = waiting.shift(); job && !isClosed(); job = waiting.shift()) {
         try {
           store.trigger.jobLoaded({ job: await api.kill(job.id) });
         } catch (error) {
