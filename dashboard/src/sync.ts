@@ -78,12 +78,28 @@ export async function loadJob(id: string): Promise<void> {
 /** Set when events were missed: older pages in the store are then invalid. */
 let stale = false;
 
+/** Runs that changed while a page of the list was being read: the page may hold their records from before. */
+const changed = new Set<string>();
+let reading = 0;
+
+/** The answer, after which the runs that changed meanwhile are read again. */
+async function whileReading<T>(page: () => Promise<T>, use: (answer: T) => void): Promise<void> {
+  reading += 1;
+  try {
+    use(await page());
+  } finally {
+    reading -= 1;
+    for (const id of changed) touch(id);
+    if (reading === 0) changed.clear();
+  }
+}
+
 async function loadList(): Promise<void> {
   const { filter } = store.getSnapshot().context.list;
   const whole = stale;
+  const read = () => api.jobs({ ...questionOf(filter), limit: PAGE_SIZE });
   try {
-    const page = await api.jobs({ ...questionOf(filter), limit: PAGE_SIZE });
-    store.trigger.listLoaded({ page, filter, whole });
+    await whileReading(read, (page) => store.trigger.listLoaded({ page, filter, whole }));
     if (whole) stale = false;
   } catch (error) {
     store.trigger.listFailed({ problem: asProblem(error) });
@@ -94,8 +110,8 @@ async function loadList(): Promise<void> {
 export async function loadMore(): Promise<void> {
   const { filter, nextCursor } = store.getSnapshot().context.list;
   if (nextCursor === null) return;
-  const page = await api.jobs({ ...questionOf(filter), limit: PAGE_SIZE, cursor: nextCursor });
-  store.trigger.moreLoaded({ page, filter });
+  const read = () => api.jobs({ ...questionOf(filter), limit: PAGE_SIZE, cursor: nextCursor });
+  await whileReading(read, (page) => store.trigger.moreLoaded({ page, filter }));
 }
 
 const list = coalesced(EVERY_MS, loadList);
@@ -177,6 +193,7 @@ function endingOf(id: string): Promise<TimelineStep[]> {
 }
 
 const touch = (id: string) => {
+  if (reading > 0) changed.add(id);
   dirty.add(id);
   jobs.mark();
 };

@@ -1,8 +1,9 @@
-// What the page of a run knows once that run is removed elsewhere, without a browser: the socket and the answers are those of this test.
+// How the dashboard follows changes, without a browser: the socket and the answers are those of this test.
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { store } from "../../dashboard/src/store.ts";
-import { showRun, startSync } from "../../dashboard/src/sync.ts";
+import { EVERYTHING } from "../../dashboard/src/run-filter.ts";
+import { showList, showRun, startSync } from "../../dashboard/src/sync.ts";
 
 const sockets: { onopen: () => void; onmessage: (message: { data: string }) => void }[] = [];
 class Socket {
@@ -14,17 +15,19 @@ class Socket {
   }
 }
 
-let answers: Record<string, [status: number, body: unknown]>;
-beforeEach(() => {
+let answers: Record<string, [status: number, body: unknown, after?: Promise<void>]>;
+beforeEach(async () => {
   vi.useFakeTimers();
   vi.stubGlobal("WebSocket", Socket);
   vi.stubGlobal("location", { href: "http://127.0.0.1:8780/runs/j1", protocol: "http:" });
   vi.stubGlobal("document", { hidden: false, addEventListener: () => undefined });
   vi.stubGlobal("addEventListener", () => undefined);
   vi.stubGlobal("fetch", (path: string) => {
-    const [status, body] = answers[path] ?? [503, { detail: "not here" }];
-    return Promise.resolve(new Response(JSON.stringify(body), { status }));
+    const [status, body, after] = answers[path.replace(/\?.*/, path.includes("ids=") ? "?ids" : "")] ?? [503, {}];
+    return Promise.resolve(after).then(() => new Response(JSON.stringify(body), { status }));
   });
+  answers = {};
+  await startSync();
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -33,7 +36,6 @@ afterEach(() => {
 
 it("The page of a run that is removed elsewhere learns that it was removed, and does not wait for its record", async () => {
   answers = { "/jobs/j1": [200, { id: "j1", status: "succeeded", created_at: "2026-11-29T00:00:00Z" }] };
-  await startSync();
   const leave = showRun("j1");
   sockets.at(-1)?.onopen();
   await vi.advanceTimersByTimeAsync(1_000);
@@ -56,5 +58,30 @@ it("The page of a run that is removed elsewhere learns that it was removed, and 
   sockets.at(-1)?.onopen();
   await vi.advanceTimersByTimeAsync(1_000);
   expect(store.getSnapshot().context.jobs["j1"]).toBeUndefined();
+  leave();
+});
+
+it("A run that changes while the list is being read is shown as it is, although the list has its record from before", async () => {
+  const job = (status: string) => ({
+    id: "j2",
+    status,
+    created_at: "2026-11-29T00:00:00Z",
+    tags: [],
+    archived_at: null,
+  });
+  const slow = Promise.withResolvers<void>();
+  answers = {
+    "/jobs": [200, { jobs: [job("running")], next_cursor: null }, slow.promise],
+    "/jobs?ids": [200, { jobs: [job("succeeded")], next_cursor: null }],
+  };
+  const leave = showList(EVERYTHING);
+  await vi.advanceTimersByTimeAsync(100);
+  const event = { seq: 8, type: "job.transition", job_id: "j2", at: "", data: { to: "terminal" } };
+  sockets.at(-1)?.onmessage({ data: JSON.stringify(event) });
+  await vi.advanceTimersByTimeAsync(1_000);
+  slow.resolve();
+  await vi.advanceTimersByTimeAsync(2_000);
+  const { jobs, list } = store.getSnapshot().context;
+  expect([jobs["j2"]?.status, list.ids]).toEqual(["succeeded", ["j2"]]);
   leave();
 });
