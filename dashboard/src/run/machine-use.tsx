@@ -115,7 +115,8 @@ export function MachineUse({ job, metrics }: { job: JobRecord; metrics: KnownMet
       </ul>
       {uses.length > ROWS_MAX && (
         <p className="quiet small-text">
-          {uses.length - ROWS_MAX} more; least used of all {Math.round(Math.min(...uses.map(lastUse)))} %
+          {uses.length - ROWS_MAX} more; least used of all{" "}
+          {wordsOfUse(uses[0]?.gpu ?? null, Math.min(...uses.map(lastUse)))}
         </p>
       )}
     </section>
@@ -123,6 +124,8 @@ export function MachineUse({ job, metrics }: { job: JobRecord; metrics: KnownMet
 }
 
 const gib = (n: number): string => String(Number((n / 1_073_741_824).toPrecision(3)));
+const wordsOfUse = (gpu: number | null, use: number): string =>
+  gpu === null ? `${use.toFixed(1)} cores` : `${Math.round(use)} %`;
 const lastUse = ({ use }: Use): number => use.at(-1) ?? 0;
 
 function UseRow({ use, total, nodes }: { use: Use; total: number | null; nodes: number }) {
@@ -131,12 +134,11 @@ function UseRow({ use, total, nodes }: { use: Use; total: number | null; nodes: 
     ...(nodes > 1 ? [`Node ${node}`] : []),
     ...(gpu === null ? (nodes > 1 ? [] : ["CPU"]) : [`GPU ${gpu}`]),
   ].join(", ");
-  const last = lastUse(use);
   return (
     <li className="use-row">
       <span>{name}</span>
       <Sparkline values={use.use} min={0} max={gpu === null ? null : 100} />
-      <span className="num right">{gpu === null ? `${last.toFixed(1)} cores` : `${Math.round(last)} %`}</span>
+      <span className="num right">{wordsOfUse(gpu, lastUse(use))}</span>
       <span className="use-memory num right">
         {memory === null
           ? ""
