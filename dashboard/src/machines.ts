@@ -14,9 +14,19 @@ export const isDoubtful = (machine: LedgerMachine): boolean =>
 /** No alarm for a machine that is being released within this time: every release takes its provider some seconds. */
 const RETURNING_MS = 60_000;
 
-/** Since when the machines of some nodes are being released: null before that, and after a failed attempt. */
-export function returningSince(steps: readonly TimelineStep[], nodes: readonly number[]): number | null {
-  const tries = steps.filter((step) => step.step === "terminate" && nodes.includes(step.node));
+type Placed = Pick<LedgerMachine, "node" | "created_at">;
+
+/** The steps that release these machines. A run that has used several machines on a node has released the earlier ones before. */
+export const releasesOf = (steps: readonly TimelineStep[], machines: readonly Placed[]): TimelineStep[] =>
+  steps.filter(
+    ({ step, node, started_at: at }) =>
+      step === "terminate" &&
+      machines.some((each) => each.node === node && (at === null || Date.parse(each.created_at) <= Date.parse(at))),
+  );
+
+/** Since when these machines are being released: null before that, and after a failed attempt. */
+export function returningSince(steps: readonly TimelineStep[], machines: readonly Placed[]): number | null {
+  const tries = releasesOf(steps, machines);
   const began = tries.flatMap((step) => (step.started_at ? [Date.parse(step.started_at)] : []));
   return began.length === 0 || tries.some((step) => step.error !== null) ? null : Math.min(...began);
 }
@@ -26,8 +36,7 @@ export const isReturning = (sinceMs: number | null | undefined, now: number): bo
 
 export const RETURNING = "Releasing the machine; the provider has not confirmed yet.";
 
-/** A machine of the ledger by its run and node, as steps name them. */
-export const nodeOf = (machine: LedgerMachine): string => `${machine.job_id ?? ""}/${machine.node}`;
+export const machineKey = (machine: LedgerMachine): string => `${machine.provider}/${machine.name}`;
 
 interface Total {
   /** The sum of the known amounts. */

@@ -22,7 +22,7 @@ export interface Data {
   machines: LedgerMachine[] | null;
   /** When the machines were read, in milliseconds since the epoch. */
   machinesAt: number | null;
-  /** Since when a machine is being released without trouble, by run and node (`nodeOf`). */
+  /** Since when a machine is being released without trouble, by its `machineKey`. */
   returning: Record<string, number>;
   summary: Summary | null;
   timelines: Record<string, Timeline>;

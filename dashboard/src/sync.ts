@@ -6,7 +6,7 @@ import type { FeedEvent, FeedHint, LedgerMachine, TimelineStep } from "../../src
 import { api, asProblem } from "./api.ts";
 import { earlyUsed, forgetEarly } from "./early.ts";
 import { openFeed } from "./feed.ts";
-import { nodeOf, returningSince } from "./machines.ts";
+import { machineKey, returningSince } from "./machines.ts";
 import { countQuestionOf, questionOf, type RunFilter } from "./run-filter.ts";
 import { store } from "./store.ts";
 
@@ -171,8 +171,8 @@ async function returningOf(all: readonly LedgerMachine[]): Promise<Record<string
   for (const id of endings.keys()) if (!ids.has(id)) endings.delete(id);
   const found = await Promise.all(
     leaving.map(async (machine) => {
-      const since = returningSince(await endingOf(machine.job_id ?? ""), [machine.node]);
-      return since === null ? [] : [[nodeOf(machine), since] as const];
+      const since = returningSince(await endingOf(machine.job_id ?? ""), [machine]);
+      return since === null ? [] : [[machineKey(machine), since] as const];
     }),
   );
   return Object.fromEntries(found.flat());

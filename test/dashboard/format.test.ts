@@ -43,11 +43,16 @@ it("a machine that is being released raises no alarm for a minute, but at once i
   const began = Date.parse("2026-01-01T00:00:00Z");
   const end = (node: number, rest: Partial<TimelineStep> = {}) =>
     ({ step: "terminate", node, error: null, started_at: "2026-01-01T00:00:00Z", ...rest }) as TimelineStep;
-  expect(returningSince([end(0), end(1)], [0])).toBe(began);
-  expect(returningSince([end(0)], [1])).toBeNull();
-  expect(returningSince([end(0, { step: "collect" })], [0])).toBeNull();
+  const on = (node: number, created_at = "2025-12-31T23:00:00Z") => [{ node, created_at }];
+  expect(returningSince([end(0), end(1)], on(0))).toBe(began);
+  expect(returningSince([end(0)], on(1))).toBeNull();
+  expect(returningSince([end(0, { step: "collect" })], on(0))).toBeNull();
   const error = { code: "provider_unavailable", message: "503", hint: "" };
-  expect(returningSince([end(0, { error }), end(0, { attempt: 2 })], [0])).toBeNull();
+  expect(returningSince([end(0, { error }), end(0, { attempt: 2 })], on(0))).toBeNull();
+  // The release of the machine before it does not count, nor does what failed in it.
+  const earlier = end(0, { error, started_at: "2025-12-31T22:00:00Z" });
+  expect(returningSince([earlier, end(0)], on(0))).toBe(began);
+  expect(returningSince([earlier], on(0))).toBeNull();
   expect(isReturning(began, began + 59_000)).toBe(true);
   expect(isReturning(began, began + 60_000)).toBe(false);
   expect(isReturning(null, began)).toBe(false);

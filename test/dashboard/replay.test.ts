@@ -90,6 +90,15 @@ describe("replay", () => {
     expect(at(30)).toMatchObject({ running: [{ attempt: 2 }], retrying: [], machines: [{ name: "m" }], events: [] });
     expect(at(40)).toMatchObject({ state: "awaiting_ssh", running: [{ step: "await_ssh" }], events: [{ seq: 5 }] });
   });
+  it("shows the waiting steps of a second machine, whose attempts are counted from 1 again", () => {
+    const second = [
+      step("provision", 100, 110, { placement: 2, status: "failed", error }),
+      step("provision", 130, null, { placement: 2, attempt: 2 }),
+    ];
+    const both = { ...timeline, steps: [...timeline.steps, ...second] };
+    const { retrying } = momentOf(job, both, events, T0 + 120_000);
+    expect(retrying).toMatchObject([{ step: "provision", attempt: 1, placement: 2 }]);
+  });
   it("counts the money up to that moment, and no longer than a machine was held", () => {
     expect(at(10).spentUsd).toBe(0);
     expect(at(80).spentUsd).toBeCloseTo(0.05, 9);

@@ -1,5 +1,5 @@
 import type { LedgerMachine } from "../../../src/schemas/job.ts";
-import { isDoubtful, isReturning, nodeOf } from "../machines.ts";
+import { isDoubtful, isReturning, machineKey } from "../machines.ts";
 import { useData } from "../store.ts";
 import { useNow } from "./now.ts";
 
@@ -14,6 +14,6 @@ export function useReturning(): Returning {
   const since = useData((data) => data.returning);
   const now = useNow(Object.keys(since).length > 0);
   const isLeaving = (machine: LedgerMachine): boolean =>
-    machine.state === "releasing" && isReturning(since[nodeOf(machine)], now);
+    machine.state === "releasing" && isReturning(since[machineKey(machine)], now);
   return { isLeaving, isAlarming: (machine) => isDoubtful(machine) && !isLeaving(machine) };
 }

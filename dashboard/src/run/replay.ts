@@ -34,14 +34,14 @@ export function momentOf(job: JobRecord, timeline: Timeline, events: readonly Fe
   const last = timeline.transitions.filter((each) => Date.parse(each.at) <= at).at(-1);
   const begun = timeline.steps.filter((step) => (ms(step.started_at) ?? Infinity) <= at);
   const running = begun.filter((step) => (ms(step.ended_at) ?? Infinity) > at && step.status !== "pending");
-  // A failed attempt waits for the next one of its step and node.
+  // A failed attempt waits for the next one of its step, node and placement.
   const retrying = begun.filter((step) => {
     if (step.error === null || running.includes(step)) return false;
-    const same = timeline.steps.filter((each) => each.step === step.step && each.node === step.node);
-    const next = same.find((each) => each.attempt === step.attempt + 1);
-    const newest = begun.every(
-      (each) => each.step !== step.step || each.node !== step.node || each.attempt <= step.attempt,
-    );
+    // Each placement counts its attempts from 1.
+    const isSame = (each: TimelineStep): boolean =>
+      each.step === step.step && each.node === step.node && each.placement === step.placement;
+    const next = timeline.steps.find((each) => isSame(each) && each.attempt === step.attempt + 1);
+    const newest = begun.every((each) => !isSame(each) || each.attempt <= step.attempt);
     return newest && (next !== undefined || step.status === "retrying");
   });
   const machines = job.machines.filter(

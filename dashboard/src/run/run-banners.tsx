@@ -5,7 +5,7 @@ import { refusalOf } from "../../../src/domain/refusal.ts";
 import { mayCostMoney } from "../../../src/schemas/names.ts";
 import { stepName } from "../format.ts";
 import { Refused } from "./refused.tsx";
-import { isReturning, RETURNING, returningSince } from "../machines.ts";
+import { isReturning, releasesOf, RETURNING, returningSince } from "../machines.ts";
 import { Banner } from "../parts/banner.tsx";
 import { useNow } from "../parts/now.ts";
 import { At } from "../parts/time.tsx";
@@ -14,6 +14,7 @@ import { Link, runPath } from "../router.tsx";
 import { isActive, isAsked } from "../status.ts";
 import { useData } from "../store.ts";
 import { useRunEvents } from "./run-events.ts";
+import { keyOf } from "./step-words.ts";
 import { dueWords } from "./timeline-view.tsx";
 
 const NO_STEPS: TimelineStep[] = [];
@@ -62,7 +63,7 @@ export function RunBanners({ job }: { job: JobRecord }) {
         </Banner>
       )}
       {retrying.map((step) => (
-        <RetryBanner key={`${step.step}/${step.node}`} step={step} nodes={job.nodes} />
+        <RetryBanner key={keyOf(step)} step={step} nodes={job.nodes} />
       ))}
       {warning && (
         <Banner tone="warn" title={<bdi>{withCode(said ?? "")}</bdi>}>
@@ -85,9 +86,8 @@ function useCalm(job: JobRecord, steps: readonly TimelineStep[]): string | null 
   const now = useNow(ending);
   if (!ending) return null;
   const held = job.machines.filter((machine) => machine.terminated_at === null && machine.price_per_hour_usd !== 0);
-  const nodes = held.map((machine) => machine.node);
-  if (isReturning(returningSince(steps, nodes), now)) return RETURNING;
-  const asked = steps.some((step) => step.step === "terminate" && nodes.includes(step.node));
+  if (isReturning(returningSince(steps, held), now)) return RETURNING;
+  const asked = releasesOf(steps, held).length > 0;
   return steps.length > 0 && !asked ? "Downloading the run’s files; svc then releases the machine." : null;
 }
 
@@ -107,11 +107,11 @@ function RetryBanner({ step, nodes }: { step: TimelineStep; nodes: number }) {
   );
 }
 
-/** The newest attempt of each step and node. */
+/** The newest attempt of each step, node and placement. */
 function newestOf(steps: readonly TimelineStep[]): TimelineStep[] {
   const newest = new Map<string, TimelineStep>();
   for (const step of steps) {
-    const key = `${step.step}/${step.node}`;
+    const key = `${step.step}/${step.node}/${step.placement}`;
     if ((newest.get(key)?.attempt ?? 0) <= step.attempt) newest.set(key, step);
   }
   return [...newest.values()];
