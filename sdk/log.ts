@@ -30,13 +30,15 @@ export interface Metrics {
 
 /**
  * Records metrics of the run: they are stored, charted on the run's page and kept out of its log. Only rank 0 (`RANK`)
- * records, unless `allRanks`. Without `step`, the calls of this process are counted from 0. An object in `values` is
- * flattened: `{ val: { loss: 1 } }` is `val/loss`. Outside of a job it prints a short line.
+ * records, unless `allRanks`; without `RANK` each node records, with its number as the rank. Without `step`, the calls of
+ * this process are counted from 0. An object in `values` is flattened: `{ val: { loss: 1 } }` is `val/loss`. Outside of a
+ * job it prints a short line.
  */
 export function log(values: Metrics, step?: number | null, allRanks = false): void {
   try {
-    const rank = /^[0-9]+$/.test(process.env["RANK"] ?? "") ? Number(process.env["RANK"]) : 0;
-    if (rank !== 0 && !allRanks) return;
+    const launched = counted("RANK");
+    if (launched !== null && launched > 0 && !allRanks) return;
+    const rank = launched ?? counted("SVC_NODE_RANK") ?? 0;
     const at = typeof step === "number" && Number.isFinite(step) ? step : steps++;
     const pairs: string[] = [];
     const flat = flattened(values);
@@ -51,6 +53,12 @@ export function log(values: Metrics, step?: number | null, allRanks = false): vo
   } catch (e) {
     warn("", `the call was skipped: ${e instanceof Error ? e.message : String(e)}`);
   }
+}
+
+/** A variable that counts from 0; null if it is not set. */
+function counted(variable: string): number | null {
+  const text = process.env[variable] ?? "";
+  return /^[0-9]+$/.test(text) ? Number(text) : null;
 }
 
 /** The directory whose files are collected as checkpoints: `SVC_CHECKPOINT_DIR`; outside of a job `./checkpoints-local`. Made if missing. */

@@ -76,6 +76,14 @@ test("only rank 0 records, unless all ranks are requested", () => {
   expect(records.map((r) => [r.r, r.m])).toEqual([[3, { b: 1 }]]);
 });
 
+test("without a launcher each node records, with its number as the rank, as in Python", () => {
+  const call = "log({ a: 1 }, 0)";
+  const on = (env: Record<string, string>) => script(call, { SVC_METRICS_MARK: MARK, ...env }).records.map((r) => r.r);
+  expect(on({ SVC_NODE_RANK: "1" })).toEqual([1]);
+  expect(on({ SVC_NODE_RANK: "1", RANK: "0" })).toEqual([0]);
+  expect(on({ SVC_NODE_RANK: "1", RANK: "8" })).toEqual([]);
+});
+
 test("svc.log never throws, for any input", () => {
   const { err } = script(
     "log(null); log(undefined, 1); log({ get a() { throw new Error('no'); } }); log('abc'); console.error('alive')",

@@ -3,7 +3,6 @@
 // R1. Rows are counted from 0. Without a filter row i is line i + 1; with one it is the i-th line that matches.
 // R2. A row that was the last of an open log may have been half a line: it is read again when there is more.
 // R3. At most one request per page is under way; requests for pages that are no longer in view are aborted.
-// R4. A page that could not be read is requested again after a pause, although each drawing wants it.
 
 import type { LogLine } from "../../../../src/schemas/log.ts";
 import { runApi as api } from "../run-api.ts";
@@ -69,7 +68,7 @@ export class LogSource {
   readonly #changed: (error: unknown) => void;
   readonly #pages = new Map<number, (LogRow | undefined)[]>();
   readonly #asked = new Map<number, AbortController>();
-  /** R4. */
+  /** Pages that could not be read, for a while: each drawing wants them. */
   readonly #resting = new Set<number>();
   #view = { first: 0, last: 0 };
   readonly #gone = new AbortController();
@@ -129,7 +128,7 @@ export class LogSource {
       .catch(() => undefined);
   }
 
-  /** R4. */
+  /** Requests a page that could not be read again after a pause. */
   #rest(page: number): void {
     this.#resting.add(page);
     setTimeout(() => {
