@@ -94,7 +94,7 @@ export const DASHBOARD_MUTANTS: readonly TestedMutant[] = [
   ),
   source(
     "R3: a page is asked for twice at the same time",
-    "if (this.#asked.has(page) || this.#gone.signal.aborted) return;",
+    "if (this.#asked.has(page) || this.#resting.has(page) || this.#gone.signal.aborted) return;",
     "if (this.#gone.signal.aborted) return;",
     [`${LOG_LINES}are loaded by pages on demand`],
   ),
