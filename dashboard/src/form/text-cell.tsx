@@ -1,3 +1,5 @@
+import { useState } from "react";
+
 interface TextCellProps {
   title: string;
   placeholder: string;
@@ -8,6 +10,9 @@ interface TextCellProps {
 
 /** One text of a row, in a field that consists of rows. */
 export function TextCell({ title, placeholder, value, isNumber = false, onChange }: TextCellProps) {
+  // The row keeps a number: `2.` on the way to `2.5` must not become `2`.
+  const [typed, setTyped] = useState("");
+  const isSame = isNumber && typed.trim() !== "" && value !== "" && Number(typed) === Number(value);
   return (
     <label>
       <span>{title}</span>
@@ -17,8 +22,11 @@ export function TextCell({ title, placeholder, value, isNumber = false, onChange
         autoComplete="off"
         spellCheck={false}
         placeholder={placeholder}
-        value={value}
-        onChange={(event) => onChange(event.target.value)}
+        value={isSame ? typed : value}
+        onChange={(event) => {
+          setTyped(event.target.value);
+          onChange(event.target.value);
+        }}
       />
     </label>
   );
