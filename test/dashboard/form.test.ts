@@ -50,6 +50,16 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       expect(jobsSent(opened)).toEqual([]);
     }));
 
+  it("keeps a setting of rented machines in view that a provider without them refuses", () =>
+    withPage("/new?entrypoint=train.py&provider=market&gpus=A100:1&spot=only", async ({ page }) => {
+      const part = page.locator("summary", { hasText: "If a machine is lost or none is free" });
+      await part.waitFor(WAIT);
+      await page.getByLabel("Provider", { exact: true }).selectOption("local");
+      await part.getByText("(1 set)").waitFor(WAIT);
+      await part.click();
+      await page.getByLabel("Spot").selectOption("never");
+    }));
+
   it("says how to copy the code where the browser has no clipboard", () =>
     withPage("/new?entrypoint=train.py", async ({ page }) => {
       // As at http://192.168.1.2: the clipboard needs a secure context.

@@ -118,6 +118,8 @@ function RunForm({ initial }: { initial: Values }) {
   const provider = providers.find((each) => each.name === values["provider"]);
   // They replace the provider.
   const hasCandidates = (values["candidates"] ?? "") !== "";
+  // They are sent whatever the provider is, so they stay in view: one of them may be what it refuses.
+  const further = FURTHER.filter((name) => (values[name] ?? "") !== (field(name)?.initial ?? "")).length;
   const { folder } = useFolder((values["project_dir"] ?? "").trim(), TYPED_MS);
   const body = bodyOf(values);
   const planned = usePlan(body);
@@ -255,8 +257,8 @@ function RunForm({ initial }: { initial: Values }) {
             </div>
           )}
         </div>
-        {(isRented(values["provider"] ?? "") || hasCandidates) && (
-          <More title="If a machine is lost or none is free" open={FURTHER.some((name) => errors[name])}>
+        {(isRented(values["provider"] ?? "") || hasCandidates || further > 0) && (
+          <More title="If a machine is lost or none is free" set={further} open={FURTHER.some((name) => errors[name])}>
             {FURTHER.map((name) => (name === "candidates" ? own(name, CandidatesInput) : input(field(name))))}
           </More>
         )}
