@@ -60,6 +60,14 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
   return found;
 }
 
+const CHANGEABLE: ReadonlySet<string> = new Set<keyof JobChange>([
+  "budget_usd",
+  "max_runtime_minutes",
+  "price_cap",
+  "label",
+  "tags",
+]);
+
 /**
  * Changes the limits, the label or the tags of a run. Fields that are left out stay; null removes one, and an empty list all tags. Throws `change_refused` for a limit that cannot be
  * held. Starts no control plane.
@@ -68,6 +76,11 @@ export async function update(jobId: string, change: JobChange): Promise<JobRecor
   checkId(jobId);
   if (typeof change !== "object" || change === null) throw refused("change", "must be an object of fields to change");
   if (change.tags !== undefined && !Array.isArray(change.tags)) throw refused("tags", "must be a list");
+  for (const [name, value] of Object.entries(change)) {
+    if (!CHANGEABLE.has(name)) throw refused(name, "cannot be changed after the start of a run");
+    // JSON has no NaN: it would become null, which removes a limit.
+    if (typeof value === "number" && !Number.isFinite(value)) throw refused(name, "must be a finite number");
+  }
   if (await isThere(ownHome())) return call((client) => client.update(jobId, change));
   await job(jobId);
   const { budget_usd: budget, max_runtime_minutes: minutes, price_cap: cap, label, tags } = change;

@@ -36,6 +36,19 @@ for (const given of [undefined, null, "", 7, { id: "old1" }]) for (const ask of 
   expect(existsSync(join(at.home, "control-plane.log"))).toBe(false);
 });
 
+test(
+  "a limit that is not a number never removes the limit, and an unknown field is refused",
+  { timeout: WHOLE_MS },
+  () => {
+    expect(
+      ask(`
+const answer = [];
+for (const change of [{ budget_usd: NaN }, { price_cap: Infinity }, { label: "x", budget: 5 }]) answer.push(await refused(update("old1", change)));
+`),
+    ).toEqual(["budget_usd", "price_cap", "budget"].map((field) => ["invalid_request", field]));
+  },
+);
+
 test("other wrong arguments are refused by their names, and nothing is started", { timeout: WHOLE_MS }, () => {
   const answer = ask(`
 const task = { entrypoint: "train.py" };
