@@ -6,7 +6,7 @@ import type { HomeRetention, RetentionRule } from "../src/schemas/retention.ts";
 import { asked } from "./command.ts";
 import { isThere } from "./control-planes.ts";
 import { ownHome } from "./own-home.ts";
-import { call, checkId } from "./calls.ts";
+import { call, checkId, refused } from "./calls.ts";
 import { job, only } from "./runs.ts";
 
 async function setArchived(jobId: string, isArchived: boolean): Promise<JobRecord> {
@@ -37,6 +37,9 @@ export async function retention(): Promise<HomeRetention> {
 export async function setRetention(
   rule: (Pick<RetentionRule, "older_than"> & Partial<RetentionRule>) | null,
 ): Promise<HomeRetention> {
+  // JSON has no NaN: it would become null, and the rule would keep nothing.
+  if (typeof rule?.keep_newest === "number" && !Number.isFinite(rule.keep_newest))
+    throw refused("keep_newest", "must be a whole number of at least 1, or null");
   const whole = rule && { keep_best: null, keep_newest: null, ...rule };
   if (await isThere(ownHome())) return call((client) => client.setRetention({ rule: whole }));
   if (whole === null) return asked(ownHome(), ["prune", "rule", "clear"]);

@@ -44,8 +44,9 @@ test(
       ask(`
 const answer = [];
 for (const change of [{ budget_usd: NaN }, { price_cap: Infinity }, { label: "x", budget: 5 }]) answer.push(await refused(update("old1", change)));
+answer.push(await refused(setRetention({ older_than: "30d", keep_newest: NaN })));
 `),
-    ).toEqual(["budget_usd", "price_cap", "budget"].map((field) => ["invalid_request", field]));
+    ).toEqual(["budget_usd", "price_cap", "budget", "keep_newest"].map((field) => ["invalid_request", field]));
   },
 );
 
