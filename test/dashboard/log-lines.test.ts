@@ -238,6 +238,8 @@ describe("fields of the form", () => {
     expect(fromText(of("price_cap"), "")).toBeUndefined();
     expect(fromText(of("price_cap"), "2.5")).toBe(2.5);
     expect(fromText(of("price_cap"), "much")).toBe("much");
+    // As a number JSON would make it null: no cap at all.
+    expect(fromText(of("price_cap"), "1e999")).toBe("1e999");
   });
   it.each([
     ["spec.args[3]", "args"],

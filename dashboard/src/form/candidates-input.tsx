@@ -5,6 +5,7 @@ import { SPOT_CHOICES } from "../../../src/schemas/names.ts";
 import { FieldFrame } from "./field-frame.tsx";
 import type { OneFieldProps } from "./field-input.tsx";
 import { cellText, jsonRowsOf, jsonTextOf, withCell, type JsonRow } from "./json-rows.ts";
+import { isNumber } from "./schema-fields.ts";
 import { TextCell } from "./text-cell.tsx";
 
 /** Providers whose machines are rented: only these can be candidates. */
@@ -12,7 +13,7 @@ const RENTED = PROVIDER_NAMES.filter((name) => descriptorOf(name)?.capabilities.
 
 /** A cap that is a number is sent as one; other text goes to the server, which names the field. */
 const withValue = (row: JsonRow, name: string, text: string): JsonRow =>
-  withCell(row, name, name === "price_cap" && text.trim() !== "" && !Number.isNaN(Number(text)) ? Number(text) : text);
+  withCell(row, name, name === "price_cap" && text.trim() !== "" && isNumber(text) ? Number(text) : text);
 
 /** A row for each machine that the run may use, in the order in which they are tried. */
 export function CandidatesInput({ field, value, error, onChange }: OneFieldProps) {

@@ -125,8 +125,8 @@ function namesOf(properties: Record<string, JsonSchema>): NonNullable<Field["nam
   };
 }
 
-/** Whether it is a number, or still empty. */
-export const isNumber = (text: string): boolean => !Number.isNaN(Number(text));
+/** Whether it is a number, or still empty. JSON would turn an infinity into null, which means no limit. */
+export const isNumber = (text: string): boolean => Number.isFinite(Number(text));
 
 /**
  * The value of the text; `undefined` omits the field. Invalid text goes to the server unchanged, and the server names
