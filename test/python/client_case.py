@@ -27,8 +27,15 @@ def until(condition, seconds=30):
         time.sleep(0.01)
 
 
+def forget_registry_after(case):
+    """What `svc.configure` names in a test is sent by no later test of the same process."""
+    case.assertIsNone(_registry._LATEST._settings, "an earlier test has left its registry")
+    case.addCleanup(setattr, _registry, "_LATEST", _registry._Named())
+
+
 class WithHome(unittest.TestCase):
     def setUp(self):
+        forget_registry_after(self)
         held = tempfile.TemporaryDirectory()
         self.addCleanup(held.cleanup)
         self.home = Path(held.name).resolve() / "home"
@@ -36,7 +43,6 @@ class WithHome(unittest.TestCase):
         self.set("HTTP_PROXY", "http://127.0.0.1:1")
         self.set("http_proxy", "http://127.0.0.1:1")
         self.addCleanup(_control_plane.PLANES.end, False)
-        self.addCleanup(setattr, _registry, "_LATEST", _registry._Named())
 
     def set(self, name, value):
         old = os.environ.get(name)

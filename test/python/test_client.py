@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from client_case import ROOT, WithControlPlane, WithHome
+from client_case import ROOT, WithControlPlane, WithHome, forget_registry_after
 
 import svc
 from svc import _call, _client, _control_plane, _extras, _follow, _http, _launcher, _money, _records, _registry, _retention, _run
@@ -319,6 +319,7 @@ class Values(unittest.TestCase):
             self.assertRaises(svc.ConfigError, call)
 
     def test_configure(self):
+        forget_registry_after(self)
         svc.configure()
         svc.configure(registry={}, use=[])
         secret = "sk-very-secret"
