@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,8 +50,20 @@ class _Named:
             _http.call(port, "PUT", "/v1/registry", settings.body)
             self._told[at] = settings
 
+    def after_fork(self) -> None:
+        """In a forked child: a thread of the parent may have held the lock, and no thread of the child would release it."""
+        self._lock = threading.Lock()
+
 
 _LATEST = _Named()
+
+
+def _forked() -> None:
+    _LATEST.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def tell(port: int) -> None:

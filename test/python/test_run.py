@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from client_case import WithControlPlane, until
 
 import svc
+from svc import _registry
 
 
 class Submissions(WithControlPlane):
@@ -92,6 +93,21 @@ class Submissions(WithControlPlane):
         plane.answers["PUT", "/v1/registry"] = (409, {"code": "credential_in_use", "detail": "2 machines", "status": 409})
         svc.configure(registry={}, use=[])
         self.assertRaises(svc.CredentialError, svc.jobs)
+
+    def test_a_child_that_is_forked_while_a_thread_sends_the_registry_makes_its_own_calls(self):
+        self.server.answers["PUT", "/v1/registry"] = (200, {"use": [], "kept": [], "warnings": []})
+        svc.configure(registry={}, use=[])
+        with _registry._LATEST._lock:  # as a thread does while it sends
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                try:
+                    svc.jobs()
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(sum(path == "/v1/registry" for _, path, _, _ in self.server.requests), 1)
 
     def test_targets_and_rules_of_notifications_are_sent_with_the_values_of_their_references(self):
         self.server.answers["PUT", "/v1/registry"] = (200, {"use": [], "kept": [], "warnings": []})
