@@ -8,6 +8,9 @@ T3. If a script has its own run at the tracker, svc does not write to it: two wr
     lose data.
 T4. At its end the process waits for records in transit, but only for a limited time
     (``SVC_TRACKER_FINISH_SECONDS``, 20).
+T5. The run at the tracker ends with the script's exit code. The interpreter keeps an exception that ended the script, but
+    no code, so from the first record on ``sys.exit``, ``exit`` and ``quit`` note theirs. ``raise SystemExit(3)`` leaves no
+    trace, and counts as 0.
 
 Python 3.8 or newer, standard library only.
 """
@@ -15,14 +18,17 @@ Python 3.8 or newer, standard library only.
 from __future__ import annotations
 
 import atexit
+import builtins
+import functools
 import os
 import subprocess
 import sys
+import threading
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
 _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, which older versions of fcntl do not name
@@ -65,6 +71,7 @@ class _Forwarder:
         self._say = say
         self._pid = os.getpid()
         self._dropped = 0
+        self._exit_code = 0
         child = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_tracker_child.py")
         # Set before the start, so that the child has it too: its own children must not forward either.
         os.environ[_TAKEN] = str(self._pid)
@@ -78,12 +85,38 @@ class _Forwarder:
             fcntl.fcntl(self._fd, _SET_PIPE_SIZE, _PIPE_BYTES)
         except (ImportError, OSError):  # smaller, then
             pass
+        for holder, name in ((sys, "exit"), (builtins, "exit"), (builtins, "quit")):
+            plain = getattr(holder, name, None)
+            if plain is not None:  # without the module `site` there are two fewer
+                setattr(holder, name, self._noting(plain))
         atexit.register(self.end)
+
+    def _noting(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """T5. The same function, which also notes the exit code. In another thread it only ends that thread."""
+
+        @functools.wraps(plain)
+        def exit_noted(*given: Any, **named: Any) -> Any:
+            try:
+                return plain(*given, **named)
+            except SystemExit as error:
+                if threading.current_thread() is threading.main_thread():
+                    self._exit_code = _as_exit_code(error.code)
+                raise
+
+        return exit_noted
+
+    def _forget_caught_exit(self) -> None:
+        """A script that logs after its exit has caught it, unless it logs on the way out: in a ``finally`` or by ``atexit``."""
+        main = threading.main_thread()
+        if main.is_alive() and threading.current_thread() is main and sys.exc_info()[1] is None:
+            self._exit_code = 0
 
     def put(self, line: bytes) -> None:
         """One record, of at most PIPE_BUF bytes: a pipe accepts all of it or nothing."""
         if self._fd < 0:
             return
+        if self._exit_code:
+            self._forget_caught_exit()
         if _own_run():
             self._say("svc.log: the script started its own run at the tracker, so svc.log no longer forwards to it")
             self._close(b'{"k":"end","code":0}\n')
@@ -101,7 +134,7 @@ class _Forwarder:
         """Called at the end of the process."""
         if self._fd < 0 or os.getpid() != self._pid:
             return
-        code = 1 if getattr(sys, "last_type", None) is not None else 0
+        code = 1 if getattr(sys, "last_type", None) is not None else self._exit_code
         if self._dropped:
             self._say(f"svc.log: {self._dropped} record(s) did not go to the tracker; svc keeps them")
         self._close(f'{{"k":"end","code":{code}}}\n'.encode())
@@ -130,6 +163,11 @@ class _Forwarder:
                 self._child.stdin.close()
         except OSError:
             pass
+
+
+def _as_exit_code(code: Any) -> int:
+    """What the system sees: text is printed and means 1."""
+    return code & 0xFF if isinstance(code, int) else 0 if code is None else 1
 
 
 def _seconds() -> float:

@@ -255,6 +255,24 @@ class Tracker(unittest.TestCase):
             time.sleep(0.05)
         self.assertEqual(self.calls("finish"), [["finish", 1]])
 
+    def test_the_tracker_run_ends_with_the_exit_code_of_the_script(self):
+        for ending, code in (
+            ("sys.exit(3)", 3),
+            ("sys.exit(-1)", 255),
+            ("sys.exit('no data')", 1),
+            ("sys.exit()", 0),
+            ("exit(4)", 4),
+            ("try: sys.exit(3)\nfinally: svc.log({'a': 2})", 3),
+            ("atexit.register(svc.log, {'a': 2}); sys.exit(3)", 3),
+            ("try: sys.exit(3)\nexcept SystemExit: pass\nsvc.log({'a': 2})", 0),
+            ("thread = threading.Thread(target=sys.exit, args=(3,)); thread.start(); thread.join()", 0),
+        ):
+            with self.subTest(ending):
+                self.file.unlink(missing_ok=True)
+                ran = self.run_job("import atexit, svc, sys, threading\nsvc.log({'a': 1})\n" + ending)
+                self.assertEqual(ran.returncode, code, ran.stderr)
+                self.assertEqual(self.calls("finish"), [["finish", code]], ran.stderr)
+
     def test_no_process_starts_without_a_configured_tracker(self):
         ran = self.run_job("import svc, sys; svc.log({'a': 1}); assert 'svc._tracker' not in sys.modules", TRACKER_API_KEY="")
         self.assertEqual((ran.returncode, ran.stderr), (0, b""))
