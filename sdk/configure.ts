@@ -130,7 +130,10 @@ function checkedCredential(at: string, value: unknown): Credential {
     throw wrong(`${at}.provider`, `must be one of ${PROVIDER_NAMES.join(", ")}`);
   reference(`${at}.secret_ref`, credential.secret_ref);
   text(`${at}.ssh_key_ref`, credential.ssh_key_ref);
-  if (credential.extra !== undefined) known(`${at}.extra`, credential.extra, Object.keys(credential.extra));
+  if (credential.extra !== undefined) {
+    known(`${at}.extra`, credential.extra, Object.keys(credential.extra ?? {}));
+    finite(`${at}.extra`, credential.extra);
+  }
   return credential;
 }
 
@@ -160,6 +163,7 @@ function checkedTarget(at: string, target: unknown): void {
     throw wrong(`${at}.secret`, "is not taken; name the secret with secret_ref, such as env://NAME");
   known(at, target, ["kind", ...needed, ...others]);
   for (const name of needed) if (entries[name] === undefined) throw wrong(`${at}.${name}`, "is required");
+  finite(at, entries);
   reference(`${at}.secret_ref`, entries["secret_ref"]);
 }
 
@@ -231,6 +235,12 @@ function reference(at: string, value: unknown): void {
 
 function text(at: string, value: unknown): void {
   if (value !== undefined && typeof value !== "string") throw wrong(at, "must be text");
+}
+
+/** JSON would turn NaN and infinities into null, as if the setting were left out. */
+function finite(at: string, entries: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(entries))
+    if (typeof value === "number" && !Number.isFinite(value)) throw wrong(`${at}.${name}`, "must be a finite number");
 }
 
 function known(at: string, value: unknown, names: string[]): void {

@@ -6,6 +6,7 @@ C2. A call whose answer was lost is retried: submissions carry a key, so that a 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ def call(
     seconds: float = _http.CALL_SECONDS_MAX,
 ) -> Any:
     """One call, whose answer may take ``seconds``; retried (C2) while the control plane does not answer, for at most a minute."""
+    check_json(body or {})
     deadline = time.monotonic() + LOST_SECONDS_MAX
     while True:
         port = PLANES.port()
@@ -63,6 +65,22 @@ def word_list(name: str, given: Sequence[str]) -> list[str]:
         return list(given)
     except TypeError:
         raise bad_field(name, f"must be a list, not {type(given).__name__}") from None
+
+
+def is_finite(value: object) -> bool:
+    """Whether it is a number that a limit can have."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
+def check_json(fields: Mapping[str, Any]) -> None:
+    """Raises ``ConfigError`` for the first field that cannot be sent."""
+    for name, value in fields.items():
+        fault = _http.json_fault(value)
+        if fault is not None:
+            raise bad_field(name, fault)
 
 
 def bad_field(field: str, message: str) -> ConfigError:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlencode
 
-from svc._call import call, checked_id, quoted, word_list
+from svc._call import bad_field, call, checked_id, is_finite, quoted, word_list
 from svc._command import asked
 from svc._control_plane import PLANES
 from svc._errors import ConfigError, make_error, short_traceback
@@ -96,6 +96,9 @@ class JobChange(TypedDict, total=False):
     tags: Sequence[str]
 
 
+_LIMITS = ("budget_usd", "max_runtime_minutes", "price_cap")
+
+
 @short_traceback
 def update(job_id: str, **change: Unpack[JobChange]) -> Job:
     """Change the limits, the label or the tags of a run: ``budget_usd``, ``max_runtime_minutes``, ``price_cap``, ``label``, ``tags``.
@@ -107,6 +110,9 @@ def update(job_id: str, **change: Unpack[JobChange]) -> Job:
     """
     if "tags" in change:
         change["tags"] = word_list("tags", change["tags"])
+    for name, value in change.items():
+        if name in _LIMITS and value is not None and not is_finite(value):
+            raise bad_field(name, "must be a finite number, or None to remove the limit")
     if PLANES.is_there():
         return Job.from_record(call("PATCH", f"/jobs/{quoted(job_id)}", dict(change)))
     job(job_id)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from svc._errors import ConfigError, CredentialError
+from svc._http import json_fault
 from svc._providers import PROVIDERS
 
 _SCHEMES = ("env://", "file://", "store://", "literal://")
@@ -73,6 +74,9 @@ def checked(registry: Mapping[str, Any], use: Sequence[str] | None) -> Settings:
     if notifications is not None:
         targets = {name: _sent_target(name, target, values) for name, target in (notifications.get("targets") or {}).items()}
         body["notifications"] = {"targets": targets, "rules": list(notifications.get("rules") or [])}
+    fault = json_fault(body)
+    if fault is not None:
+        raise _wrong("registry", fault)
     return Settings({"registry": body, "use": [record["cred_id"] for record in used], "values": values})
 
 
@@ -132,6 +136,10 @@ def _credential(at: str, record: Any) -> None:
     if record["provider"] not in PROVIDERS:
         raise _wrong(f"{at}.provider", f"must be one of {', '.join(PROVIDERS)}")
     _reference(f"{at}.secret_ref", record.get("secret_ref"))
+    for name, value in (record.get("extra") or {}).items():
+        fault = json_fault(value)
+        if fault is not None:
+            raise _wrong(f"{at}.extra.{name}", fault)
 
 
 def _notifications(value: Any) -> Mapping[str, Any] | None:

@@ -80,6 +80,18 @@ def unreachable(port: int, why: object) -> Unreachable:
     return Unreachable("unreachable", f"No control plane answers at http://127.0.0.1:{port}: {why}.", hint)
 
 
+def json_fault(value: object) -> str | None:
+    """Why a value cannot be sent: it has NaN, an infinity or an object that JSON does not have. None if it can."""
+    strangers: list[object] = []
+    try:
+        json.dumps(value, allow_nan=False, default=strangers.append)
+    except (TypeError, ValueError, RecursionError) as error:
+        if "Out of range float" in str(error):
+            return "must be finite: NaN and infinities cannot be sent"
+        return f"cannot be sent: {error}"
+    return f"must consist of text, numbers, lists and dicts, but contains a {type(strangers[0]).__name__}" if strangers else None
+
+
 def call(
     port: int,
     method: str,

@@ -6,13 +6,12 @@ They start no control plane: without a running one, the command ``svc`` reads th
 from __future__ import annotations
 
 import json
-import math
 import re
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import urlencode
 
-from svc._call import call, quoted
+from svc._call import call, is_finite, quoted
 from svc._client import job
 from svc._command import asked
 from svc._control_plane import PLANES
@@ -93,7 +92,7 @@ def set_limits(**change: Unpack[LimitsChange]) -> Limits:
     for name, value in change.items():
         if name not in LimitsChange.__annotations__:
             raise _refused(name, f"is not a limit; the limits are {', '.join(LimitsChange.__annotations__)}")
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)):
+        if value is not None and not is_finite(value):
             raise _refused(name, "must be a finite number, or None to remove the limit")
     if not change:
         return limits()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from svc._call import call, quoted
+from svc._call import call, check_json, quoted
 from svc._client import job
 from svc._command import asked
 from svc._control_plane import PLANES
@@ -77,6 +77,7 @@ def set_retention(older_than: str | None, *, keep_best: str | None = None, keep_
     given = {"keep_best": keep_best, "keep_newest": keep_newest}
     if older_than is None and any(value is not None for value in given.values()):
         raise ConfigError("invalid_request", "older_than is needed with keep_best or keep_newest.")
+    check_json(given)
     if PLANES.is_there():
         rule = None if older_than is None else {"older_than": older_than, **given}
         return Retention.from_record(call("PUT", "/v1/retention", {"rule": rule}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -10,7 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from svc._call import bad_field, call, word_list
+from svc._call import bad_field, call, check_json, word_list
 from svc._control_plane import STARTED
 from svc._errors import SvcError, make_error, short_traceback
 from svc._follow import tell_interrupted, wait_for
@@ -221,7 +220,7 @@ def _spec_of(task: Task | Mapping[str, Any], parameters: Mapping[str, Any]) -> d
         spec["project_dir"] = os.path.abspath(os.path.expanduser(os.fsdecode(spec.get("project_dir", os.curdir))))
     except (TypeError, OSError) as error:
         raise bad_field("project_dir", f"cannot be used: {error}") from error
-    _check_json(spec)
+    check_json(spec)
     return spec
 
 
@@ -258,16 +257,3 @@ def _task_fields(task: Task | Mapping[str, Any]) -> dict[str, Any]:
 
 def _list(args: Any) -> Any:
     return list(args) if isinstance(args, (list, tuple)) else args
-
-
-def _check_json(spec: Mapping[str, Any]) -> None:
-    for name, value in spec.items():
-
-        def refuse(part: object, name: str = name) -> None:
-            raise bad_field(name, f"must consist of text, numbers, lists and dicts, but contains a {type(part).__name__}")
-
-        try:
-            json.dumps(value, allow_nan=False, default=refuse)
-        except (TypeError, ValueError, RecursionError) as error:
-            why = "must be finite: NaN and infinities cannot be sent" if "Out of range float" in str(error) else f"cannot be sent: {error}"
-            raise bad_field(name, why) from error

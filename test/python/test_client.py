@@ -213,6 +213,34 @@ class Calls(WithControlPlane):
         self.assertEqual(len(svc.jobs(tags=None)), 1)
         self.assertEqual([r for r in self.server.requests if r[0] == "POST"], [])
 
+    def test_a_number_that_json_does_not_have_is_refused_by_its_field_and_starts_nothing(self):
+        nan, infinite = float("nan"), float("inf")
+        task = svc.Task("t.py")
+        calls = {
+            "budget_usd": lambda: svc.update("a", budget_usd=nan),
+            "budget_usd must be": lambda: svc.update("a", budget_usd=""),
+            "price_cap": lambda: svc.update("a", price_cap=infinite),
+            "max_runtime_minutes": lambda: svc.update("a", label="x", max_runtime_minutes=-infinite),
+            "keep_newest": lambda: svc.set_retention("30d", keep_newest=nan),
+            "usd_per_day": lambda: svc.set_limits(usd_per_day=infinite),
+            "usd_per_hour": lambda: svc.set_limits(usd_per_hour=10**400),
+            "limit": lambda: svc.jobs(limit=nan),
+            "min_vram_gb": lambda: svc.run(task, min_vram_gb=nan),
+            "rate_usd_per_hour": lambda: svc.plan(task, rate_usd_per_hour=infinite),
+            "label": lambda: svc.run(task, label=nan),
+            "revision": lambda: svc.hub.pull("owner/name", revision=nan),
+            "registry.credentials[0].extra.port": lambda: svc.configure(
+                {"credentials": [{"cred_id": "c", "provider": "notebook", "extra": {"host": "h", "port": nan}}]}
+            ),
+        }
+        for there in (True, False):
+            for field, ask in calls.items():
+                with self.subTest(field, there=there), mock.patch.object(_control_plane.PLANES, "is_there", lambda: there):
+                    with self.assertRaises(svc.ConfigError) as caught:
+                        ask()
+                    self.assertIn(field, str(caught.exception))
+        self.assertEqual(self.server.requests, [])
+
     def test_a_relative_home_stays_where_it_was_at_the_first_call(self):
         before = os.getcwd()
         self.addCleanup(os.chdir, before)

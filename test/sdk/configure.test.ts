@@ -28,6 +28,20 @@ test.each([
     },
     "twice",
   ],
+  [
+    { registry: { credentials: [{ cred_id: "a", provider: "notebook", extra: { port: NaN } }] } },
+    "registry.credentials[0].extra.port must be a finite number",
+  ],
+  [
+    {
+      registry: {
+        notifications: {
+          targets: { mail: { kind: "email", host: "h", port: Infinity, from: "a@b.c", to: ["d@e.f"] } },
+        },
+      },
+    },
+    "registry.notifications.targets.mail.port must be a finite number",
+  ],
   [{ use: ["nobody"] }, "use[0]"],
   [{ registry: { notifications: { target: {} } } }, "registry.notifications.target "],
   [{ registry: { notifications: { targets: { phone: "ntfy" } } } }, "registry.notifications.targets.phone "],
