@@ -37,13 +37,20 @@ export async function retention(): Promise<HomeRetention> {
 export async function setRetention(
   rule: (Pick<RetentionRule, "older_than"> & Partial<RetentionRule>) | null,
 ): Promise<HomeRetention> {
+  if (rule === null) {
+    if (await isThere(ownHome())) return call((client) => client.setRetention({ rule }));
+    return asked(ownHome(), ["prune", "rule", "clear"]);
+  }
+  const older: unknown = (rule as typeof rule | undefined)?.older_than;
+  if (typeof older !== "string") throw refused("older_than", "must be an age such as 30d; without a rule write null");
+  const { older_than, keep_best = null, keep_newest = null, ...others } = rule;
   // JSON has no NaN: it would become null, and the rule would keep nothing.
-  if (typeof rule?.keep_newest === "number" && !Number.isFinite(rule.keep_newest))
+  if (typeof keep_newest === "number" && !Number.isFinite(keep_newest))
     throw refused("keep_newest", "must be a whole number of at least 1, or null");
-  const whole = rule && { keep_best: null, keep_newest: null, ...rule };
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) throw refused(unknown, "is not known; a rule has older_than, keep_best and keep_newest");
+  const whole = { older_than, keep_best, keep_newest };
   if (await isThere(ownHome())) return call((client) => client.setRetention({ rule: whole }));
-  if (whole === null) return asked(ownHome(), ["prune", "rule", "clear"]);
-  const { older_than, keep_best, keep_newest } = whole;
   const words = [
     `--older-than=${older_than}`,
     ...(keep_best === null ? [] : [`--keep-best=${keep_best}`]),

@@ -20,7 +20,7 @@ beforeAll(() =>
 );
 
 const NAMES =
-  "archive, costs, job, jobs, kill, listGpus, placements, receipt, remove, removeCheckpoints, run, setLimits, setRetention, stream, update, wait";
+  "archive, costs, job, jobs, kill, listGpus, placements, receipt, reconcile, remove, removeCheckpoints, run, setLimits, setRetention, stream, update, wait";
 const ask = (body: string): unknown => inTypeScript(at, NAMES, body);
 
 test("a job instead of its id is refused by its name", { timeout: WHOLE_MS }, () => {
@@ -92,6 +92,24 @@ const answer = [await words(setRetention({ older_than: "x" })), await words(cost
   expect(answer[0]?.join(" ")).toContain("needs older_than");
   expect(answer[1]?.[1]).toBe("by cannot be `colour`.");
   expect(answer.flat().join(" ")).not.toContain("--");
+});
+
+test("an optional field that is undefined counts as left out", { timeout: WHOLE_MS }, () => {
+  const answer = ask(`
+const { rule } = await setRetention({ older_than: "400d", keep_best: undefined, keep_newest: undefined });
+const none = undefined;
+const runs = await jobs({ status: none, provider: none, label: none, archived: none, tags: none, limit: none });
+const { by } = await costs({ by: none, from: none, to: none });
+const changed = await update("old1", { label: "x", budget_usd: none, max_runtime_minutes: none, price_cap: none, tags: none });
+const found = await reconcile({ dryRun: none, gone: none });
+const answer = [rule, runs.map(({ id }) => id), by, changed.label, found.dry_run];
+await update("old1", { label: null });
+answer.push((await setRetention(null)).rule, await refused(setRetention(undefined)), await refused(setRetention({ keep_newest: 2 })));
+answer.push(await refused(setRetention({ older_than: "400d", keepBest: "loss:3" })));
+`);
+  const rule = { older_than: "400d", keep_best: null, keep_newest: null };
+  const without = ["invalid_request", "older_than"];
+  expect(answer).toEqual([rule, ["old1"], "day", "x", false, null, without, without, ["invalid_request", "keepBest"]]);
 });
 
 test("a relative home stays where it was at the first call", { timeout: WHOLE_MS }, () => {
