@@ -173,6 +173,12 @@ def latest_checkpoint() -> str | None:
     (``.ckpt``, ``.pt``, ``.pth``, ``.keras``, ``.safetensors``, ``.npz``, ``.h5``, ``.hdf5``) that are complete.
     Files and directories with temporary names (``tmp-…``, ``….tmp``, ``….partial``) never count.
     """
+    found = complete_checkpoints()
+    return max(found, key=lambda path: (found[path], path), default=None)
+
+
+def complete_checkpoints() -> dict[str, float]:
+    """The full paths of all complete checkpoints, with their times."""
     root = checkpoint_dir()
     found = _announced(root)
     resumed = os.environ.get("SVC_RESUME_FROM")
@@ -183,7 +189,7 @@ def latest_checkpoint() -> str | None:
         elif not os.path.lexists(full):
             _warn("resume", f"svc: SVC_RESUME_FROM is set to {full}, which does not exist")
     _Search(found).folder(root, 0, True)
-    return max(found, key=lambda path: (found[path], path), default=None)
+    return found
 
 
 def _announced(root: str) -> dict[str, float]:

@@ -52,6 +52,23 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(result.stdout.decode().strip(), str(self.dir))
         self.assertTrue(self.dir.is_dir())
 
+    def test_keras_continues_after_its_last_epoch_although_the_script_has_saved_a_file_of_its_own_since(self):
+        (self.top / "keras.py").write_text(
+            "class callbacks:\n    class Callback: pass\nclass saving:\n    def load_model(path): return os.path.basename(path)\nimport os\n"
+        )
+        load = "import sys; sys.path.insert(0, os.getcwd())\nfrom svc.integrations.keras import load_latest\nprint(load_latest())"
+        self.assertEqual(self.script(load).stdout, b"(None, 0)\n")
+        (self.dir / "best.keras").write_bytes(a_zip())
+        alone = self.script(load)
+        self.assertEqual(alone.stdout, b"(None, 0)\n")
+        self.assertIn(b"best.keras", alone.stderr)
+        self.assertIn(b"from the beginning", alone.stderr)
+        for at, name in enumerate(("epoch-0009.keras", "epoch-0010.keras", "best.keras")):
+            (self.dir / name).write_bytes(a_zip())
+            os.utime(self.dir / name, (1_000_000_000 + at, 1_000_000_000 + at))
+        own = self.script(load)
+        self.assertEqual((own.stdout, own.stderr), (b"('epoch-0010.keras', 10)\n", b""))
+
     def test_outside_a_job_it_is_a_local_folder(self):
         result = self.script("print(svc.checkpoint_dir())", job=False)
         self.assertEqual(result.stdout.decode().strip(), str(self.top / "checkpoints-local"))

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import Any
 
 import keras
 
 import svc
+from svc._checkpoints import complete_checkpoints
 
 _EPOCH = re.compile(r"epoch-(\d+)\.keras$")
 
@@ -53,10 +55,20 @@ def load_latest(**kwargs: Any) -> tuple[Any | None, int]:
     """The model that ``SvcCallback`` saved last and the number of epochs it has had; ``(None, 0)`` when the run
     starts from the beginning.
 
+    Other checkpoints of the script, such as the best model of a ``ModelCheckpoint``, are left aside: how many epochs they have
+    had is unknown. If there are no others, one line on stderr says so.
+
     Arguments go to ``keras.saving.load_model`` (``custom_objects``, ``safe_mode``).
     """
-    path = svc.latest_checkpoint()
-    found = _EPOCH.search(path) if path else None
-    if not path or not found:
-        return None, 0
-    return keras.saving.load_model(path, **kwargs), int(found[1])
+    times = complete_checkpoints()
+    saved = {path: int(found[1]) for path, found in ((path, _EPOCH.search(path)) for path in times) if found}
+    last = max(saved or times, key=lambda path: (times[path], path), default="")
+    if last in saved:
+        return keras.saving.load_model(last, **kwargs), saved[last]
+    if last:
+        print(
+            f"svc: SvcCallback did not save {last}, so training starts from the beginning. List SvcCallback after other callbacks "
+            "that save models: a run that moves to another machine gets the newest one.",
+            file=sys.stderr,
+        )
+    return None, 0
