@@ -63,9 +63,14 @@ class RunEvents {
 
   #tell(): void {
     this.#frame = 0;
+    this.#take();
+    for (const listener of this.#listeners) listener();
+  }
+
+  #take(): void {
+    if (this.#waiting.length === 0) return;
     this.#events = [...this.#events, ...this.#waiting].slice(-EVENTS_MAX);
     this.#waiting = [];
-    for (const listener of this.#listeners) listener();
   }
 
   #drop(): void {
@@ -84,12 +89,14 @@ class RunEvents {
     this.#drop();
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
+    // The next socket resumes after these.
+    this.#take();
   }
 }
 
 /** The runs that were viewed last: all viewers of a run share its events. */
 const recent = new Map<string, RunEvents>();
-function eventsOf(id: string): RunEvents {
+export function eventsOf(id: string): RunEvents {
   const known = recent.get(id) ?? new RunEvents(id);
   recent.delete(id);
   recent.set(id, known);
