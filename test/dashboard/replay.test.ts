@@ -100,9 +100,16 @@ describe("replay", () => {
     expect(retrying).toMatchObject([{ step: "provision", attempt: 1, placement: 2 }]);
   });
   it("counts the money up to that moment, and no longer than a machine was held", () => {
-    expect(at(10).spentUsd).toBe(0);
-    expect(at(80).spentUsd).toBeCloseTo(0.05, 9);
-    expect(at(500).spentUsd).toBeCloseTo(0.1, 9);
+    expect([at(10), at(80), at(500)].map(({ spent }) => spent)).toEqual(["$0.00", "$0.05", "$0.10"]);
     expect(at(500).machines).toEqual([]);
+  });
+  it("shows the money as a part of it from the order of a machine of unknown price on", () => {
+    const unknown = { ...machine, id: "u", price_per_hour_usd: null, created_at: iso(80), terminated_at: null };
+    const spentAt = (machines: JobMachine[]) => (seconds: number) =>
+      momentOf({ ...job, machines }, timeline, events, T0 + seconds * 1000).spent;
+    expect([79, 80, 500].map(spentAt([machine, unknown]))).toEqual(["$0.05", "> $0.05", "> $0.10"]);
+    const first = { ...unknown, created_at: iso(20) };
+    expect([10, 25, 80].map(spentAt([first, machine]))).toEqual(["$0.00", "unknown", "> $0.05"]);
+    expect([[first], []].map((machines) => spentAt(machines)(80))).toEqual([null, null]);
   });
 });

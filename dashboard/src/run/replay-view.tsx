@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useState } from "react";
 import type { FeedEvent, JobRecord, Timeline } from "../../../src/schemas/job.ts";
-import { duration, plural, stepName, usd, words } from "../format.ts";
+import { duration, plural, stepName, words } from "../format.ts";
 import { At } from "../parts/time.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { Link } from "../router.tsx";
@@ -97,7 +97,7 @@ function MomentView({ job, moment, from }: { job: JobRecord; moment: Moment; fro
         {doing.length > 0 ? `Doing: ${doing.join("; ")}. ` : "No step was active. "}
         {waiting.length > 0 && `Waiting to retry: ${waiting.join("; ")}. `}
         {moment.machines.length > 0 ? `${plural(moment.machines.length, "machine")} held. ` : "No machine was held. "}
-        {moment.spentUsd !== null && `${usd(moment.spentUsd)} spent, at present prices. `}
+        {moment.spent !== null && `Spent, at present prices: ${moment.spent}. `}
         <Link href={`/runs/${encodeURIComponent(job.id)}?tab=logs`}>Log</Link> <LineThen id={job.id} at={moment.at} />
       </p>
       <ol className="plain small-text quiet">

@@ -1,6 +1,7 @@
 // Reconstructs the state of a run at a moment from its records: transitions, attempts, events.
 
 import type { FeedEvent, JobMachine, JobRecord, Timeline, TimelineStep } from "../../../src/schemas/job.ts";
+import { amountOf } from "../machines.ts";
 
 export interface Moment {
   at: number;
@@ -11,8 +12,8 @@ export interface Moment {
   retrying: TimelineStep[];
   /** Machines that might have cost money at that time. */
   machines: JobMachine[];
-  /** Dollars owed until that time, as far as prices are known. */
-  spentUsd: number | null;
+  /** What was owed until that time: `> $0.40` or `unknown` if a machine has no known price, null if none has one. */
+  spent: string | null;
   /** Events of the last moments before. */
   events: FeedEvent[];
 }
@@ -44,23 +45,20 @@ export function momentOf(job: JobRecord, timeline: Timeline, events: readonly Fe
     const newest = begun.every((each) => !isSame(each) || each.attempt <= step.attempt);
     return newest && (next !== undefined || step.status === "retrying");
   });
-  const machines = job.machines.filter(
-    (machine) => Date.parse(machine.created_at) <= at && (ms(machine.terminated_at) ?? Infinity) > at,
-  );
-  const priced = job.machines.filter((machine) => machine.price_per_hour_usd !== null);
-  const spentUsd = priced.reduce((sum, machine) => {
-    const until = Math.min(at, ms(machine.terminated_at) ?? at);
-    const heldMs = Math.max(0, until - Date.parse(machine.created_at));
-    return sum + (heldMs / 3_600_000) * (machine.price_per_hour_usd ?? 0);
-  }, 0);
+  const ordered = job.machines.filter((machine) => Date.parse(machine.created_at) <= at);
+  const amounts = ordered.map(({ price_per_hour_usd: price, created_at, terminated_at }) => {
+    const heldMs = Math.min(at, ms(terminated_at) ?? at) - Date.parse(created_at);
+    return price === null ? null : (Math.max(0, heldMs) / 3_600_000) * price;
+  });
+  const isPriced = job.machines.some((machine) => machine.price_per_hour_usd !== null);
   return {
     at,
     state: last?.to ?? "created",
     because: last?.event ?? null,
     running,
     retrying,
-    machines,
-    spentUsd: priced.length === 0 ? null : spentUsd,
+    machines: ordered.filter((machine) => (ms(machine.terminated_at) ?? Infinity) > at),
+    spent: isPriced ? amountOf(amounts) : null,
     events: events.filter((event) => Date.parse(event.at) <= at).slice(-EVENTS_SHOWN),
   };
 }
