@@ -2,8 +2,9 @@
 
 import { descriptorOf, PROVIDER_NAMES } from "../../../src/providers/descriptors.ts";
 import { SPOT_CHOICES } from "../../../src/schemas/names.ts";
+import { ChoiceCell } from "./choice-cell.tsx";
 import { FieldFrame } from "./field-frame.tsx";
-import type { OneFieldProps } from "./field-input.tsx";
+import { FieldInput, type OneFieldProps } from "./field-input.tsx";
 import { cellText, jsonRowsOf, jsonTextOf, withCell, type JsonRow } from "./json-rows.ts";
 import { isNumber } from "./schema-fields.ts";
 import { TextCell } from "./text-cell.tsx";
@@ -17,7 +18,9 @@ const withValue = (row: JsonRow, name: string, text: string): JsonRow =>
 
 /** A row for each machine that the run may use, in the order in which they are tried. */
 export function CandidatesInput({ field, value, error, onChange }: OneFieldProps) {
-  const rows = jsonRowsOf(value) ?? [];
+  const rows = jsonRowsOf(value);
+  // From a link: only the text itself can be mended.
+  if (rows === null) return <FieldInput field={field} value={value} error={error} onChange={onChange} />;
   const write = (next: readonly JsonRow[]) => onChange(jsonTextOf(next));
   const set = (index: number, name: string, text: string) =>
     write(rows.map((row, i) => (i === index ? withValue(row, name, text) : row)));
@@ -42,30 +45,22 @@ export function CandidatesInput({ field, value, error, onChange }: OneFieldProps
             // A row has no id: its position in the order identifies it.
             // eslint-disable-next-line react/no-array-index-key
             <li key={i} className="candidate" aria-label={`Candidate ${i + 1}`} role="group">
-              <label>
-                <span>Provider</span>
-                <select value={cellText(row["provider"])} onChange={(event) => set(i, "provider", event.target.value)}>
-                  {RENTED.map((name) => (
-                    <option key={name} value={name}>
-                      {name}
-                    </option>
-                  ))}
-                </select>
-              </label>
+              <ChoiceCell
+                title="Provider"
+                value={cellText(row["provider"])}
+                choices={RENTED}
+                onChange={(choice) => set(i, "provider", choice)}
+              />
               {input(i, row, "gpus", "GPUs", "the run’s")}
               {input(i, row, "price_cap", "Price cap", "none")}
               {input(i, row, "region", "Region", "any")}
-              <label>
-                <span>Spot</span>
-                <select value={cellText(row["spot"])} onChange={(event) => set(i, "spot", event.target.value)}>
-                  <option value="">the run’s</option>
-                  {SPOT_CHOICES.map((choice) => (
-                    <option key={choice} value={choice}>
-                      {choice}
-                    </option>
-                  ))}
-                </select>
-              </label>
+              <ChoiceCell
+                title="Spot"
+                value={cellText(row["spot"])}
+                choices={SPOT_CHOICES}
+                none="the run’s"
+                onChange={(choice) => set(i, "spot", choice)}
+              />
               <span className="candidate-actions">
                 <button
                   type="button"

@@ -7,7 +7,8 @@ export function jsonRowsOf(text: string): JsonRow[] | null {
   if (text.trim() === "") return [];
   try {
     const parsed: unknown = JSON.parse(text);
-    const isList = Array.isArray(parsed) && parsed.every((row) => typeof row === "object" && row !== null);
+    const isRow = (row: unknown): boolean => typeof row === "object" && row !== null && !Array.isArray(row);
+    const isList = Array.isArray(parsed) && parsed.every(isRow);
     return isList ? (parsed as JsonRow[]) : null;
   } catch {
     return null;

@@ -1,5 +1,6 @@
 // Edits the field `sinks` of the new run form as rows, one for each object store that receives copies.
 
+import { ChoiceCell } from "./choice-cell.tsx";
 import { FieldFrame } from "./field-frame.tsx";
 import { FieldInput, type OneFieldProps } from "./field-input.tsx";
 import { cellText, jsonRowsOf, jsonTextOf, withCell, type JsonRow } from "./json-rows.ts";
@@ -36,17 +37,12 @@ export function SinksInput({ field, value, error, onChange }: OneFieldProps) {
                 value={cellText(row["url"])}
                 onChange={(text) => change(i, withUrl(row, text))}
               />
-              <label>
-                <span>Copies</span>
-                <select
-                  value={copiesOf(row)}
-                  onChange={(event) => change(i, { ...row, what: event.target.value.split(" and ") })}
-                >
-                  {COPIES.map((copies) => (
-                    <option key={copies}>{copies}</option>
-                  ))}
-                </select>
-              </label>
+              <ChoiceCell
+                title="Copies"
+                value={copiesOf(row)}
+                choices={COPIES}
+                onChange={(copies) => change(i, { ...row, what: copies.split(" and ") })}
+              />
               <TextCell
                 title="Endpoint"
                 placeholder="the provider’s"
