@@ -234,6 +234,9 @@ describe("fields of the form", () => {
     expect(fromText(of("env"), "A=1\nB=x=y")).toEqual({ A: "1", B: "x=y" });
     const several = { PEM: 'one\ntwo=="\r\n', QUOTED: '"a"', PATH_LIKE: String.raw`"C:\data"`, PLAIN: "x" };
     expect(fromText(of("env"), toText("pairs", several))).toEqual(several);
+    // Each has one line, but would be read as a value of several.
+    const written = { JSON: String.raw`"one\ntwo"`, TWICE: JSON.stringify(String.raw`"one\ntwo"`) };
+    expect(fromText(of("env"), toText("pairs", written))).toEqual(written);
     expect(fromText(of("keep_checkpoints"), "last=3\nbest=loss:2")).toEqual({ last: 3, best: "loss:2" });
     expect(fromText(of("price_cap"), "")).toBeUndefined();
     expect(fromText(of("price_cap"), "2.5")).toBe(2.5);

@@ -74,8 +74,9 @@ export function toText(kind: FieldKind, value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** A value of several lines as a JSON string: each pair has one line. */
-const onOneLine = (value: string): string => (/[\r\n]/.test(value) ? JSON.stringify(value) : value);
+/** A value of several lines as a JSON string: each pair has one line. So is a value that reads as such a string. */
+const onOneLine = (value: string): string =>
+  /[\r\n]/.test(value) || ofOneLine(value) !== value ? JSON.stringify(value) : value;
 
 /** The opposite of `onOneLine`; other text in quotes is kept with its quotes. */
 function ofOneLine(text: string): string {
