@@ -82,11 +82,27 @@ let stale = false;
 const changed = new Set<string>();
 let reading = 0;
 
-/** The answer, after which the runs that changed meanwhile are read again. */
+/** Runs that were removed while several runs were being read: such an answer may still hold them. */
+const gone = new Set<string>();
+let answers = 0;
+
+/** Uses the answer without the runs that were removed meanwhile. */
+async function withoutGone<T>(ask: () => Promise<T>, use: (answer: T) => void): Promise<void> {
+  answers += 1;
+  try {
+    use(await ask());
+    for (const id of gone) store.trigger.jobRemoved({ id });
+  } finally {
+    answers -= 1;
+    if (answers === 0) gone.clear();
+  }
+}
+
+/** Uses the answer, after which the runs that changed meanwhile are read again. */
 async function whileReading<T>(page: () => Promise<T>, use: (answer: T) => void): Promise<void> {
   reading += 1;
   try {
-    use(await page());
+    await withoutGone(page, use);
   } finally {
     reading -= 1;
     for (const id of changed) touch(id);
@@ -127,8 +143,8 @@ const jobs = coalesced(EVERY_MS, async () => {
 
 async function loadTogether(ids: string[]): Promise<void> {
   try {
-    const { jobs: found } = await api.jobs({ ids: ids.join(","), limit: TOGETHER_MAX });
-    store.trigger.jobsLoaded({ found });
+    const read = () => api.jobs({ ids: ids.join(","), limit: TOGETHER_MAX });
+    await withoutGone(read, ({ jobs: found }) => store.trigger.jobsLoaded({ found }));
   } catch {
     // The next connection reads everything again.
     stale = true;
@@ -251,6 +267,7 @@ function heard(event: FeedEvent): void {
   if (event.job_id === null) return;
   if (event.type === "job.removed") {
     store.trigger.jobRemoved({ id: event.job_id });
+    if (answers > 0) gone.add(event.job_id);
     summary.mark();
     // Its page says so in place of the record.
     if (event.job_id === shown) touch(event.job_id);

@@ -61,18 +61,19 @@ it("The page of a run that is removed elsewhere learns that it was removed, and 
   leave();
 });
 
+const ofList = (id: string, status: string) => ({
+  id,
+  status,
+  created_at: "2026-11-29T00:00:00Z",
+  tags: [],
+  archived_at: null,
+});
+
 it("A run that changes while the list is being read is shown as it is, although the list has its record from before", async () => {
-  const job = (status: string) => ({
-    id: "j2",
-    status,
-    created_at: "2026-11-29T00:00:00Z",
-    tags: [],
-    archived_at: null,
-  });
   const slow = Promise.withResolvers<void>();
   answers = {
-    "/jobs": [200, { jobs: [job("running")], next_cursor: null }, slow.promise],
-    "/jobs?ids": [200, { jobs: [job("succeeded")], next_cursor: null }],
+    "/jobs": [200, { jobs: [ofList("j2", "running")], next_cursor: null }, slow.promise],
+    "/jobs?ids": [200, { jobs: [ofList("j2", "succeeded")], next_cursor: null }],
   };
   const leave = showList(EVERYTHING);
   await vi.advanceTimersByTimeAsync(100);
@@ -83,5 +84,28 @@ it("A run that changes while the list is being read is shown as it is, although 
   await vi.advanceTimersByTimeAsync(2_000);
   const { jobs, list } = store.getSnapshot().context;
   expect([jobs["j2"]?.status, list.ids]).toEqual(["succeeded", ["j2"]]);
+  leave();
+});
+
+it.each([
+  ["the list is", "/jobs"],
+  ["the changed runs are", "/jobs?ids"],
+])("A run that is removed while %s being read does not return with that answer", async (_, late) => {
+  const slow = Promise.withResolvers<void>();
+  const page = { jobs: [ofList("j3", "succeeded")], next_cursor: null };
+  const heard = (seq: number, type: string) =>
+    sockets.at(-1)?.onmessage({ data: JSON.stringify({ seq, type, job_id: "j3", at: "", data: {} }) });
+  answers = { "/jobs": [200, page], "/jobs?ids": [200, page], [late]: [200, page, slow.promise] };
+  const leave = showList(EVERYTHING);
+  await vi.advanceTimersByTimeAsync(100);
+  heard(9, "job.changed");
+  await vi.advanceTimersByTimeAsync(1_000);
+  heard(10, "job.removed");
+  answers["/jobs?ids"] = [200, { jobs: [], next_cursor: null }];
+  await vi.advanceTimersByTimeAsync(100);
+  slow.resolve();
+  await vi.advanceTimersByTimeAsync(1_000);
+  const { jobs, list } = store.getSnapshot().context;
+  expect([list.phase, jobs["j3"], list.ids.includes("j3")]).toEqual(["ready", undefined, false]);
   leave();
 });
