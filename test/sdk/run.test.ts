@@ -142,6 +142,7 @@ test("Ctrl-C ends run and machine gracefully, says so, and exits with 130", asyn
 });
 
 test("Ctrl-C after the end of a run does not say that it continues, or that it is being ended", async () => {
+  use(Workplace.own("its first script must find none"));
   const task = '{ task: { entrypoint: "count.py", args: ["1", "0"] } }';
   const ended = `const r = await run(${task}); for await (const line of stream(r.id)) void line;
 console.log(r.id); setTimeout(() => undefined, 600_000);`;
