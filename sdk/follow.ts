@@ -5,7 +5,7 @@ import { hasEnded } from "../src/schemas/names.ts";
 import { call, checkId, isUnreachable, refused } from "./calls.ts";
 import { clientOf, forget } from "./control-planes.ts";
 import { SvcError } from "./errors.ts";
-import { unwatchInterrupt, watchInterrupt } from "./interrupts.ts";
+import { seen, unwatchInterrupt, watchInterrupt } from "./interrupts.ts";
 import { ownHome } from "./own-home.ts";
 import { progressOf } from "./progress.ts";
 
@@ -29,14 +29,14 @@ export async function wait(jobId: string, timeoutSeconds?: number | null): Promi
       const record = await driven(jobId);
       const ended = hasEnded(record.status);
       await progress.saw(record, ended);
-      if (ended) {
-        unwatchInterrupt(record.id, jobId);
-        return record;
-      }
+      if (ended) return record;
       const leftMs = until - performance.now();
       if (leftMs <= 0) throw waitTimeout(record, seconds);
       await new Promise((r) => setTimeout(r, Math.min(pauseMs, leftMs)));
     }
+  } catch (e) {
+    if (e instanceof SvcError && e.status === 404) unwatchInterrupt(jobId);
+    throw e;
   } finally {
     progress.close();
   }
@@ -50,9 +50,9 @@ const waitTimeout = ({ id, status }: JobRecord, seconds: number): SvcError =>
   });
 
 /** Like `job`, for a job that a caller waits for: a control plane must be running, so that it makes progress. */
-export function driven(jobId: string): Promise<JobRecord> {
+export async function driven(jobId: string): Promise<JobRecord> {
   checkId(jobId);
-  return call((client) => client.job(jobId));
+  return seen(await call((client) => client.job(jobId)), jobId);
 }
 
 /**
@@ -92,11 +92,7 @@ export async function* stream(jobId: string): AsyncGenerator<string, void, undef
           next = ask(parts);
         }
         // The answer ended with the job, or with its control plane.
-        const record = await driven(jobId);
-        if (hasEnded(record.status)) {
-          unwatchInterrupt(record.id, jobId);
-          break;
-        }
+        if (hasEnded((await driven(jobId)).status)) break;
       } catch (e) {
         if (!isUnreachable(e)) throw e;
         lostAt ??= performance.now();

@@ -1,6 +1,8 @@
 // Ctrl-C in a script that waits for runs. If no other caller holds the control plane, it and its runs shut down gracefully; the script
 // prints what happens to machine and money. A script with its own SIGINT listener decides by itself.
 
+import type { JobRecord } from "../src/schemas/job.ts";
+import { hasEnded } from "../src/schemas/names.ts";
 import { keeps, leave } from "./control-planes.ts";
 import { ownHome } from "./own-home.ts";
 
@@ -19,6 +21,12 @@ export function watchInterrupt(jobId: string): void {
 
 export function unwatchInterrupt(...jobIds: string[]): void {
   for (const id of jobIds) watched.delete(id);
+}
+
+/** The record, after which Ctrl-C no longer names a run that has ended; `jobId` is what the caller has named it. */
+export function seen(record: JobRecord, jobId = record.id): JobRecord {
+  if (hasEnded(record.status)) unwatchInterrupt(record.id, jobId);
+  return record;
 }
 
 let interruptedBefore = false;

@@ -8,7 +8,7 @@ import type { Plan } from "../src/schemas/plan.ts";
 import type { RunSpecInput } from "../src/schemas/spec.ts";
 import { call, refused } from "./calls.ts";
 import { wait } from "./follow.ts";
-import { SUBMITTED, unwatchInterrupt, watchInterrupt } from "./interrupts.ts";
+import { seen, SUBMITTED, unwatchInterrupt, watchInterrupt } from "./interrupts.ts";
 
 export interface Task {
   entrypoint: string;
@@ -37,7 +37,7 @@ export async function run(parameters: RunParameters): Promise<JobRecord> {
   watchInterrupt(SUBMITTED);
   const started = await call((client) => client.submit(body, once)).finally(() => unwatchInterrupt(SUBMITTED));
   watchInterrupt(started.id);
-  return waits ? wait(started.id) : started;
+  return waits ? wait(started.id) : seen(started);
 }
 
 /**

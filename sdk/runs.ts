@@ -14,6 +14,7 @@ import { asked } from "./command.ts";
 import { isThere } from "./control-planes.ts";
 import { SvcError } from "./errors.ts";
 import { driven } from "./follow.ts";
+import { seen } from "./interrupts.ts";
 import { ownHome } from "./own-home.ts";
 
 /** The current record of the job: status, cost, exit code. Rejects with `job_not_found`. Starts no control plane. */
@@ -54,7 +55,7 @@ export async function jobs(filter: Omit<JobsFilter, "cursor"> = {}): Promise<Job
     const page: JobsPage = await call((client) =>
       client.jobs({ ...filter, limit: Math.min(500, want - found.length), ...(at ? { cursor: at } : {}) }),
     );
-    found.push(...page.jobs);
+    found.push(...page.jobs.map((record) => seen(record)));
     cursor = page.next_cursor;
   } while (cursor && found.length < want);
   return found;

@@ -143,19 +143,27 @@ test("Ctrl-C ends run and machine gracefully, says so, and exits with 130", asyn
 
 test("Ctrl-C after the end of a run does not say that it continues, or that it is being ended", async () => {
   use(Workplace.own("its first script must find none"));
-  const task = '{ task: { entrypoint: "count.py", args: ["1", "0"] } }';
-  const ended = `const r = await run(${task}); for await (const line of stream(r.id)) void line;
-console.log(r.id); setTimeout(() => undefined, 600_000);`;
-  const interrupted = async (): Promise<string> => {
-    const s = script(ended);
-    await until(() => s.out() !== "" || s.child.exitCode !== null, "the log has ended");
+  const interrupted = async (key: string, follow: string): Promise<string> => {
+    const task = `{ task: { entrypoint: "count.py", args: ["1", "0"] }, idempotency_key: "${key}" }`;
+    const s = script(`const r = await run(${task}); ${follow}
+console.log(r.id); setTimeout(() => undefined, 600_000);`);
+    await until(() => s.out() !== "" || s.child.exitCode !== null, "the run has ended");
     s.child.kill("SIGINT");
     expect(await s.exited, s.err()).toBe(130);
     return s.err();
   };
-  expect(await interrupted()).toContain("svc: interrupted; ending the control plane that this program uses. Press");
+  const reads = "for await (const line of stream(r.id)) void line;";
+  const polls = (last: string) => `while (${last}.ended_at === null) await new Promise((r) => setTimeout(r, 50));`;
+  expect(await interrupted("a", reads)).toContain(
+    "svc: interrupted; ending the control plane that this program uses. Press",
+  );
   await at.serve();
-  expect(await interrupted()).toBe("");
+  expect(await interrupted("b", reads)).toBe("");
+  // The same key gives the run that has ended.
+  expect(await interrupted("b", "")).toBe("");
+  expect(await interrupted("c", polls("(await job(r.id))"))).toBe("");
+  expect(await interrupted("d", polls("(await jobs())[0]"))).toBe("");
+  expect(await interrupted("d", 'await wait("no-such-run").catch(() => undefined);')).toBe("");
 });
 
 test("a wait with a timeout rejects when it is over, and the run continues", async () => {
