@@ -191,13 +191,14 @@ class _Lines(LogStream):
     def _fill(self, seconds: float | None) -> None:
         """Reads once, waiting for at most ``seconds``; at the end of the job returns the rest."""
         try:
-            if self._source is None:
-                self._source = self._open(follow=not self._over)
+            source = self._source  # which another thread may close, and take away, at any time
+            if source is None:
+                source = self._source = self._open(follow=not self._over)
                 if self._closed:  # by another thread, which did not see this connection
                     self._drop_source()
                     return
-            self._source.patience(STREAM_IDLE_SECONDS if seconds is None else seconds)
-            chunk = self._source.read()
+            source.patience(STREAM_IDLE_SECONDS if seconds is None else seconds)
+            chunk = source.read()
         except _http.Unreachable as lost:
             self._drop_source()
             if not self._closed:

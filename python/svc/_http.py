@@ -185,8 +185,12 @@ class ByteStream:
 
     def patience(self, seconds: float) -> None:
         """How long the next ``read`` may wait."""
-        if self._socket is not None:
-            self._socket.settimeout(seconds)
+        held = self._socket
+        if held is not None:
+            try:
+                held.settimeout(seconds)
+            except OSError:  # closed by another thread: the next `read` reports it
+                pass
 
     def has_more(self) -> bool:
         """Whether bytes or the end of the answer have arrived that were not read. Does not wait."""

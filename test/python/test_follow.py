@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import pty
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from client_case import ROOT, WithControlPlane, until
 
 import svc
+from svc import _http
 
 
 class Following(WithControlPlane):
@@ -170,6 +172,25 @@ class Following(WithControlPlane):
         with unittest.mock.patch.object(lines, "_open", opened):
             self.assertEqual(list(lines), [])
         source.close.assert_called_once()
+
+    def test_a_stream_that_is_closed_before_it_reads_ends_without_an_error(self):
+        self.server.put("a")
+        lines = svc.stream("a")
+        source = unittest.mock.Mock()
+        # Another thread closes between the two; a closed connection is cut.
+        source.patience.side_effect = lambda _: lines.close()
+        source.read.side_effect = _http.unreachable(1, "it is closed")
+        with unittest.mock.patch.object(lines, "_open", lambda **_: source):
+            self.assertEqual(list(lines), [])
+        source.close.assert_called_once()
+
+    def test_a_connection_that_is_closed_before_it_is_read_is_cut(self):
+        self.server.put("a", "succeeded")
+        source = _http.ByteStream(self.server.server_address[1], "/jobs/a/logs?offset=0", 5.0)
+        self.addCleanup(source.close)
+        source._socket = socket.socket()
+        source._socket.close()  # as `close` in another thread does
+        source.patience(1.0)
 
 
 if __name__ == "__main__":
