@@ -60,6 +60,18 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       await page.getByLabel("Spot").selectOption("never");
     }));
 
+  it("keeps such a setting in view while it is emptied, and the focus in it", () =>
+    withPage("/new?entrypoint=train.py&provider=market&gpus=A100:1&wait_for_capacity_minutes=30", async ({ page }) => {
+      await page.getByLabel("Provider", { exact: true }).selectOption("local");
+      const part = page.locator("summary", { hasText: "If a machine is lost or none is free" });
+      await part.click();
+      const wait = page.getByLabel("Wait for capacity");
+      await wait.fill("");
+      await part.getByText("(1 set)").waitFor({ state: "detached", ...WAIT });
+      await page.keyboard.type("5");
+      expect(await wait.inputValue()).toBe("5");
+    }));
+
   it("says how to copy the code where the browser has no clipboard", () =>
     withPage("/new?entrypoint=train.py", async ({ page }) => {
       // As at http://192.168.1.2: the clipboard needs a secure context.

@@ -120,6 +120,8 @@ function RunForm({ initial }: { initial: Values }) {
   const hasCandidates = (values["candidates"] ?? "") !== "";
   // They are sent whatever the provider is, so they stay in view: one of them may be what it refuses.
   const further = FURTHER.filter((name) => (values[name] ?? "") !== (field(name)?.initial ?? "")).length;
+  // Nor do they go from under the hands of a person who empties the last one.
+  const [isEditing, setIsEditing] = useState(false);
   const { folder } = useFolder((values["project_dir"] ?? "").trim(), TYPED_MS);
   const body = bodyOf(values);
   const planned = usePlan(body);
@@ -131,6 +133,8 @@ function RunForm({ initial }: { initial: Values }) {
       return name === "provider" ? withGpus(after) : after;
     });
     setMended((before) => new Set(before).add(name));
+    if (name === "provider") setIsEditing(false);
+    else if (FURTHER.includes(name)) setIsEditing(true);
   };
 
   useEffect(() => {
@@ -257,7 +261,7 @@ function RunForm({ initial }: { initial: Values }) {
             </div>
           )}
         </div>
-        {(isRented(values["provider"] ?? "") || hasCandidates || further > 0) && (
+        {(isRented(values["provider"] ?? "") || hasCandidates || further > 0 || isEditing) && (
           <More title="If a machine is lost or none is free" set={further} open={FURTHER.some((name) => errors[name])}>
             {FURTHER.map((name) => (name === "candidates" ? own(name, CandidatesInput) : input(field(name))))}
           </More>
