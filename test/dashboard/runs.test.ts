@@ -183,6 +183,34 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       expect(killed).toContain("/jobs/r1-digits/kill");
     }));
 
+  it("after a failure, kills only the runs that were not killed", () =>
+    withPage(
+      "/?status=active",
+      async ({ page, server }) => {
+        await page.getByLabel("Select all active runs that are loaded").check();
+        await page.getByRole("region", { name: "Selected runs" }).getByRole("button", { name: "Kill…" }).click();
+        let refused = 0;
+        await page.route("**/kill", (route) =>
+          refused++ === 0
+            ? route.fulfill({
+                status: 503,
+                json: { title: "Unavailable", status: 503, code: "busy", detail: "The disk is slow.", hint: "" },
+              })
+            : route.continue(),
+        );
+        const dialog = page.getByRole("dialog");
+        await dialog.getByRole("button", { name: /^Kill \d+ runs/ }).click();
+        await dialog.getByText("1 run could not be killed:").waitFor(WAIT);
+        await dialog.getByRole("button", { name: "Kill 1 run", exact: true }).click();
+        await dialog.waitFor({ state: "detached", ...WAIT });
+        const killed = server.seen.filter((each) => each.path.endsWith("/kill")).map((each) => each.path);
+        expect(new Set(killed).size).toBe(killed.length);
+      },
+      undefined,
+      undefined,
+      /503/,
+    ));
+
   it("kills a run on this computer without a word of terminating its machine", () =>
     withPage("/?status=active", async ({ page }) => {
       await page.getByLabel("Select digits, two hidden layers r1-digits").check();

@@ -17,7 +17,8 @@ const SHOWN = 50;
 /** Asks before several runs are ended, and names each with its machines and the cost that ends. */
 export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; onClose: () => void }) {
   const keep = useRef<HTMLButtonElement>(null);
-  const [asked] = useState(jobs);
+  // After a failure only the runs that were not killed.
+  const [asked, setAsked] = useState(jobs);
   const [done, setDone] = useState<number | null>(null);
   const isClosed = useClosed();
   const [problems, setProblems] = useState<{ job: JobRecord; problem: Problem }[]>([]);
@@ -42,6 +43,7 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
     };
     await Promise.all(Array.from({ length: AT_ONCE }, worker));
     if (failed.length === 0) return onClose();
+    setAsked(failed.map(({ job }) => job));
     setProblems(failed);
     setDone(null);
   };
