@@ -122,6 +122,31 @@ describe("the dashboard", { tags: "needs/chromium" }, () => {
       expect(await page.locator('[id="run-r2-failed"]').count()).toBe(0);
     }));
 
+  it("stays on the page that was opened while a run was being deleted", () =>
+    withPage("/runs/r2-failed", async (opened) => {
+      const { page } = opened;
+      const [held, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      await page.route("**/jobs/r2-failed", async (route) => {
+        if (route.request().method() === "DELETE") {
+          begun.resolve();
+          await held.promise;
+        }
+        await route.continue();
+      });
+      await page.getByRole("button", { name: "Delete", exact: true }).click(WAIT);
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("button", { name: "Delete 1 run" }).click(WAIT);
+      await begun.promise;
+      await dialog.getByRole("button", { name: "Keep" }).click();
+      await page.getByRole("link", { name: "Machines", exact: true }).click(WAIT);
+      const answered = page.waitForResponse((answer) => answer.request().method() === "DELETE");
+      held.resolve();
+      await (await answered).finished();
+      // The page has seen that answer before this one.
+      await page.evaluate(() => fetch("/v1/machines").then((answer) => answer.text()));
+      expect([deletes(opened), new URL(page.url()).pathname]).toEqual([["/jobs/r2-failed"], "/machines"]);
+    }));
+
   it("says why a run could not be deleted, and stays on its page", () =>
     withPage(
       "/runs/r2-failed",

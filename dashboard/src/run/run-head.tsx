@@ -39,6 +39,8 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
     }
   };
   const args = job.args.length > 0 ? ` ${job.args.join(" ")}` : "";
+  // Deleting takes a while: a person may have opened another page meanwhile.
+  const left = () => location.pathname === runPath(job.id) && navigate("/");
   const held = job.machines.some((machine) => machine.terminated_at === null && machine.address !== null);
   return (
     <div className={brief ? "run-head run-head-brief" : "run-head"}>
@@ -127,7 +129,7 @@ export function RunHead({ job, brief }: { job: JobRecord; brief: boolean }) {
       <BudgetBar job={job} />
       <RunBanners job={job} />
       {changing && <ChangeDialog job={job} onClose={() => setChanging(false)} />}
-      {deleting && <DeleteDialog jobs={[job]} onClose={() => setDeleting(false)} onDone={() => navigate("/")} />}
+      {deleting && <DeleteDialog jobs={[job]} onClose={() => setDeleting(false)} onDone={left} />}
       {killing && <KillDialog job={job} onClose={() => setKilling(false)} />}
     </div>
   );
