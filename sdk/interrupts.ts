@@ -53,17 +53,19 @@ function onInterrupt(): void {
       );
     process.exit(130);
   }
-  const what =
-    watched.size === 0
-      ? "ending the control plane that this program uses"
-      : `ending ${watched.size === 1 ? "the run and releasing its" : `${watched.size} runs and releasing their`} machines`;
+  const isIdle = watched.size === 0;
+  const what = isIdle
+    ? "ending the control plane that this program uses"
+    : `ending ${watched.size === 1 ? "the run and releasing its" : `${watched.size} runs and releasing their`} machines`;
   process.stderr.write(`svc: interrupted; ${what}. Press Ctrl-C again to stop waiting.\n`);
   void leave().then(({ shared, unwell }) => {
     const how =
       unwell.length > 0
         ? `not everything has ended: ${unwell.join("; ")}`
         : shared > 0
-          ? "other programs use the control plane; the run may continue, and cost money, until the last of them ends. `svc kill` ends it now"
+          ? isIdle
+            ? "other programs use the control plane, which ends with the last of them"
+            : "other programs use the control plane; the run may continue, and cost money, until the last of them ends. `svc kill` ends it now"
           : "everything has ended; no machine of these runs costs money any more";
     process.stderr.write(`svc: ${how}.\n`);
     process.exit(130);

@@ -166,6 +166,20 @@ console.log(r.id); setTimeout(() => undefined, 600_000);`);
   expect(await interrupted("d", 'await wait("no-such-run").catch(() => undefined);')).toBe("");
 });
 
+test("Ctrl-C after the end of a run says nothing of this run where another program uses the control plane", async () => {
+  const other = script(`${LONG} console.log(r.id); await wait(r.id);`);
+  await until(() => other.out() !== "", "the other program's run is started");
+  const s = script(`
+    await run({ task: { entrypoint: "count.py", args: ["1", "0"] }, wait: true });
+    console.log("ended"); setTimeout(() => undefined, 600_000);`);
+  await until(() => s.out() !== "" || s.child.exitCode !== null, "the run has ended");
+  s.child.kill("SIGINT");
+  expect(await s.exited, s.err()).toBe(130);
+  expect(s.err()).toContain("svc: other programs use the control plane, which ends with the last of them.\n");
+  other.child.kill("SIGINT");
+  expect(await other.exited).toBe(130);
+});
+
 test("a wait with a timeout rejects when it is over, and the run continues", async () => {
   const waits = script(`
     ${LONG}
