@@ -79,7 +79,9 @@ function doing({ steps }: Timeline): string {
 function summary(record: JobRecord, ms: number): string {
   const words = [`svc: ${record.id} ${record.status} after ${span(ms)}`];
   if (record.exit_code !== null) words.push(`exit code ${record.exit_code}`);
-  if (record.cost_usd > 0) words.push(costText(record));
+  const cost = costText(record);
+  if (cost === "unknown") words.push("cost unknown");
+  else if (record.cost_usd > 0) words.push(cost);
   return words.join(", ") + (record.error ? `: ${plain(record.error.message)}` : "");
 }
 

@@ -18,7 +18,7 @@ from svc._call import call, quoted
 from svc._control_plane import PLANES
 from svc._errors import ConfigError, SvcError, plain, short_traceback
 from svc._progress import notebook_display
-from svc._records import Job, cost_text
+from svc._records import Job, cost_beside
 from svc._table import text_table
 
 CHARTS_MAX = 12
@@ -95,7 +95,7 @@ class Chart:
         job = self._job
         if job is None:
             return f"svc: {self.job_id}"
-        about = [plain(job.label or job.id), job.status, cost_text(job) if job.cost_usd else ""]
+        about = [plain(job.label or job.id), job.status, cost_beside(job)]
         none = "" if self._series else "no such metric yet" if self.metrics else "no metric yet"
         more = f"and {self._more} more metrics" if self._more > 0 else ""
         return " · ".join(part for part in ("svc", *about, none, more) if part)

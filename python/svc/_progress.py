@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
 from svc._errors import SvcError, plain
-from svc._records import Job, cost_text, dollars
+from svc._records import Job, cost_beside, dollars
 
 # How often a line is redrawn, and how often the steps are requested.
 _DRAW_SECONDS = 0.2
@@ -196,8 +196,9 @@ def _summary(job: Job, seconds: float) -> str:
     words = f"svc: {job.id} {job.status} after {_span(seconds)}"
     if job.exit_code is not None:
         words += f", exit code {job.exit_code}"
-    if job.cost_usd:
-        words += f", {cost_text(job)}"
+    cost = cost_beside(job)
+    if cost:
+        words += f", {cost}"
     return words + (f": {_plain(job.error.message)}" if job.error else "")
 
 

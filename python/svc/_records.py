@@ -31,6 +31,12 @@ def cost_text(job: Job) -> str:
     return f"> {dollars(job.cost_usd)}" if job.cost_usd > 0 else "unknown"
 
 
+def cost_beside(job: Job) -> str:
+    """The same next to other words: ``cost unknown``; empty for a run that has cost nothing."""
+    text = cost_text(job)
+    return "cost unknown" if text == "unknown" else text if job.cost_usd else ""
+
+
 JobStatus = Literal[
     "waiting",
     "provisioning",

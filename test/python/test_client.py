@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from client_case import ROOT, WithControlPlane, WithHome, forget_registry_after
 
 import svc
-from svc import _call, _client, _control_plane, _extras, _follow, _http, _launcher, _money, _records, _registry, _retention, _run
+from svc import _call, _chart, _client, _control_plane, _extras, _follow, _http, _launcher, _money, _progress, _records, _registry, _retention, _run
 from svc._errors import from_problem
 
 
@@ -438,6 +438,12 @@ class Shown(WithHome):
                 job = svc.Job.from_record({"id": "j1", "status": "running", "cost_usd": cost, "machines": machines})
                 self.assertIn(f"  {expected}  " if expected[0] != "$" else expected, repr(_records.JobList([job])) + "  ")
                 self.assertIn(f">{html.escape(expected)}<", job._repr_html_())
+                # Next to other words, a run without any cost has none.
+                beside = {"unknown": ["cost unknown"], "$0.00": []}.get(expected, [expected])
+                self.assertEqual(_progress._summary(job, 3).split(", ")[1:], beside)
+                chart = _chart.Chart("j1")
+                chart._job = job
+                self.assertEqual(chart._title().split(" · ")[3:-1], beside)
 
     def test_an_empty_home_has_an_empty_table(self) -> None:
         self.assertIsInstance(svc.jobs(), _records.JobList)
