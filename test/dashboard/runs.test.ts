@@ -298,6 +298,33 @@ describe("the list of runs", { tags: "needs/chromium" }, () => {
       /409/,
     ));
 
+  it("takes a run that is gone already for deleted, such as after a lost answer", () =>
+    withPage(
+      "/?status=succeeded",
+      async ({ page }) => {
+        await page
+          .getByLabel(/^Select (?!all)/)
+          .first()
+          .check();
+        await page.getByRole("region", { name: "Selected runs" }).getByRole("button", { name: "Delete…" }).click();
+        let asked = 0;
+        await page.route("**/jobs/*", async (route) => {
+          if (route.request().method() !== "DELETE" || asked++ > 0) return route.continue();
+          await route.fetch();
+          return route.abort();
+        });
+        const dialog = page.getByRole("dialog");
+        await dialog.getByRole("button", { name: "Delete 1 run" }).click();
+        await dialog.getByText("1 run could not be deleted:").waitFor(WAIT);
+        await dialog.getByRole("button", { name: "Delete 1 run" }).click();
+        await dialog.waitFor({ state: "detached", ...WAIT });
+        expect(await page.getByRole("region", { name: "Selected runs" }).count()).toBe(0);
+      },
+      undefined,
+      undefined,
+      /ERR_FAILED|404/,
+    ));
+
   it("shows its age while the control plane does not answer, and catches up without reloading the page", () =>
     withPage(
       "/",

@@ -29,12 +29,10 @@ export function DeleteDialog(props: { jobs: readonly JobRecord[]; onClose: () =>
     const failed: { job: JobRecord; problem: Problem }[] = [];
     for (const job of asked) {
       if (isClosed()) return;
-      try {
-        await api.remove(job.id);
-        store.trigger.jobRemoved({ id: job.id });
-      } catch (error) {
-        failed.push({ job, problem: asProblem(error) });
-      }
+      const problem = await api.remove(job.id).then(() => null, asProblem);
+      // Gone already: by another hand, or by a request whose answer was lost.
+      if (problem === null || problem.status === 404) store.trigger.jobRemoved({ id: job.id });
+      else failed.push({ job, problem });
       setDone((n) => (n ?? 0) + 1);
     }
     if (failed.length === 0) return (props.onDone ?? props.onClose)();
