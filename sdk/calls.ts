@@ -45,3 +45,14 @@ export function refused(field: string, message: string): SvcError {
 export function checkId(jobId: unknown): asserts jobId is string {
   if (typeof jobId !== "string" || jobId === "") throw refused("jobId", "must be the id of a job, as job.id is");
 }
+
+/** A misspelt `dryRun` would be passed over, and the call would end machines or delete files. */
+export function checkOptions(options: unknown, known: readonly string[]): void {
+  if (typeof options !== "object" || options === null)
+    throw refused("options", `must be an object; the options are ${known.join(" and ")}`);
+  for (const [name, value] of Object.entries(options)) {
+    if (!known.includes(name)) throw refused(name, `is not known; the options are ${known.join(" and ")}`);
+    if (name === "dryRun" && value !== undefined && typeof value !== "boolean")
+      throw refused(name, "must be true or false");
+  }
+}

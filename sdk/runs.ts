@@ -8,7 +8,7 @@ import type { Gpu, JobError, JobRecord, JobsPage, ReconcileReport } from "../src
 import type { Placements } from "../src/schemas/placement.ts";
 import type { CheckpointsRemoved, Removed } from "../src/schemas/removal.ts";
 import type { ProviderName } from "../src/schemas/spec.ts";
-import { call, checkId, refused } from "./calls.ts";
+import { call, checkId, checkOptions, refused } from "./calls.ts";
 import type { JobsFilter } from "./client.ts";
 import { asked } from "./command.ts";
 import { isThere } from "./control-planes.ts";
@@ -135,6 +135,7 @@ export async function removeCheckpoints(
 ): Promise<CheckpointsRemoved> {
   checkId(jobId);
   if (!Array.isArray(names)) throw refused("names", "must be a list of names");
+  checkOptions(options, ["dryRun"]);
   const dryRun = options.dryRun ?? false;
   if (await isThere(ownHome())) return call((client) => client.removeCheckpoints(jobId, names, dryRun));
   await job(jobId);
@@ -160,6 +161,7 @@ export async function placements(jobId: string): Promise<Placements> {
  * or if svc can check its end itself; with errors of the provider.
  */
 export async function reconcile(options: { dryRun?: boolean; gone?: string } = {}): Promise<ReconcileReport> {
+  checkOptions(options, ["dryRun", "gone"]);
   const { dryRun = false, gone } = options;
   if (await isThere(ownHome())) return call((client) => client.reconcile({ dryRun, gone }));
   const flags = [...(dryRun ? ["--dry-run"] : []), ...(gone === undefined ? [] : ["--gone", gone])];

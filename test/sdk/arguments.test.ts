@@ -62,6 +62,8 @@ answer.push(await refused(run({ task, retry: loop })));
 for (const seconds of ["5", NaN, {}]) answer.push(await refused(wait("old1", seconds)));
 answer.push(await refused(jobs(null)), await refused(setLimits(undefined)), await refused(update("old1")), await refused(update("old1", { tags: null })));
 answer.push(await refused(removeCheckpoints("old1", "abc")), await refused((async () => listGpus("nowhere"))()));
+for (const options of [{ dry_run: true }, true, { dryRun: "yes" }])
+  answer.push(await refused(reconcile(options)), await refused(removeCheckpoints("old1", ["a"], options)));
 `);
   const others = [
     "project_dir",
@@ -77,6 +79,7 @@ answer.push(await refused(removeCheckpoints("old1", "abc")), await refused((asyn
     "tags",
     "names",
     "provider",
+    ...["dry_run", "dry_run", "options", "options", "dryRun", "dryRun"],
   ];
   const fields = [...Array.from({ length: 6 }, () => "idempotency_key"), ...others];
   expect(answer).toEqual(fields.map((field) => ["invalid_request", field]));
