@@ -90,6 +90,17 @@ class _Forwarder:
             if plain is not None:  # without the module `site` there are two fewer
                 setattr(holder, name, self._noting(plain))
         atexit.register(self.end)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._leave)
+
+    def _leave(self) -> None:
+        """In a forked child, such as a worker of a data loader: with its copy of the pipe, the pipe would not end with the script."""
+        self._fd = -1
+        try:
+            if self._child.stdin is not None:
+                self._child.stdin.close()
+        except OSError:
+            pass
 
     def _noting(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         """T5. The same function, which also notes the exit code. In another thread it only ends that thread."""

@@ -134,6 +134,19 @@ class Tracker(unittest.TestCase):
             self.assertEqual(self.run_job(code, RANK=rank, SVC_NODE_RANK=node).returncode, 0)
             self.assertEqual(len(self.calls("init")), inits, (rank, node))
 
+    def test_a_forked_worker_that_outlives_the_script_does_not_hold_up_its_end(self):
+        # As with torch, whose import comes before the first record: the workers are ended after svc's own end.
+        code = """
+            import multiprocessing.util, multiprocessing, svc, time
+            svc.log({"a": 1})
+            multiprocessing.get_context("fork").Process(target=time.sleep, args=(300,), daemon=True).start()
+            svc.log({"a": 2})
+            """
+        ran = self.run_job(code, SVC_TRACKER_FINISH_SECONDS="30")
+        self.assertEqual([call[1]["a"] for call in self.calls("log")], [1, 2])
+        self.assertEqual(self.calls("finish"), [["finish", 0]])
+        self.assertNotIn(b"did not accept", ran.stderr)
+
     def test_training_continues_whatever_the_tracker_does(self):
         code = """
             import svc, time
