@@ -7,7 +7,7 @@ import svc
 import torch
 from lightning.pytorch import LightningModule, Trainer, seed_everything
 from lightning.pytorch.callbacks import ModelCheckpoint
-from svc.integrations.lightning import SvcLogger
+from svc.integrations.lightning import SvcLogger, SvcStop
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -50,7 +50,7 @@ def main():
         devices=int(os.environ.get("LOCAL_WORLD_SIZE", 0)) or "auto",
         num_nodes=int(os.environ.get("SVC_NUM_NODES", 1)),
         logger=SvcLogger(),
-        callbacks=[ModelCheckpoint(dirpath=svc.checkpoint_dir(), save_last=True)],
+        callbacks=[ModelCheckpoint(dirpath=svc.checkpoint_dir(), save_last=True), SvcStop()],
         enable_progress_bar=False,
         enable_model_summary=False,
     )

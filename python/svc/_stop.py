@@ -24,6 +24,8 @@ class _Stop:
         self.asked = False
         self.due = 0.0
         self.pid = os.getpid()
+        # Handlers of the script's own, which `listen` keeps.
+        self.more: list[Any] = []
         self.catches()
 
     def catches(self) -> None:
@@ -37,8 +39,10 @@ class _Stop:
         if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, _heard_by_child):
             signal.signal(signal.SIGTERM, self.heard)
 
-    def heard(self, *_: Any) -> None:
+    def heard(self, *given: Any) -> None:
         self.asked = True
+        for handler in self.more:
+            handler(*given)
 
     def look(self) -> bool:
         now = time.monotonic()
@@ -93,3 +97,17 @@ def should_stop() -> bool:
             print("svc: should_stop cannot listen to TERM: %s" % e, file=sys.stderr)
             return False
     return _made[0].look()
+
+
+def listen(more: list[Any]) -> None:
+    """Takes TERM for ``should_stop`` from a framework whose own handler would end the training before it has saved. ``more`` are
+    handlers of the script's own, which are called as well. Does nothing outside a run."""
+    import signal
+    import threading
+
+    should_stop()
+    if not _made or not _made[0].paths or threading.current_thread() is not threading.main_thread():
+        return
+    stop = _made[0]
+    stop.more = [handler for handler in more if handler not in (stop.heard, _heard_by_child)]
+    signal.signal(signal.SIGTERM, stop.heard)

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 const HERE = dirname(fileURLToPath(import.meta.url));
 
 const NAMES =
-  "test_script test_script_checkpoints test_tracker test_launch test_install test_run test_follow test_client test_control_plane test_chart";
+  "test_script test_script_checkpoints test_integrations test_tracker test_launch test_install test_run test_follow test_client test_control_plane test_chart";
 
 for (const name of NAMES.split(" ")) {
   test(`the Python package passes its own tests: ${name}`, { timeout: 300_000 }, () => {

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def environment(folder, resumed=None):
         "PYTHONDONTWRITEBYTECODE": "1",
         "SVC_METRICS_MARK": MARK,
         "SVC_CHECKPOINT_DIR": str(folder / "checkpoints"),
+        "SVC_RUN_DIR": str(folder),
         "SVC_JOB_ID": "jtest",
         "SVC_PLACEMENT": "1" if resumed is None else "2",
         **({} if resumed is None else {"SVC_RESUME_FROM": resumed}),
@@ -177,6 +179,29 @@ def recipe(name, ranks=None, epoch_of=lambda step: step, moves=False):
     return test
 
 
+def stops(name, ranks, saved_as):
+    """A test of `examples/<name>`, which svc asks to stop: it saves `saved_as` before it ends."""
+
+    @unittest.skipIf(WANTED and name not in WANTED.split(","), "not among SVC_TEST_RECIPES")
+    def test(self):
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as held:
+            folder = Path(held).resolve()
+            run = Run(name, folder, 100_000, ranks)
+            try:
+                self.assertTrue(run.read(lambda record: record["k"] == "c"), run.said)
+                (folder / "stopping").touch()
+                for pid in family(run.process.pid):
+                    os.kill(pid, signal.SIGTERM)
+                    time.sleep(0.01)
+                run.read()
+            finally:
+                run.kill()
+                run.end()
+            self.assertEqual(run.of("c")[-1]["path"], saved_as, run.said)
+
+    return test
+
+
 class Recipes(unittest.TestCase):
     test_ddp = recipe("ddp")
     test_ddp_on_four_ranks = recipe("ddp", ranks=4)
@@ -184,6 +209,8 @@ class Recipes(unittest.TestCase):
     test_hf_trainer_on_two_ranks = recipe("hf-trainer", ranks=2, epoch_of=lambda step: step // 8)
     test_lightning = recipe("lightning", epoch_of=lambda step: step // 32)
     test_lightning_on_two_ranks = recipe("lightning", ranks=2, epoch_of=lambda step: step // 16)
+    test_lightning_saves_when_it_has_to_stop = stops("lightning", None, "svc-stop.ckpt")
+    test_lightning_on_two_ranks_saves_when_it_has_to_stop = stops("lightning", 2, "svc-stop.ckpt")
     test_accelerate = recipe("accelerate")
     test_accelerate_on_two_ranks = recipe("accelerate", ranks=2)
     test_keras = recipe("keras")

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any, Mapping
 
 try:
@@ -24,6 +25,7 @@ except ImportError:  # its other package
     from pytorch_lightning.utilities import rank_zero_only
 
 import svc
+from svc import _stop
 
 
 class SvcStop(Callback):
@@ -32,15 +34,32 @@ class SvcStop(Callback):
     The checkpoint is ``svc-stop.ckpt`` in ``svc.checkpoint_dir()``, and is announced.
     """
 
+    def on_train_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
+        """Listens to TERM: Lightning's own handler would end the fit after the current batch, saved or not, and with several processes
+        it starts a collective operation in the middle of those of the training."""
+        composed = getattr(signal.getsignal(signal.SIGTERM), "signal_handlers", None)
+        if composed is not None:
+            own = [one for one in composed if type(getattr(one, "__self__", None)).__name__ != "_SignalConnector"]
+            _stop.listen([one for one in own if callable(one)])
+
     def on_train_batch_end(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
         # `reduce_boolean_decision` lets all processes agree in the same step.
-        if trainer.should_stop or not trainer.strategy.reduce_boolean_decision(svc.should_stop(), all=False):
-            return
+        if not trainer.should_stop and trainer.strategy.reduce_boolean_decision(svc.should_stop(), all=False):
+            self._end(trainer)
+
+    def on_validation_batch_end(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
+        # Several processes may have different numbers of these batches, and cannot agree here.
+        if trainer.world_size == 1 and trainer.state.fn == "fit" and not trainer.sanity_checking and svc.should_stop():
+            self._end(trainer)
+
+    def _end(self, trainer: Any) -> None:
         path = os.path.join(svc.checkpoint_dir(), "svc-stop.ckpt")
         trainer.save_checkpoint(path)
         if trainer.is_global_zero:
             svc.checkpoint(os.path.abspath(path), step=trainer.global_step)
-        trainer.should_stop = True
+        # As Lightning ends after a TERM. With `should_stop` it would first validate, for longer than the run may have, and then save a
+        # checkpoint that takes the epoch for complete.
+        raise SystemExit
 
 
 class SvcLogger(Logger):
