@@ -137,7 +137,7 @@ def checkpoint(path: StrPath, step: int | None = None) -> None:
         if len(line) >= _LINE_BYTES_MAX:
             _warn("long path", f"svc.checkpoint: the path {full} is too long to announce")
         else:
-            _emit(state, line)
+            _emit(state, line, keep=True)
     except Exception as error:  # training comes first
         _warn("checkpoint", f"svc.checkpoint: the call was skipped: {error!r}")
 

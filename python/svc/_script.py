@@ -6,7 +6,8 @@ S2. ``log``, ``alert`` and ``checkpoint`` never raise and never block longer tha
 S3. A record is one ``os.write`` of at most 4096 bytes, which pipes and append-only files accept atomically.
     Unbuffered ``print`` writes text and newline separately, and lines of several processes then mix.
 S4. The mark in front of a record is random per run, so that printed data cannot pass for a metric.
-S5. A dropped record leaves a gap in ``n`` and one line on stderr.
+S5. A dropped record leaves a gap in ``n`` and one line on stderr. Until the reader accepts one again, metrics do not wait: it
+    costs the training one second, not one for each step. Announcements and alerts are kept until then.
 S6. Records go to the pipe that ``SVC_RECORDS`` names, wherever stdout goes. If it cannot be opened they use stdout.
     A record is sent only once.
 """
@@ -37,6 +38,7 @@ _WAIT_SECONDS_MAX = 1.0
 _NAMES_MAX = 4096
 _ALERT_MAX = 2000
 _ALERTS_MAX = 10
+_OWED_MAX = 100
 # The reader's limit: a record with a longer or an empty name would be shown as text.
 _NAME_UNITS_MAX = 512
 _FINITE_MAX = 1.7976931348623157e308
@@ -69,6 +71,8 @@ class _State:
         self.off = False
         self.torn = False
         self.dropped = 0
+        self.stalled = False
+        self.owed: list[str] = []  # S5
         self.names: dict[str, str] = {}
         # Passes the same records to the tracker, if one is configured; False until the first of them.
         self.forward: Any = False
@@ -165,7 +169,7 @@ def alert(message: str) -> None:
         room = _LINE_BYTES_MAX - len(head) - 4
         while len(_quote(text)) > room:
             text = text[: len(text) * 3 // 4]
-        _emit(state, head + _quote(text) + "}\n")
+        _emit(state, head + _quote(text) + "}\n", keep=True)
     except Exception as error:  # S2
         _warn("alert failed", f"svc.alert: the call was skipped: {error!r}")
 
@@ -356,29 +360,39 @@ def _step_text(state: _State, step: Any) -> str:
     return text
 
 
-def _emit(state: _State, line: str) -> None:
-    """One record in one write (S3), after the script's earlier output."""
+def _emit(state: _State, line: str, keep: bool = False) -> None:
+    """One record in one write (S3), after the script's earlier output. With ``keep`` it is sent again if it is not accepted (S5)."""
     data = line.encode("ascii", "replace")
-    if state.channel and _send(state, data):
+    seconds = 0.0 if state.stalled and not keep else _WAIT_SECONDS_MAX
+    left = _send(state, data, seconds) if state.channel else None
+    if left is None:
+        left = _send_by_stdout(state, data, seconds)
+    if left:
+        state.stalled = True
+        if keep and len(state.owed) < _OWED_MAX:
+            state.owed.append(line)
+        else:
+            state.dropped += 1
+    if left != 0:
         return
-    if state.off:
-        return
-    if not _writable(1, 0) and not _writable(1, _WAIT_SECONDS_MAX):
-        state.dropped += 1
-        return
+    lost, state.stalled, state.dropped = state.dropped, False, 0
+    if lost:
+        _say(f"svc.log: {lost} record(s) were dropped, because the output was not read in time or the disk was full")
+    owed, state.owed = state.owed, []
+    for again in owed:
+        _emit(state, again, keep=True)
+
+
+def _send_by_stdout(state: _State, data: bytes, seconds: float) -> int | None:
+    if state.off or not (_writable(1, 0) or (seconds and _writable(1, seconds))):
+        return None if state.off else len(data)
     _flush()
     if state.torn:
         data = b"\n" + data
-    left = _write(1, data)
-    if left is None:  # the pipe has no reader any more
-        state.off = True
-        return
-    if left:
-        state.dropped += 1
-        state.torn = state.torn or left < len(data)
-        return
-    state.torn = False
-    _tell_dropped(state)
+    left = _write(1, data, seconds)
+    state.off = left is None  # the pipe has no reader any more
+    state.torn = bool(left and (state.torn or left < len(data)))
+    return left
 
 
 def _flush() -> None:
@@ -388,15 +402,15 @@ def _flush() -> None:
         pass
 
 
-def _write(fd: int, data: bytes) -> int | None:
-    """Writes within a second. Returns how many bytes were not accepted; None if no process reads ``fd`` any more."""
-    deadline = 0.0
+def _write(fd: int, data: bytes, seconds: float) -> int | None:
+    """Writes within ``seconds``, the rest of a record within one. Returns how many bytes were not accepted; None if no process reads."""
+    deadline, whole = 0.0, len(data)
     while data:
         try:
             data = data[os.write(fd, data) :]
         except BlockingIOError:
             now = time.monotonic()
-            deadline = deadline or now + _WAIT_SECONDS_MAX
+            deadline = deadline or now + (seconds if len(data) == whole else _WAIT_SECONDS_MAX)
             if now >= deadline:
                 break
             _writable(fd, deadline - now)
@@ -407,28 +421,17 @@ def _write(fd: int, data: bytes) -> int | None:
     return len(data)
 
 
-def _tell_dropped(state: _State) -> None:
-    if state.dropped:
-        lost, state.dropped = state.dropped, 0
-        _say(f"svc.log: {lost} record(s) were dropped, because the output was not read in time or the disk was full")
-
-
-def _send(state: _State, data: bytes) -> bool:
-    """Sends a record by the channel (S6). False if it has to use stdout, and nothing of it was sent."""
+def _send(state: _State, data: bytes, seconds: float) -> int | None:
+    """Sends a record by the channel (S6). Returns as ``_write`` does; None: nothing was sent, and it has to use stdout."""
     fd = _channel(state)
     if fd is None:
-        return False
+        return None
     if _writable(1, 0):  # so that earlier output also comes before the record
         _flush()
-    left = _write(fd, data)
+    left = _write(fd, data, seconds)
     if left is None:
         _close_channel(state)
-        return False
-    if left:
-        state.dropped += 1
-        return True
-    _tell_dropped(state)
-    return True
+    return left
 
 
 def _channel(state: _State) -> int | None:

@@ -338,6 +338,53 @@ svc.log({"after": 1})
         self.assertEqual([r["n"] for r in found], [*range(1, int(calls)), int(calls) + 1])  # the gap shows what is missing
         self.assertIn(b"1 record(s) were dropped", errors)
 
+    def test_a_reader_that_hangs_costs_the_training_one_second_and_no_announcement(self):
+        code = """
+import os, sys, time, svc
+for name in ("a", "b"): open(os.path.join(svc.checkpoint_dir(), name), "w").close()
+value = {"x" * 450: 1, "y" * 450: 1}
+while True:  # until the pipe is full
+    began = time.monotonic(); svc.log(value); took = time.monotonic() - began
+    if took > 0.5: break
+svc.checkpoint("a", step=1)
+svc.alert("look here")
+began = time.monotonic()
+for n in range(200): svc.log(value)
+sys.stderr.write("took %.3f\\n" % (time.monotonic() - began)); sys.stderr.flush()
+sys.stdin.readline()
+svc.log({"after": 1})
+svc.checkpoint("b", step=2)
+"""
+        for by_pipe in (True, False):
+            with self.subTest(by_pipe=by_pipe), tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "records")
+                os.mkfifo(path)
+                reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+                more = {"SVC_RECORDS": path} if by_pipe else {}
+                process = subprocess.Popen(
+                    [sys.executable, "-c", code], env=environment(SVC_METRICS_MARK=MARK, SVC_CHECKPOINT_DIR=folder, **more),
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                )
+                said = b""
+                while b"took" not in said:
+                    said += process.stderr.readline()
+                took = re.search(rb"took (\S+)", said).group(1)
+                self.assertLess(float(took), 5)
+                os.set_blocking(reader, True)
+                read = []
+                with open(reader, "rb") as pipe:
+                    thread = threading.Thread(target=lambda: read.append(pipe.read()))
+                    if by_pipe:
+                        thread.start()
+                    output, errors = process.communicate(b"\n", timeout=60)
+                    if by_pipe:
+                        thread.join(60)
+                found = records(read[0] if by_pipe else output)[0]
+                self.assertEqual([(r["path"], r["s"]) for r in found if r["k"] == "c"], [("a", 1), ("b", 2)])
+                self.assertEqual([r["text"] for r in found if r["k"] == "a"], ["look here"])
+                self.assertIn({"after": 1}, [r["m"] for r in found if r["k"] == "m"])
+                self.assertEqual(sum(map(int, re.findall(rb"(\d+) record\(s\) were dropped", said + errors))), 201)
+
     def test_a_non_blocking_pipe_receives_every_record(self):
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
