@@ -18,6 +18,8 @@ let calls = 0;
 let steps = 0;
 let off = false;
 let torn = false;
+/** The last record was dropped after a full wait: until one is accepted again, the next ones do not wait. */
+let stalled = false;
 /** The open pipe for records. Device and inode show whether the descriptor still is that pipe. */
 let channel: { fd: number; dev: number; ino: number } | null = null;
 let channelRetryAt = 0;
@@ -137,19 +139,21 @@ function openChannel(): number | null {
   return null;
 }
 
-/** Writes within a second. `closed`: the pipe has no reader any more. */
+/** Writes within a second, at once while `stalled`. `closed`: the pipe has no reader any more. */
 function send(fd: number, bytes: Buffer): "sent" | "dropped" | "torn" | "closed" {
-  const end = performance.now() + WAIT_MS_MAX;
+  const begun = performance.now();
   for (let done = 0; done < bytes.length;) {
     try {
       done += writeSync(fd, bytes, done);
     } catch (e) {
       const code = (e as NodeJS.ErrnoException).code;
-      if (code === "EAGAIN" && performance.now() < end) {
+      const waitMs = stalled && done === 0 ? 0 : WAIT_MS_MAX;
+      if (code === "EAGAIN" && performance.now() - begun < waitMs) {
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2);
         continue;
       }
       if (code !== "EAGAIN" && fd !== 1) return "closed";
+      stalled = code === "EAGAIN";
       warn(
         "write",
         code === "EAGAIN"
@@ -159,6 +163,7 @@ function send(fd: number, bytes: Buffer): "sent" | "dropped" | "torn" | "closed"
       return code === "EAGAIN" ? (done > 0 ? "torn" : "dropped") : "closed";
     }
   }
+  stalled = false;
   return "sent";
 }
 

@@ -1,7 +1,7 @@
 // log() in a separate process, whose output the test reads like the control plane.
 
-import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { closeSync, constants, existsSync, mkdtempSync, openSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -101,4 +101,22 @@ test("checkpointDir is SVC_CHECKPOINT_DIR and exists", () => {
   expect(script("console.log(checkpointDir())", { SVC_CHECKPOINT_DIR: folder }).out).toBe(`${folder}\n`);
   expect(existsSync(folder)).toBe(true);
   expect(script("console.log(checkpointDir())").out).toBe(`${join(cwd, "checkpoints-local")}\n`);
+});
+
+test("a reader that hangs costs the script one second, not one for each call", () => {
+  const pipe = join(cwd, "records");
+  execFileSync("mkfifo", [pipe]);
+  const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const { out } = script(
+      `const timed = (f) => { const begun = performance.now(); f(); return performance.now() - begun; };
+       const value = { ["x".repeat(450)]: 1, ["y".repeat(450)]: 1 };
+       while (timed(() => log(value)) < 500);
+       console.log(timed(() => { for (let n = 0; n < 20; n++) log(value); }) < 5000);`,
+      { SVC_METRICS_MARK: MARK, SVC_RECORDS: pipe },
+    );
+    expect(out).toBe("true\n");
+  } finally {
+    closeSync(reader);
+  }
 });
