@@ -2,8 +2,8 @@
 
 C1. Only complete checkpoints are returned: announced by ``checkpoint``, finished by the rules of a known framework,
     or a single file that is complete as far as its format can tell. Files with temporary names never count.
-C2. An announcement is valid for the file's state at that time: a file that was overwritten since must be complete
-    by its format.
+C2. An announcement is valid for the state at that time: a file that was overwritten since, alone or in a folder, must be complete by
+    its format.
 C3. A file inside a directory that is saved as one (weights with the optimizer's state) is not a checkpoint by
     itself.
 C4. ``atomic_save`` leaves either the former checkpoint or the new one under the name, whenever the process or machine dies.
@@ -184,10 +184,12 @@ def complete_checkpoints() -> dict[str, float]:
     resumed = os.environ.get("SVC_RESUME_FROM")
     if resumed:
         full = os.path.normpath(os.path.join(root, resumed))
-        if full not in found and _whole(full):
-            found[full] = _changed_at(full)
-        elif not os.path.lexists(full):
-            _warn("resume", f"svc: SVC_RESUME_FROM is set to {full}, which does not exist")
+        if full not in found:
+            if _whole(full):
+                found[full] = _changed_at(full)
+            else:
+                why = "is truncated, or lacks files" if os.path.lexists(full) else "does not exist"
+                _warn("resume", f"svc: SVC_RESUME_FROM is set to {full}, which {why}: svc.latest_checkpoint does not return it")
     _Search(found).folder(root, 0, True)
     return found
 
@@ -210,14 +212,23 @@ def _announced(root: str) -> dict[str, float]:
                 if inside is None:
                     continue
                 latest.pop(full, None)
-                seen = os.stat(full)
-                is_folder = os.path.isdir(full)
-                same = is_folder if said["size"] < 0 else (seen.st_size, seen.st_mtime_ns) == (said["size"], said["mtime_ns"])
-                if (same and not (is_folder and os.path.exists(os.path.join(full, _INCOMPLETE)))) or _whole(full):
-                    latest[full] = float(said["t"])
+                at = float(said["t"])
+                if _unchanged(full, said["size"], said["mtime_ns"], at):
+                    latest[full] = at
+                elif _whole(full):  # a note that is added to a folder, such as a score, makes it no newer
+                    latest[full] = at if os.path.isdir(full) else max(at, _changed_at(full))
             except (OSError, ValueError, KeyError, TypeError):
                 continue
     return latest
+
+
+def _unchanged(path: str, size: int, mtime_ns: int, at: float) -> bool:
+    """Whether an announced file or folder is as it was at that time. In a folder, a file that was overwritten is newer, and a removed one
+    leaves the folder newer."""
+    if size < 0:
+        return os.path.isdir(path) and _changed_at(path) <= at and not os.path.exists(os.path.join(path, _INCOMPLETE))
+    seen = os.stat(path)
+    return (seen.st_size, seen.st_mtime_ns) == (size, mtime_ns)
 
 
 class _Search:

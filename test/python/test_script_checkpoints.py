@@ -338,6 +338,28 @@ for n in range(50):
         (self.dir / "mine.pt").write_bytes(a_zip()[:-100])
         self.assertEqual(self.latest(), "framework.pt")
 
+    def test_a_file_that_was_announced_once_and_overwritten_since_is_as_new_as_its_content(self):
+        self.put("last.pt")
+        self.put("epoch.pt")
+        self.script('svc.checkpoint("last.pt"); svc.checkpoint("epoch.pt")')
+        self.assertEqual(self.latest(), "epoch.pt")
+        time.sleep(0.02)
+        (self.dir / "last.pt").write_bytes(a_zip(6_000))
+        self.assertEqual(self.latest(), "last.pt")
+
+    def test_an_announced_folder_that_was_half_overwritten_must_be_complete(self):
+        self.put("older/weights.bin", b"x")
+        self.put("state/model.pt")
+        self.put("state/optimizer.pt")
+        self.script('svc.checkpoint("older"); svc.checkpoint("state")')
+        self.assertEqual(self.latest(), "state")
+        time.sleep(0.02)
+        for name in ("state", "older"):
+            (self.dir / name / "notes.txt").write_text("added later")
+            self.assertEqual(self.latest(), "state")
+        (self.dir / "state" / "optimizer.pt").write_bytes(a_zip()[:-100])
+        self.assertEqual(self.latest(), "older")
+
     def test_an_index_with_malformed_or_foreign_lines_does_no_harm(self):
         self.put("a.pt")
         self.dir.joinpath(".svc-checkpoints.jsonl").write_bytes(
@@ -371,6 +393,9 @@ for n in range(50):
     def test_a_truncated_file_is_not_resumed_from_even_if_resume_from_names_it(self):
         self.put("one.pt", a_zip()[:-50])
         self.assertIsNone(self.latest(SVC_RESUME_FROM="one.pt"))
+        # A script that starts from the beginning, although its run resumes, says why.
+        result = self.script("svc.latest_checkpoint(); svc.latest_checkpoint()", SVC_RESUME_FROM="one.pt")
+        self.assertEqual(result.stderr.count(b"one.pt, which is truncated, or lacks files"), 1, result.stderr)
 
     def test_links_and_depth_are_bounded(self):
         self.dir.mkdir()
