@@ -60,6 +60,24 @@ def step(n):
 from svc.integrations.lightning import SvcStop
 '''
 
+KERAS = """
+import sys, types
+keras = types.ModuleType("keras")
+keras.callbacks = types.SimpleNamespace(Callback=type("Callback", (), {}))
+keras.saving = types.SimpleNamespace(load_model=lambda path: open(path).read())
+sys.modules["keras"] = keras
+class Model:
+    def save(self, path):
+        with open(path, "w") as file:
+            file.write("PK\\x05\\x06 a model")
+from svc.integrations.keras import SvcCallback
+def fit(first, last, **given):
+    callback = SvcCallback(**given)
+    callback.model = Model()
+    for epoch in range(first - 1, last):
+        callback.on_epoch_end(epoch, {"loss": 1})
+"""
+
 
 class Integrations(unittest.TestCase):
     def setUp(self):
@@ -96,6 +114,23 @@ class Integrations(unittest.TestCase):
             print(type(signal.getsignal(signal.SIGTERM)).__name__)
             """)
         self.assertEqual(self.script(code, SVC_RUN_DIR=""), ([], "_HandlersCompose\n"))
+
+    def saved(self):
+        return sorted(path.name for path in self.checkpoints.glob("*.keras"))
+
+    def test_keras_keeps_the_last_epochs(self):
+        self.script(KERAS + "fit(1, 7, save_every=2, keep=2)")
+        self.assertEqual(self.saved(), ["epoch-0004.keras", "epoch-0006.keras"])
+
+    def test_keras_keeps_what_it_has_just_saved_beside_later_epochs_of_an_earlier_training(self):
+        self.script(KERAS + "fit(18, 20)")
+        for keep, kept in ((2, ["epoch-0002.keras", "epoch-0003.keras"]), (1, ["epoch-0003.keras"])):
+            announced, _ = self.script(KERAS + "fit(1, 3, keep={})".format(keep))
+            self.assertEqual((announced[-1], self.saved()), (("epoch-0003.keras", 3), kept))
+
+    def test_keras_saves_once_for_each_machine(self):
+        for local, announced in (("0", [("epoch-0001.keras", 1)]), ("1", [])):
+            self.assertEqual(self.script(KERAS + "fit(1, 1)", RANK=local, LOCAL_RANK=local)[0], announced)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ _EPOCH = re.compile(r"epoch-(\d+)\.keras$")
 class SvcCallback(keras.callbacks.Callback):
     """Records the logs of each epoch; every ``save_every`` epochs saves the model with its optimizer, and keeps the last ``keep``.
 
-    Epochs are counted from 1, in the chart as in the names ``epoch-0007.keras``. ``save_every=0`` saves nothing.
+    Epochs are counted from 1, in the chart as in the names ``epoch-0007.keras``. ``save_every=0`` saves nothing. Of several processes
+    that a launcher starts on a machine, the first one saves (``LOCAL_RANK``).
     """
 
     def __init__(self, save_every: int = 1, keep: int = 2) -> None:
@@ -39,16 +40,23 @@ class SvcCallback(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         done = epoch + 1
         svc.log(logs or {}, step=done)
-        if self._save_every > 0 and done % self._save_every == 0:
-            with svc.atomic_save(f"epoch-{done:04d}.keras", step=done) as path:
+        first = os.environ.get("LOCAL_RANK", "0").strip() in ("", "0")
+        if first and self._save_every > 0 and done % self._save_every == 0:
+            name = f"epoch-{done:04d}.keras"
+            with svc.atomic_save(name, step=done) as path:
                 self.model.save(path)
-            self._rotate()
+            self._rotate(name)
 
-    def _rotate(self) -> None:
-        folder = svc.checkpoint_dir()
-        saved = sorted((int(found[1]), found[0]) for found in map(_EPOCH.match, os.listdir(folder)) if found)
-        for _, name in saved[: -self._keep]:
-            os.unlink(os.path.join(folder, name))
+    def _rotate(self, saved: str) -> None:
+        """By age, not by number: a training that begins again may find later epochs of an earlier one."""
+        older = []
+        with os.scandir(svc.checkpoint_dir()) as entries:
+            for entry in entries:
+                if _EPOCH.match(entry.name) and entry.name != saved:
+                    seen = entry.stat()
+                    older.append((min(seen.st_mtime, seen.st_ctime), entry.path))
+        for _, path in sorted(older)[: max(0, len(older) + 1 - self._keep)]:
+            os.unlink(path)
 
 
 def load_latest(**kwargs: Any) -> tuple[Any | None, int]:
