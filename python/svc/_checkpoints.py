@@ -504,7 +504,8 @@ def _swap(one: str, other: str) -> bool:
 
 def _sync_path(path: str) -> None:
     try:
-        fd = os.open(path, os.O_RDONLY)
+        # Windows flushes only what is open for writing.
+        fd = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     except OSError:  # a folder cannot be opened everywhere
         if os.path.isdir(path):
             return

@@ -159,6 +159,26 @@ with svc.atomic_save({name!r}) as path:
         result = base.run_script("import svc._checkpoints\n" + code, env)
         self.assertEqual(result.returncode, -signal.SIGKILL, result.stderr)
 
+    def test_atomic_save_where_only_a_file_that_is_open_for_writing_can_be_flushed(self):
+        self.script(
+            """
+            import fcntl, svc._checkpoints
+            flush = os.fsync
+            def as_on_windows(fd):
+                if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+                    raise OSError(9, "Bad file descriptor")
+                flush(fd)
+            os.fsync, os.name = as_on_windows, "nt"
+            with svc.atomic_save("one") as path:
+                open(path, "w").close()
+            with svc.atomic_save("two", mode="w") as file:
+                file.write("x")
+            with svc.atomic_save("three", directory=True) as folder:
+                open(os.path.join(folder, "part"), "w").close()
+            """
+        )
+        self.assertEqual(sorted(path.name for path in self.dir.glob("[!.]*")), ["one", "three", "two"])
+
     def test_a_crash_before_the_new_file_is_in_place_leaves_the_old_one(self):
         before = "with svc.atomic_save('last.pt') as path: open(path, 'w').write('old')"
         for what in ("os.fsync", "os.replace", "svc._checkpoints._sync_tree"):
