@@ -78,6 +78,43 @@ def fit(first, last, **given):
         callback.on_epoch_end(epoch, {"loss": 1})
 """
 
+# The Trainer evaluates before it saves, and does both once more at the end of the epoch in which it stops.
+TRANSFORMERS = """
+import os, sys, types
+for name in ("transformers", "transformers.trainer_utils"):
+    sys.modules[name] = types.ModuleType(name)
+for name in ("TrainerCallback", "TrainerControl", "TrainerState", "TrainingArguments"):
+    setattr(sys.modules["transformers"], name, type(name, (), {"on_epoch_end": lambda *given: None}))
+sys.modules["transformers.trainer_utils"].PREFIX_CHECKPOINT_DIR = "checkpoint"
+import svc
+from svc.integrations.transformers import SvcCallback
+callback = SvcCallback()
+args = types.SimpleNamespace(output_dir=svc.checkpoint_dir())
+state = types.SimpleNamespace(global_step=0, is_world_process_zero=True)
+control = types.SimpleNamespace(should_training_stop=False)
+def act(hook, due):
+    control.should_save = control.should_evaluate = due
+    hook(args, state, control)
+    if control.should_evaluate:
+        print("evaluates at", state.global_step)
+    if control.should_save:
+        os.makedirs(os.path.join(args.output_dir, "checkpoint-%d" % state.global_step), exist_ok=True)
+        callback.on_save(args, state, control)
+def train(epochs, steps, asked_at):
+    for epoch in range(epochs):
+        for _ in range(steps):
+            state.global_step += 1
+            if state.global_step == asked_at:
+                open(os.path.join(os.environ["SVC_RUN_DIR"], "stopping"), "w").close()
+                import time; time.sleep(0.3)
+            act(callback.on_step_end, state.global_step % 4 == 0)
+            if control.should_training_stop:
+                break
+        act(callback.on_epoch_end, True)
+        if control.should_training_stop:
+            break
+"""
+
 
 class Integrations(unittest.TestCase):
     def setUp(self):
@@ -114,6 +151,13 @@ class Integrations(unittest.TestCase):
             print(type(signal.getsignal(signal.SIGTERM)).__name__)
             """)
         self.assertEqual(self.script(code, SVC_RUN_DIR=""), ([], "_HandlersCompose\n"))
+
+    def test_the_trainer_saves_once_and_evaluates_no_more_when_it_has_to_stop(self):
+        for asked_at in (7, 8):
+            announced, text = self.script("{}\ntrain(10, 5, {})".format(TRANSFORMERS, asked_at))
+            self.assertEqual(announced, [("checkpoint-%d" % n, n) for n in (4, 5, asked_at)])
+            self.assertEqual(text, "evaluates at 4\nevaluates at 5\n")
+            (self.folder / "stopping").unlink()
 
     def saved(self):
         return sorted(path.name for path in self.checkpoints.glob("*.keras"))

@@ -180,7 +180,7 @@ def recipe(name, ranks=None, epoch_of=lambda step: step, moves=False):
 
 
 def stops(name, ranks, saved_as):
-    """A test of `examples/<name>`, which svc asks to stop: it saves `saved_as` before it ends."""
+    """A test of `examples/<name>`, which svc asks to stop: it saves a checkpoint of this name once before it ends."""
 
     @unittest.skipIf(WANTED and name not in WANTED.split(","), "not among SVC_TEST_RECIPES")
     def test(self):
@@ -197,7 +197,9 @@ def stops(name, ranks, saved_as):
             finally:
                 run.kill()
                 run.end()
-            self.assertEqual(run.of("c")[-1]["path"], saved_as, run.said)
+            names = [record["path"] for record in run.of("c")]
+            self.assertRegex(names[-1], saved_as, run.said)
+            self.assertEqual(names.count(names[-1]), 1)
 
     return test
 
@@ -207,10 +209,12 @@ class Recipes(unittest.TestCase):
     test_ddp_on_four_ranks = recipe("ddp", ranks=4)
     test_hf_trainer = recipe("hf-trainer", epoch_of=lambda step: step // 16)
     test_hf_trainer_on_two_ranks = recipe("hf-trainer", ranks=2, epoch_of=lambda step: step // 8)
+    test_hf_trainer_saves_when_it_has_to_stop = stops("hf-trainer", None, r"^checkpoint-\d+$")
+    test_hf_trainer_on_two_ranks_saves_when_it_has_to_stop = stops("hf-trainer", 2, r"^checkpoint-\d+$")
     test_lightning = recipe("lightning", epoch_of=lambda step: step // 32)
     test_lightning_on_two_ranks = recipe("lightning", ranks=2, epoch_of=lambda step: step // 16)
-    test_lightning_saves_when_it_has_to_stop = stops("lightning", None, "svc-stop.ckpt")
-    test_lightning_on_two_ranks_saves_when_it_has_to_stop = stops("lightning", 2, "svc-stop.ckpt")
+    test_lightning_saves_when_it_has_to_stop = stops("lightning", None, r"^svc-stop\.ckpt$")
+    test_lightning_on_two_ranks_saves_when_it_has_to_stop = stops("lightning", 2, r"^svc-stop\.ckpt$")
     test_accelerate = recipe("accelerate")
     test_accelerate_on_two_ranks = recipe("accelerate", ranks=2)
     test_keras = recipe("keras")

@@ -41,6 +41,8 @@ def _all_ranks_stop() -> bool:
 class SvcCallback(TrainerCallback):
     """Records the metrics of the ``Trainer``, announces its checkpoints, and saves and ends when svc asks the run to stop."""
 
+    _stopped_at = -1
+
     def on_log(
         self,
         args: TrainingArguments,
@@ -58,6 +60,14 @@ class SvcCallback(TrainerCallback):
         if state.global_step % _ASK_EVERY_STEPS == 0 and _all_ranks_stop():
             control.should_save = True
             control.should_training_stop = True
+            # The evaluation comes before the save, and may take longer than the run still has.
+            control.should_evaluate = False
+            self._stopped_at = state.global_step
+
+    def on_epoch_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """The ``Trainer`` ends the epoch in which it stops: it would evaluate then, and write over the checkpoint that is being saved."""
+        if state.global_step == self._stopped_at:
+            control.should_save = control.should_evaluate = False
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """The directory is complete: the ``Trainer`` calls this after its last file."""
