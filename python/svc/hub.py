@@ -62,6 +62,7 @@ def pull(
         body["local_dir"] = _absolute("local_dir", local_dir)
     if allow_patterns is not None:
         body["allow_patterns"] = allow_patterns if isinstance(allow_patterns, str) else list(allow_patterns)
+    inside = _working_folder_in(body.get("local_dir"))
     state: Mapping[str, Any] = call("POST", "/v1/hub/pull", body)["pull"]
     line = _Line(sys.stderr)
     pause, pause_max = _POLL_SECONDS
@@ -74,6 +75,8 @@ def pull(
     finally:
         line.close()
     if state["status"] == "succeeded":
+        if inside is not None:
+            _return_to(inside)
         return str(state["path"])
     error = state.get("error") or {}
     raise make_error(
@@ -117,6 +120,24 @@ def remove(model_id: str) -> list[str]:
         message = "must be the name of a model, as svc.hub.models() lists it"
         raise ConfigError("invalid_request", f"model_id {message}.", "Nothing was deleted.", [("model_id", message)])
     return list(call("DELETE", f"/v1/hub/models/{quote(model_id)}")["removed"])
+
+
+def _working_folder_in(folder: str | None) -> str | None:
+    """The current folder, if it is this one or below it."""
+    try:
+        here = os.getcwd()
+        return here if folder is not None and os.path.commonpath([here, os.path.realpath(folder)]) == os.path.realpath(folder) else None
+    except (OSError, ValueError):  # gone already, or on another drive
+        return None
+
+
+def _return_to(here: str) -> None:
+    """A pull puts a new folder in the place of the former one: a caller that works there would be left in a deleted folder."""
+    try:
+        if not os.path.samefile(os.curdir, here):
+            os.chdir(here)
+    except OSError:
+        pass
 
 
 def _absolute(field: str, path: str | os.PathLike[str]) -> str:

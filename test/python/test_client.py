@@ -8,7 +8,9 @@ import json
 import os
 import pickle
 import re
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 import typing
@@ -481,6 +483,31 @@ class Shown(WithHome):
 
 
 class PullLines(unittest.TestCase):
+    def test_a_caller_that_works_in_the_folder_of_the_model_is_there_afterwards(self) -> None:
+        from svc import hub
+
+        self.addCleanup(os.chdir, os.getcwd())
+        with tempfile.TemporaryDirectory() as held:
+            top = Path(held).resolve()
+
+            def put(*_: object) -> dict[str, object]:
+                """As the control plane does: a finished folder takes the place of the former one."""
+                (top / "new" / "below").mkdir(parents=True)
+                (top / "new" / "config.json").write_text("{}")
+                (top / "mine").rename(top / "old")
+                (top / "new").rename(top / "mine")
+                shutil.rmtree(top / "old")
+                return {"pull": {"status": "succeeded", "path": str(top / "mine")}}
+
+            (top / "mine" / "below").mkdir(parents=True)
+            for local_dir, here in ((".", top / "mine"), ("..", top / "mine" / "below")):
+                os.chdir(here)
+                with mock.patch.object(hub, "call", put):
+                    hub.pull("owner/name", local_dir=local_dir)
+                self.assertEqual(Path.cwd(), here)
+                self.assertTrue((top / "mine" / "config.json").samefile(os.path.join(local_dir, "config.json")))
+            os.chdir(top)
+
     def test_a_pull_without_a_terminal_prints_each_problem_once_and_nothing_else(self) -> None:
         from svc import hub
 
