@@ -86,7 +86,7 @@ class Chart:
         rows = []
         for name, points in self._series.items():
             values = [value for line in _lines(points).values() for _, value in line if math.isfinite(value)]
-            step = f"{points[-1]['step']:g}" if points else "-"
+            step = f"{points[-1]['step']:.15g}" if points else "-"
             cells = (points[-1]["value"], min(values), max(values)) if values else ("-", "-", "-")
             rows.append((plain(name), step, *(cell if isinstance(cell, str) else f"{cell:.5g}" for cell in cells)))
         return f"{self._title()}\n{text_table(('metric', 'step', 'last', 'lowest', 'highest'), rows)}" if rows else self._title()
@@ -173,5 +173,5 @@ def _drawing(name: str, points: Sequence[Mapping[str, Any]]) -> str:
         f"<div>{title}<br><svg role='img' aria-label='{html.escape(plain(name), quote=True)}' width='{_WIDTH}' height='{_HEIGHT + 8}'"
         f" viewBox='-4 -4 {_WIDTH + 8} {_HEIGHT + 8}' fill='none' stroke-width='1.5' stroke-linecap='round' stroke-linejoin='round'>"
         f"<path d='M0 0V{_HEIGHT}H{_WIDTH}' stroke='currentColor' stroke-opacity='.3'/>{''.join(paths)}</svg>"
-        f"<br><small>{y0:.4g} to {y1:.4g}, steps {x0:g} to {x1:g}</small></div>"
+        f"<br><small>{y0:.4g} to {y1:.4g}, steps {x0:.15g} to {x1:.15g}</small></div>"
     )

@@ -80,6 +80,12 @@ class Charts(unittest.TestCase):
         self.assertEqual(lines[0], "svc · <b>run · running")
         self.assertEqual([line.split() for line in lines[1:]], [["metric", "step", "last", "lowest", "highest"], ["loss", "3", "1.5", "1.5", "3"]])
 
+    def test_steps_of_millions_are_shown_in_full(self):
+        self.log({"loss": [{"step": step, "time": 0, "value": 1, "rank": 0} for step in (1_000_001, 12_345_678)]})
+        shown = svc.chart("j1")
+        self.assertEqual(repr(shown).splitlines()[-1].split()[1], "12345678")
+        self.assertIn("steps 1000001 to 12345678", shown._repr_html_())
+
     def test_a_drawing_has_a_line_for_each_rank_with_gaps_where_values_are_not_finite_and_escapes_every_name(self):
         self.log({"<script>x</script>": [*points(3, 2, "NaN", 1.5), *points(1, 1, rank=1)]})
         page = svc.chart("j1")._repr_html_()
