@@ -51,7 +51,8 @@ _UNIT_NAMES = frozenset(
     ["training_args.bin", "trainer_state.json", "optimizer.pt", "optimizer.bin", "scheduler.pt", "scheduler.bin", "scaler.pt"]
 )
 _CONFIG_NAMES = frozenset(("config.json", "adapter_config.json"))  # in the checkpoint directory itself, these are a script's own notes
-_UNIT_ENDINGS = (".distcp", ".index.json", ".pkl", "_states.pt")
+_UNIT_ENDINGS = (".distcp", ".index.json", "_states.pt")
+_UNIT_PICKLES = ("optimizer", "scheduler", "scaler", "rng_state", "random_states", "sampler", "custom_checkpoint_")  # any other may be the script's own
 # ... whose members begin with these, and whose directories have these names.
 _MEMBER_STARTS = (
     "model.", "model-", "model_optim_rng", "distrib_optim", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler",
@@ -249,7 +250,7 @@ class _Search:
         if _INCOMPLETE in names:
             return
         tracked = {name for name in map(_tracked, [os.path.join(path, n) for n in _TRACKERS if n in names]) if name}
-        unit = any(name in _UNIT_NAMES or name.endswith(_UNIT_ENDINGS) for name in names)
+        unit = any(map(_belongs_to_unit, names))
         unit = unit or (not is_root and (os.path.basename(path).startswith(_UNIT_DIRS) or not names.isdisjoint(_CONFIG_NAMES)))
         for entry in listed:
             if _is_temporary(entry.name) or entry.path in self._found:
@@ -265,6 +266,10 @@ class _Search:
                     self._found[entry.path] = _saved_at(entry.stat())
             except OSError:  # rotated away meanwhile
                 continue
+
+
+def _belongs_to_unit(name: str) -> bool:
+    return name in _UNIT_NAMES or name.endswith(_UNIT_ENDINGS) or (name.endswith(".pkl") and name.startswith(_UNIT_PICKLES))
 
 
 def _is_single(entry: os.DirEntry[str], unit: bool) -> bool:

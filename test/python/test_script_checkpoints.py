@@ -329,6 +329,11 @@ for n in range(50):
                 self.put(folder + "/" + name, safetensors() if name.endswith("safetensors") else None)
         self.assertEqual(self.latest(), "good.pt")
 
+    def test_a_file_beside_another_one_that_the_script_has_pickled_counts(self):
+        self.put("model-epoch3.pt")
+        self.put("labels.pkl", b"x")
+        self.assertEqual(self.latest(), "model-epoch3.pt")
+
     def test_a_directory_with_a_truncated_file_does_not_count(self):
         self.put("checkpoint-1/model.safetensors", safetensors())
         self.put("checkpoint-1/trainer_state.json", b"{}")

@@ -67,7 +67,7 @@ const SHARD_INDEX_MAX = 64 << 20;
 const TF_STATE_MAX = 1 << 20;
 /** A folder with one of these files is a checkpoint of many files ... */
 const UNIT =
-  /^(?:training_args\.bin|trainer_state\.json|optimizer\.(?:pt|bin)|scheduler\.(?:pt|bin)|scaler\.pt)$|(?:\.distcp|\.index\.json|\.pkl|_states\.pt)$/;
+  /^(?:training_args\.bin|trainer_state\.json|optimizer\.(?:pt|bin)|scheduler\.(?:pt|bin)|scaler\.pt)$|(?:\.distcp|\.index\.json|_states\.pt)$|^(?:optimizer|scheduler|scaler|rng_state|random_states|sampler|custom_checkpoint_).*\.pkl$/;
 const UNIT_CONFIG = /^(?:adapter_)?config\.json$/;
 const UNIT_FOLDER = /^(?:checkpoint[-_]|global_step|mp_rank_)/;
 /** ... whose members have these names, and are not checkpoints on their own. */

@@ -78,6 +78,12 @@ describe("the last complete checkpoint", () => {
       "1.pt",
     ],
     ["not the members of an unfinished folder", { "checkpoint-5/optimizer.pt": ZIP }, null],
+    ["a file beside another one that the script has pickled", { "model-3.pt": ZIP, "labels.pkl": "x" }, "model-3.pt"],
+    [
+      "not a member beside the pickled state of Accelerate",
+      { "a/model.safetensors": safetensors(4), "a/random_states_0.pkl": "x" },
+      null,
+    ],
     ["a distributed checkpoint", { "dcp/__0_0.distcp": "x", "dcp/.metadata": "x" }, "dcp"],
     ["not one whose last file is empty", { "dcp/__0_0.distcp": "x", "dcp/.metadata": "" }, null],
   ])("is %s", async (_, files, name) => {
