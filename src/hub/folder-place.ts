@@ -1,12 +1,25 @@
 // Stores a model in a folder of its own: plain files, without indirection, for every library.
 //
 // F1. The folder is made under a temporary name and renamed: it is complete, or in its earlier state.
-// F2. A user's own files in the folder stay. Files that the release lacks stay, too.
+// F2. A user's own files in the folder stay. Files that the release lacks stay, too. Folders keep their permissions.
 // F3. The bookkeeping follows the hub's own library (`.cache/huggingface`), which then finds the files offline.
 // F4. A crash between the two renames leaves a finished tree; the next access finishes it.
 
 import { existsSync, statSync } from "node:fs";
-import { lstat, mkdir, readdir, readFile, readlink, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { linkOrCopy } from "../platform/link-or-copy.ts";
 import { isMissing, SvcError, systemCode } from "../errors/index.ts";
@@ -101,6 +114,9 @@ export class FolderPlace implements Place {
 
   /** Hard-links every file of the old folder except those being replaced. */
   async #carryOver(from: string, to: string, replaced: ReadonlySet<string>, below = ""): Promise<void> {
+    const { mode } = await stat(from);
+    // svc writes more files into it: it needs its own permissions there.
+    await chmod(to, (mode & 0o7777) | 0o700);
     for (const entry of await readdir(from, { withFileTypes: true })) {
       const path = below === "" ? entry.name : `${below}/${entry.name}`;
       const [source, target] = [join(from, entry.name), join(to, entry.name)];

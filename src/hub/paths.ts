@@ -5,7 +5,7 @@
 // P2. Names that Windows would refuse or read differently are refused everywhere: models are copied to other computers.
 // P3. Two names that some file system treats as the same (case, Unicode forms) are refused, because one would replace
 //     the other.
-// P4. A repository may not write into the bookkeeping folder.
+// P4. A repository may not write into the bookkeeping folder, nor into git's: its configuration and hooks are programs that git starts.
 
 const SEGMENT_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 1_024;
@@ -14,6 +14,10 @@ const PATH_BYTES_MAX = 1_024;
  */
 const DEPTH_MAX = 32;
 const DEVICE = /^(con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]|conin\$|conout\$)$/i;
+/** Also by its short name on Windows. */
+const GIT = /^(?:\.git|git~1)$/i;
+/** Characters that HFS+ passes over in names. */
+const PASSED_OVER = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
 
 /** The objection to a path, as text; null if the path is valid. */
 export function pathObjection(path: string): string | null {
@@ -27,6 +31,7 @@ export function pathObjection(path: string): string | null {
     if (/[\u0000-\u001f\u007f]/.test(segment)) return "it holds control characters";
     if (/[<>:"|?*\\]/.test(segment)) return 'it holds one of < > : " | ? * \\';
     if (/[. ]$/.test(segment)) return "a part of it ends with a dot or a space";
+    if (GIT.test(segment.replace(PASSED_OVER, ""))) return `${segment} is git's own folder`;
     if (DEVICE.test(segment.split(".")[0] ?? "")) return `${segment} is a device on Windows`;
     if (Buffer.byteLength(segment) > SEGMENT_BYTES_MAX) return `a part of it is longer than ${SEGMENT_BYTES_MAX} bytes`;
   }

@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -110,6 +111,17 @@ describe("a pull into a folder", () => {
     const { message } = await pullRefusal(p.pull("ann/tiny", { local_dir: join(p.home, "dangling") }));
     expect(message).toContain("broken symlink");
     expect((await pullRefusal(p.pull("ann/tiny", { local_dir: "here" }))).code).toBe("invalid_request");
+  });
+
+  it("leaves the permissions of the folder and of those in it as they are", async () => {
+    p.hub.commit("ann/tiny", TINY_MODEL);
+    const folder = join(p.home, "mine");
+    mkdirSync(join(folder, "own", "deep"), { recursive: true });
+    const modes = { "": 0o700, own: 0o750, "own/deep": 0o711 };
+    for (const [name, mode] of Object.entries(modes)) chmodSync(join(folder, name), mode);
+    await p.pull("ann/tiny", { local_dir: folder });
+    const now = Object.keys(modes).map((name) => [name, statSync(join(folder, name)).mode & 0o777]);
+    expect(Object.fromEntries(now)).toEqual(modes);
   });
 
   it("is known to the hub's own library: its bookkeeping names the commit", async () => {
