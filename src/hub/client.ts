@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { Redactor } from "../domain/redaction.ts";
+import { retryAfter } from "../domain/retry-after.ts";
 import { SvcError } from "../errors/index.ts";
 import { bad, Transient, type Reply, type Transfer } from "./transfer.ts";
 import { firstChars, oneLine } from "../domain/terminal-text.ts";
@@ -179,12 +180,7 @@ function transient(reply: Reply, what: string, said: string, token: boolean): Tr
 function waitAsked({ headers }: Reply): number | null {
   const limit = /(?:^|;)\s*t=(\d{1,7})/.exec(String(headers["ratelimit"] ?? ""))?.[1];
   if (limit !== undefined) return Number(limit) * 1_000;
-  const after = headers["retry-after"];
-  if (after === undefined) return null;
-  if (/^\d{1,7}$/.test(after)) return Number(after) * 1_000;
-  const at = Date.parse(after);
-  const now = Date.parse(headers["date"] ?? "");
-  return Number.isNaN(at) || Number.isNaN(now) ? null : Math.max(0, at - now);
+  return retryAfter(headers["retry-after"], Date.parse(headers["date"] ?? ""));
 }
 
 function fileOf(entry: z.infer<typeof Entry>, url: URL): HubFile {

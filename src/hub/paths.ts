@@ -16,8 +16,8 @@ const DEPTH_MAX = 32;
 const DEVICE = /^(con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]|conin\$|conout\$)$/i;
 /** Also by its short name on Windows. */
 const GIT = /^(?:\.git|git~1)$/i;
-/** Characters that HFS+ passes over in names. */
-const PASSED_OVER = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
+/** With the characters that HFS+ passes over in names. */
+const PASSED_OVER = /\p{Cf}/gu;
 
 /** The objection to a path, as text; null if the path is valid. */
 export function pathObjection(path: string): string | null {

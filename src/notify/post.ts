@@ -16,6 +16,7 @@ import { callbackify } from "node:util";
 import { connectionWords } from "../errors/connection-words.ts";
 import { messageOf as wordsOf, SvcError } from "../errors/index.ts";
 import type { Redactor } from "../domain/redaction.ts";
+import { retryAfter } from "../domain/retry-after.ts";
 import { proxyEnvOf, throughProxy } from "../domain/proxy-env.ts";
 import { isPublicAddress, lookupOf, pinnedAddresses, type Resolver } from "./public-address.ts";
 import { saidBy } from "./sender.ts";
@@ -149,6 +150,5 @@ async function readSome(answer: IncomingMessage): Promise<string> {
 }
 
 function retryAfterOf({ headers }: IncomingMessage): number {
-  const seconds = Number(headers["retry-after"] ?? 0);
-  return Number.isFinite(seconds) && seconds > 0 ? Math.min(RETRY_AFTER_MS_MAX, seconds * 1_000) : 0;
+  return Math.min(RETRY_AFTER_MS_MAX, retryAfter(headers["retry-after"], Date.parse(headers.date ?? "")) ?? 0);
 }

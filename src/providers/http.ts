@@ -15,6 +15,7 @@ import type { TLSSocket } from "node:tls";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { proxyEnvOf, type ProxyEnv } from "../domain/proxy-env.ts";
 import { Redactor } from "../domain/redaction.ts";
+import { retryAfter } from "../domain/retry-after.ts";
 import { connectionWords } from "../errors/connection-words.ts";
 import { messageOf, SvcError } from "../errors/index.ts";
 import { keepsSecrets } from "../schemas/address.ts";
@@ -385,12 +386,8 @@ function answerOf(response: IncomingMessage, text: string, proofs: Redactor): Ht
 
 /** The delay in `Retry-After` or a `RateLimit` header of either form. `nowMs` is the provider's own clock. */
 export function retryAfterMs(headers: Readonly<Record<string, string>>, nowMs: number): number | null {
-  const after = headers["retry-after"]?.trim();
-  if (after !== undefined && after !== "") {
-    if (/^\d{1,9}(\.\d+)?$/.test(after)) return within(Number(after) * 1000);
-    const at = Date.parse(after) - nowMs;
-    if (Number.isFinite(at)) return within(at);
-  }
+  const afterMs = retryAfter(headers["retry-after"], nowMs);
+  if (afterMs !== null) return within(afterMs);
   const limit = headers["ratelimit"] ?? "";
   const left = /\b(?:r|remaining)=(\d+)/.exec(limit)?.[1] ?? headers["ratelimit-remaining"];
   const reset = /\b(?:t|reset)=(\d{1,9})/.exec(limit)?.[1] ?? headers["ratelimit-reset"];

@@ -113,7 +113,7 @@ describe("a pull into a folder", () => {
     expect((await pullRefusal(p.pull("ann/tiny", { local_dir: "here" }))).code).toBe("invalid_request");
   });
 
-  it("leaves the permissions of the folder and of those in it as they are", async () => {
+  it("keeps the permissions of the folder and of those in it", async () => {
     p.hub.commit("ann/tiny", TINY_MODEL);
     const folder = join(p.home, "mine");
     mkdirSync(join(folder, "own", "deep"), { recursive: true });

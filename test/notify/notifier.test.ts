@@ -184,9 +184,12 @@ describe("a delivery", () => {
     }
   });
 
-  it("waits as long as the target asks", async () => {
+  it.each([
+    ["in seconds", { "retry-after": "120" }],
+    ["by a date", { date: "Sun, 01 Nov 2026 12:00:00 GMT", "retry-after": "Sun, 01 Nov 2026 12:02:00 GMT" }],
+  ])("waits as long as the target asks %s", async (_, headers) => {
     const [world, receiver] = [await NotifyWorld.open(), await Receiver.open()];
-    receiver.answers = [{ status: 429, headers: { "retry-after": "120" } }];
+    receiver.answers = [{ status: 429, headers }];
     await world.addWebhook("hook", receiver);
     world.notifier.begin();
     await world.tell("reports: slowly");
