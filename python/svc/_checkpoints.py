@@ -52,7 +52,8 @@ _UNIT_NAMES = frozenset(
 )
 _CONFIG_NAMES = frozenset(("config.json", "adapter_config.json"))  # in the checkpoint directory itself, these are a script's own notes
 _UNIT_ENDINGS = (".distcp", ".index.json", "_states.pt")
-_UNIT_PICKLES = ("optimizer", "scheduler", "scaler", "rng_state", "random_states", "sampler", "custom_checkpoint_")  # any other may be the script's own
+# Any other pickled file may be the script's own.
+_UNIT_PICKLES = ("optimizer", "scheduler", "scaler", "rng_state", "random_states", "sampler", "custom_checkpoint_")
 # ... whose members begin with these, and whose directories have these names.
 _MEMBER_STARTS = (
     "model.", "model-", "model_optim_rng", "distrib_optim", "pytorch_model", "adapter_model", "optimizer", "scheduler", "scaler",

@@ -79,7 +79,12 @@ for (const options of [{ dry_run: true }, true, { dryRun: "yes" }])
     "tags",
     "names",
     "provider",
-    ...["dry_run", "dry_run", "options", "options", "dryRun", "dryRun"],
+    "dry_run",
+    "dry_run",
+    "options",
+    "options",
+    "dryRun",
+    "dryRun",
   ];
   const fields = [...Array.from({ length: 6 }, () => "idempotency_key"), ...others];
   expect(answer).toEqual(fields.map((field) => ["invalid_request", field]));
