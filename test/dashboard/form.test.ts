@@ -50,6 +50,13 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       expect(jobsSent(opened)).toEqual([]);
     }));
 
+  it("keeps the plan readable while it is being updated", () =>
+    withPage("/new?entrypoint=train.py&provider=market", async ({ page }) => {
+      await page.locator(".plan .facts").waitFor(WAIT);
+      await page.locator('.plan[aria-busy="false"]').waitFor(WAIT);
+      await page.evaluate(() => document.querySelector(".plan")?.setAttribute("aria-busy", "true"));
+    }));
+
   it("keeps a setting of rented machines in view that a provider without them refuses", () =>
     withPage("/new?entrypoint=train.py&provider=market&gpus=A100:1&spot=only", async ({ page }) => {
       const part = page.locator("summary", { hasText: "If a machine is lost or none is free" });
