@@ -1,15 +1,16 @@
 // The dialog before several runs are ended at once.
 
-import { useRef, useState } from "react";
+import { useRef } from "react";
 import { isBilled, runsHere } from "../../../src/providers/descriptors.ts";
-import type { JobRecord, Problem } from "../../../src/schemas/job.ts";
-import { api, asProblem } from "../api.ts";
+import type { JobRecord } from "../../../src/schemas/job.ts";
+import { api } from "../api.ts";
 import { plural, usdPerHour } from "../format.ts";
 import { perHourOf } from "../machines.ts";
 import { titleOf } from "../status.ts";
 import { store } from "../store.ts";
 import { ProblemBanner } from "./banner.tsx";
-import { Modal, useClosed } from "./modal.tsx";
+import { Modal } from "./modal.tsx";
+import { useEach } from "./use-each.ts";
 
 const AT_ONCE = 6;
 const SHOWN = 50;
@@ -17,36 +18,11 @@ const SHOWN = 50;
 /** Asks before several runs are ended, and names each with its machines and the cost that ends. */
 export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; onClose: () => void }) {
   const keep = useRef<HTMLButtonElement>(null);
-  // After a failure only the runs that were not killed.
-  const [asked, setAsked] = useState(jobs);
-  const [done, setDone] = useState<number | null>(null);
-  const isClosed = useClosed();
-  const [problems, setProblems] = useState<{ job: JobRecord; problem: Problem }[]>([]);
+  const kill = async (job: JobRecord) => store.trigger.jobLoaded({ job: await api.kill(job.id) });
+  const { asked, done, failed, begin } = useEach(jobs, { atOnce: AT_ONCE, act: kill, onDone: onClose });
   const rented = asked.filter((job) => isBilled(job.provider));
   const inNotebooks = asked.some((job) => !isBilled(job.provider) && !runsHere(job.provider));
   const held = rented.flatMap((job) => job.machines.filter((machine) => machine.terminated_at === null));
-  const kill = async () => {
-    if (done !== null) return;
-    setDone(0);
-    setProblems([]);
-    const failed: { job: JobRecord; problem: Problem }[] = [];
-    const waiting = [...asked];
-    const worker = async () => {
-      for (let job = waiting.shift(); job && !isClosed(); job = waiting.shift()) {
-        try {
-          store.trigger.jobLoaded({ job: await api.kill(job.id) });
-        } catch (error) {
-          failed.push({ job, problem: asProblem(error) });
-        }
-        setDone((n) => (n ?? 0) + 1);
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, worker));
-    if (failed.length === 0) return onClose();
-    setAsked(failed.map(({ job }) => job));
-    setProblems(failed);
-    setDone(null);
-  };
   return (
     <Modal titleId="kill-many-title" wide first={keep} onClose={onClose}>
       <h2 id="kill-many-title">Kill {plural(asked.length, "run")}?</h2>
@@ -91,17 +67,17 @@ export function KillManyDialog({ jobs, onClose }: { jobs: readonly JobRecord[]; 
         {inNotebooks && "The runtime of a notebook keeps running and may cost money: shut it down yourself. "}
         This cannot be undone.
       </p>
-      {problems[0] && (
+      {failed[0] && (
         <>
-          <p className="bad">{plural(problems.length, "run")} could not be killed:</p>
-          <ProblemBanner problem={problems[0].problem} />
+          <p className="bad">{plural(failed.length, "run")} could not be killed:</p>
+          <ProblemBanner problem={failed[0].problem} />
         </>
       )}
       <div className="actions">
         <button ref={keep} type="button" className="button" onClick={onClose}>
           Keep running
         </button>
-        <button type="button" className="button danger" onClick={() => void kill()} aria-disabled={done !== null}>
+        <button type="button" className="button danger" onClick={() => void begin()} aria-disabled={done !== null}>
           {done === null ? `Kill ${plural(asked.length, "run")}` : `Killing ${done} of ${asked.length}…`}
         </button>
       </div>

@@ -34,13 +34,3 @@ export function Modal({ titleId, wide = false, first, after = "main", onClose, c
     </dialog>
   );
 }
-
-/** Whether the dialog is closed by now: work that it began for several runs stops before the next one. */
-export function useClosed(): () => boolean {
-  const closed = useRef(false);
-  useEffect(() => {
-    closed.current = false;
-    return () => void (closed.current = true);
-  }, []);
-  return () => closed.current;
-}
