@@ -150,15 +150,6 @@ export async function appears(path: string, started: Started): Promise<string> {
   }
 }
 
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** Two scripts: one logs; the other writes its process id into `started` and waits to be ended. */
 export const TRAIN = `import svc
 svc.log({"loss": 0.25}, step=1)

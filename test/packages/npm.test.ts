@@ -3,7 +3,8 @@
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { appears, call, copyOfSources, emptyComputer, ENDLESS, isAlive, must, ROOT, start, TRAIN } from "./harness.ts";
+import { isAlive } from "../../sdk/discover.ts";
+import { appears, call, copyOfSources, emptyComputer, ENDLESS, must, ROOT, start, TRAIN } from "./harness.ts";
 
 const VERSION = (JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string }).version;
 const computer = emptyComputer();
@@ -157,5 +158,5 @@ await run({ task: { entrypoint: "endless.py" }, provider: "local", gpus: "cpu", 
   const rows = JSON.parse(must([join(project, "node_modules/.bin/svc"), "jobs", "--json"], { env: env() })) as unknown;
   const [first] = (Array.isArray(rows) ? rows : (rows as { jobs: unknown[] }).jobs) as { status: string }[];
   expect(["interrupted", "cancelled"]).toContain(first?.status);
-  expect(isAlive(pid)).toBe(false);
+  expect(isAlive({ pid })).toBe(false);
 });

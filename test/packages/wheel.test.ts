@@ -4,7 +4,8 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { appears, call, copyOfSources, emptyComputer, ENDLESS, isAlive, must, ROOT, start, TRAIN } from "./harness.ts";
+import { isAlive } from "../../sdk/discover.ts";
+import { appears, call, copyOfSources, emptyComputer, ENDLESS, must, ROOT, start, TRAIN } from "./harness.ts";
 
 const VERSION = (JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string }).version;
 const NAME = `svc-${VERSION}-py3-none-any.whl`;
@@ -173,12 +174,12 @@ test("Ctrl-C ends the run gracefully", async () => {
   const pid = Number(await appears(join(project, "started"), running));
   // The next start must not take this run's file for its own.
   rmSync(join(project, "started"));
-  expect(isAlive(pid)).toBe(true);
+  expect(isAlive({ pid })).toBe(true);
   running.child.kill("SIGINT");
   const end = await running.ended;
   expect(end.err).toContain("KeyboardInterrupt");
   expect(running.child.signalCode ?? end.code, "as Python ends on Ctrl-C").toBe("SIGINT");
-  expect(isAlive(pid)).toBe(false);
+  expect(isAlive({ pid })).toBe(false);
   expect(["interrupted", "cancelled"]).toContain(rows()[0]?.status);
   expect(existsSync(join(computer.folder, "svc home", "control-plane.json")), "its control plane is gone").toBe(false);
 });
