@@ -40,6 +40,13 @@ export function log(values: Metrics, step?: number | null, allRanks = false): vo
   try {
     const launched = counted("RANK");
     if (launched !== null && launched > 0 && !allRanks) return;
+    if (typeof values !== "object" || values === null || Array.isArray(values)) {
+      warn(
+        "",
+        `the call was skipped: values must be an object, not ${JSON.stringify(values)}; write log({ loss: 0.5 })`,
+      );
+      return;
+    }
     const rank = launched ?? counted("SVC_NODE_RANK") ?? 0;
     const at = typeof step === "number" && Number.isFinite(step) ? step : steps++;
     const pairs: string[] = [];

@@ -138,7 +138,10 @@ def log(values: Mapping[str, Any], step: int | None = None, all_ranks: bool = Fa
         else:
             _log_outside(values, at_text)
     except Exception as error:  # S2
-        _warn("log", f"svc.log: the call was skipped: {error!r}")
+        why = repr(error)
+        if not hasattr(type(values), "items"):
+            why = f'values must be a dict, not {type(values).__name__}; write svc.log({{"loss": 0.5}})'
+        _warn("log", f"svc.log: the call was skipped: {why}")
 
 
 def alert(message: str) -> None:

@@ -173,6 +173,13 @@ class BadMap:
         result = self.log(*calls, '{"still": 1}', before=before)
         self.assertEqual(records(result.stdout)[0][-1]["m"], {"still": 1})
 
+    def test_a_call_with_a_name_and_a_number_says_how_to_write_it(self):
+        for call in ('"loss", 0.5', "0.5", "[0.5]", "None"):
+            result = self.log(call, '{"still": 1}')
+            self.assertEqual([record["m"] for record in records(result.stdout)[0]], [{"still": 1}])
+            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+            self.assertIn(b'write svc.log({"loss": 0.5})', result.stderr)
+
     def test_steps(self):
         result = self.log('{"a": 1}', '{"a": 1}', '{"a": 1}, step=50', '{"a": 1}, step=float("nan")', '{"a": 1}, step=2.5')
         self.assertEqual([record["s"] for record in records(result.stdout)[0]], [0, 1, 50, 2, 2.5])

@@ -51,6 +51,12 @@ test("values that JSON lacks travel as words, and a value that is not a number i
   expect(err.trim().split("\n")).toHaveLength(3);
 });
 
+test.each(['"loss", 0.5', "0.5", "[0.5]", "null"])("log(%s) says how to write it, in one line", (call) => {
+  const { records, err } = script(`log(${call}); log({ still: 1 })`, { SVC_METRICS_MARK: MARK });
+  expect(records.map((r) => r.m)).toEqual([{ still: 1 }]);
+  expect(err).toMatch(/^svc\.log: the call was skipped: .*; write log\(\{ loss: 0\.5 \}\)\n$/);
+});
+
 test("an object in the values is flattened, as in Python, and one that contains itself is skipped with a line", () => {
   const { records, err } = script(
     "const loop = {}; loop.on = loop; log({ val: { loss: 1, top: { k1: 2 } }, none: {}, acc: 3, loop })",
