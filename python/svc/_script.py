@@ -364,7 +364,17 @@ def _step_text(state: _State, step: Any) -> str:
 
 
 def _emit(state: _State, line: str, keep: bool = False) -> None:
-    """One record in one write (S3), after the script's earlier output. With ``keep`` it is sent again if it is not accepted (S5)."""
+    """One record in one write (S3), after the script's earlier output. With ``keep`` it is sent again if it is not accepted (S5),
+    and before any later one."""
+    if keep and state.owed:
+        if len(state.owed) < _OWED_MAX:
+            state.owed.append(line)
+        else:
+            state.dropped += 1
+        try:
+            line = state.owed.pop(0)
+        except IndexError:  # another thread sends them
+            return
     data = line.encode("ascii", "replace")
     seconds = 0.0 if state.stalled and not keep else _WAIT_SECONDS_MAX
     left = _send(state, data, seconds) if state.channel else None
@@ -373,7 +383,7 @@ def _emit(state: _State, line: str, keep: bool = False) -> None:
     if left:
         state.stalled = True
         if keep and len(state.owed) < _OWED_MAX:
-            state.owed.append(line)
+            state.owed.insert(0, line)
         else:
             state.dropped += 1
     if left != 0:

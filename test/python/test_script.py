@@ -322,7 +322,7 @@ for i in range(500):
 
     def test_a_full_pipe_drops_after_a_second_and_says_so(self):
         code = """
-import svc, sys, time
+import select, svc, sys, time
 values = lambda n: {"x" * 450: n, "y" * 450: n}
 n = 0
 while True:  # until the pipe is full
@@ -330,6 +330,7 @@ while True:  # until the pipe is full
     if took > 0.5: break
 sys.stderr.write("took %.3f calls %d\\n" % (took, n)); sys.stderr.flush()
 sys.stdin.readline()
+select.select((), (1,), ())  # the reader reads again
 svc.log({"after": 1})
 """
         process = subprocess.Popen(
@@ -347,7 +348,7 @@ svc.log({"after": 1})
 
     def test_a_reader_that_hangs_costs_the_training_one_second_and_no_announcement(self):
         code = """
-import os, sys, time, svc
+import os, select, sys, time, svc
 for name in ("a", "b"): open(os.path.join(svc.checkpoint_dir(), name), "w").close()
 value = {"x" * 450: 1, "y" * 450: 1}
 while True:  # until the pipe is full
@@ -359,6 +360,8 @@ began = time.monotonic()
 for n in range(200): svc.log(value)
 sys.stderr.write("took %.3f\\n" % (time.monotonic() - began)); sys.stderr.flush()
 sys.stdin.readline()
+out = os.open(os.environ["SVC_RECORDS"], os.O_WRONLY) if "SVC_RECORDS" in os.environ else 1
+select.select((), (out,), ())  # the reader reads again
 svc.log({"after": 1})
 svc.checkpoint("b", step=2)
 """
@@ -391,6 +394,28 @@ svc.checkpoint("b", step=2)
                 self.assertEqual([r["text"] for r in found if r["k"] == "a"], ["look here"])
                 self.assertIn({"after": 1}, [r["m"] for r in found if r["k"] == "m"])
                 self.assertEqual(sum(map(int, re.findall(rb"(\d+) record\(s\) were dropped", said + errors))), 201)
+
+    def test_announcements_that_a_hanging_reader_did_not_accept_keep_their_order(self):
+        code = """
+import os, sys, time, svc
+for n in range(1, 5): open(os.path.join(svc.checkpoint_dir(), str(n)), "w").close()
+value = {"x" * 450: 1, "y" * 450: 1}
+while True:  # until the pipe is full
+    began = time.monotonic(); svc.log(value); took = time.monotonic() - began
+    if took > 0.5: break
+for n in range(1, 4): svc.checkpoint(str(n), step=n)
+sys.stderr.write("full\\n"); sys.stderr.flush()
+sys.stdin.readline()
+svc.checkpoint("4", step=4)
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.Popen(
+                [sys.executable, "-c", code], env=environment(SVC_METRICS_MARK=MARK, SVC_CHECKPOINT_DIR=folder),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+            process.stderr.readline()
+            found, _ = records(process.communicate(b"\n", timeout=60)[0])
+        self.assertEqual([r["s"] for r in found if r["k"] == "c"], [1, 2, 3, 4])
 
     def test_a_non_blocking_pipe_receives_every_record(self):
         reader, writer = os.pipe()
