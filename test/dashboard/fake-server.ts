@@ -292,6 +292,7 @@ export class FakeServer {
     if (known) return json(response, 200, known.record);
     const errors = [];
     if (!spec["entrypoint"]) errors.push({ field: "spec.entrypoint", message: "must not be empty" });
+    if (typeof spec["args"] === "string") errors.push({ field: "spec.args", message: "must be a list, not text" });
     if (typeof spec["disk_gb"] === "string") errors.push({ field: "spec.disk_gb", message: "must be a whole number" });
     if (errors.length > 0) {
       return json(

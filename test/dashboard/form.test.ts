@@ -3,6 +3,7 @@ import { OFFERS_KNOWN_MS } from "../../src/domain/unknown-offers.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, expectAccessible, soundly, type Opened } from "./browser.ts";
 import { fakeAnswers } from "./fake-answers.ts";
+import { Refusal } from "./fake-notify.ts";
 import { fakeRun, fakeWorld } from "./fake-world.ts";
 import { HOSTILE } from "./hostile.ts";
 
@@ -130,6 +131,33 @@ describe("the form of a new run", { tags: "needs/chromium" }, () => {
       expect(await gpus.inputValue()).toBe("cpu");
       await plan.getByText("up to date").waitFor();
     }));
+
+  it("says of an open quote what is wrong with it, also after the server has refused the arguments", async () => {
+    const opened = await board.open("/new?entrypoint=train.py");
+    const { page, server } = opened;
+    try {
+      await page.waitForSelector(".connection-live");
+      const told = fakeAnswers()["plan"] as (body: unknown) => object;
+      const errors = [{ field: "spec.args", message: "must be a list, not text" }];
+      server.world.answers = {
+        ...server.world.answers,
+        plan: (body: { spec: { args?: unknown } }) =>
+          typeof body.spec.args === "string" ? new Refusal(400, "invalid_request", "spec.args", errors) : told(body),
+      };
+      const error = page.locator("#field-args-error");
+      const plan = page.getByRole("region", { name: "Cost preview" });
+      await page.getByLabel("Arguments").fill("--name 'first");
+      await plan.getByText("Arguments must not leave a quote open.").waitFor(WAIT);
+      expect(await error.textContent()).toBe("must not leave a quote open");
+      await page.getByRole("button", { name: "Start run" }).click();
+      await page.getByText("To correct: Arguments.").waitFor(WAIT);
+      expect(await error.textContent()).toBe("must not leave a quote open");
+      await page.getByLabel("Arguments").fill("--name 'first try'");
+      await error.waitFor({ state: "detached" });
+    } finally {
+      await opened.close();
+    }
+  });
 
   it("asks for the plan again, once, when a candidate's offers were not known yet", () =>
     withPage("/new?entrypoint=train.py&provider=market", async ({ page, server }) => {

@@ -1,5 +1,6 @@
 // The server's errors about the form's values, by field and in whole sentences.
 
+import type { Problem } from "../../../src/schemas/job.ts";
 import { FIELDS, LABEL, TAGS } from "./run-values.ts";
 import { fieldOfError } from "./schema-fields.ts";
 import type { PlanState } from "./use-plan.ts";
@@ -29,6 +30,13 @@ export function byField(complaints: readonly Complaint[]): Record<string, string
   }
   return found;
 }
+
+/** The problem in the form's words for the fields that the form itself has found wrong. */
+export const inOwnWords = (problem: Problem | null, own: Record<string, string>): Problem | null =>
+  problem && {
+    ...problem,
+    errors: problem.errors?.map(({ field, message }) => ({ field, message: own[fieldOfError(field)] ?? message })),
+  };
 
 /** Why single fields would be refused. */
 export const refusalsOf = ({ plan }: PlanState): Record<string, string> =>

@@ -14,7 +14,7 @@ import { DataInput } from "../form/data-input.tsx";
 import { FolderField, useFolder } from "../form/folder-field.tsx";
 import { GpuPicker } from "../form/gpu-picker.tsx";
 import { PlanPanel } from "../form/plan-panel.tsx";
-import { byField, refusalsOf, titlesOf } from "../form/problem-words.ts";
+import { byField, inOwnWords, refusalsOf, titlesOf } from "../form/problem-words.ts";
 import {
   bodyOf,
   FIELDS,
@@ -24,6 +24,7 @@ import {
   TAGS,
   maskedOf,
   mayRent,
+  openQuotes,
   PAID_LIMITS,
   unreadable,
   valuesOf,
@@ -125,8 +126,10 @@ function RunForm({ initial }: { initial: Values }) {
   const { folder } = useFolder((values["project_dir"] ?? "").trim(), TYPED_MS);
   const body = bodyOf(values);
   const planned = usePlan(body);
-  const wrong = { ...byField(planned.problem?.errors ?? []), ...unreadable(values) };
-  const complaints: Record<string, string> = { ...refusalsOf(planned), ...wrong, ...errors };
+  const quotes = openQuotes(values);
+  const planProblem = inOwnWords(planned.problem, quotes);
+  const wrong = { ...byField(planProblem?.errors ?? []), ...unreadable(values) };
+  const complaints: Record<string, string> = { ...refusalsOf(planned), ...wrong, ...errors, ...quotes };
   const set = (name: string, value: string) => {
     setValues((before) => {
       const after = { ...before, [name]: value };
@@ -287,7 +290,7 @@ function RunForm({ initial }: { initial: Values }) {
         </div>
       </form>
       <aside className="new-run-side" aria-label="Plan">
-        <PlanPanel {...planned} />
+        <PlanPanel {...planned} problem={planProblem} />
         <CodeTabs body={body} projectDir={planned.plan?.project_dir ?? null} wrong={titlesOf(Object.keys(wrong))} />
       </aside>
     </div>
