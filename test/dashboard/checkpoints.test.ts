@@ -5,7 +5,7 @@ import { sumLine } from "../../dashboard/src/run/checkpoint-digests.tsx";
 import { stepInName } from "../../src/domain/step-in-name.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 import { dashboard, expectSound, LOOKS, soundly, takePicture } from "./browser.ts";
-import { fakeWorld } from "./fake-world.ts";
+import { fakeRun, fakeWorld } from "./fake-world.ts";
 
 it("The list of checkpoints takes the step from a file's name, and ignores its other numbers", () => {
   expect(stepInName("step-1200.pt")).toBe(1_200);
@@ -184,6 +184,18 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
       await page.getByRole("button", { name: "Delete 3 checkpoints" }).click();
       await page.getByText("No checkpoint of this run is on this computer.").waitFor();
       await page.getByText("3 checkpoints deleted. Freed 1.2 GB on the disk.").waitFor();
+    });
+  });
+
+  it.each([
+    ["local", false],
+    ["market", true],
+  ] as const)("that do not exist: the page of a run at %s says that svc downloads nothing else: %s", async (provider, says) => {
+    const world = { runs: [fakeRun("none", 100, { provider, status: "succeeded" })], machines: [], providers: [] };
+    await soundly(await board.open("/runs/none?tab=checkpoints", {}, world), async ({ page }) => {
+      const words = page.getByText("No checkpoint of this run is on this computer.");
+      await words.waitFor(WAIT);
+      expect((await words.textContent())?.includes("svc downloads no other file from its machine.")).toBe(says);
     });
   });
 

@@ -9,6 +9,7 @@ import type { SinkStatus } from "../../../src/schemas/sink-status.ts";
 import { api } from "../api.ts";
 import { number, plural, words } from "../format.ts";
 import { inOrder } from "../../../src/domain/terminal-text.ts";
+import { runsHere } from "../../../src/providers/descriptors.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { MoreButton } from "../parts/more-button.tsx";
 import { At } from "../parts/time.tsx";
@@ -40,6 +41,7 @@ export function CheckpointsView({ job }: { job: JobRecord }) {
           <p className="quiet pad">
             {isActive(job) ? "None yet. " : "No checkpoint of this run is on this computer. "}
             What a script writes to <code>svc.checkpoint_dir()</code> is listed here.
+            {!runsHere(job.provider) && " svc downloads no other file from its machine."}
           </p>
           <Sinks job={job} />
         </>
