@@ -89,7 +89,10 @@ export function wrongBudget({ job, plan, journal, machines, world, cloud }: Judg
     const isSoon = opened !== undefined && row.created_at - opened.at < SPARE_MS;
     const spent = counted(row.created_at, before);
     const left = budgetAt(row.created_at) - spent * 0.999;
-    const isBilledLess = before.some(({ handle }) => handle?.includes("billedMicro") === true);
+    // While it boots; later its handle does not say so any more.
+    const isBilledLess = before.some(({ resource_id: id }) =>
+      cloud.machines.some((machine) => machine.id === id && machine.bootMicro !== null),
+    );
     if (first && isSoon && spent > 0 && !isBilledLess && left < cost(START_MS + endMs(plan.nodes) - SPARE_MS))
       wrong.push(`${row.name} was ordered with ${left.toFixed(0)} left of ${budgetAt(row.created_at)}`);
   }
