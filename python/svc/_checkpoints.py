@@ -38,7 +38,9 @@ _INCOMPLETE = "checkpoint-is-incomplete.txt"
 # Frameworks mark a complete directory with these files: torch DCP and Megatron, the Trainer of Hugging Face, Orbax,
 # SavedModel.
 _ORBAX = "_CHECKPOINT_METADATA"
-_LAST_WRITTEN = (".metadata", "trainer_state.json", _ORBAX, "saved_model.pb")
+# The Trainer also writes its file at the end, into the directory of all of its checkpoints.
+_TRAINER = "trainer_state.json"
+_LAST_WRITTEN = (".metadata", _TRAINER, _ORBAX, "saved_model.pb")
 # TensorFlow replaces this file after each save: it names the last prefix of those in its directory.
 _TF_STATE = "checkpoint"
 # Files of DeepSpeed and Megatron that name the last complete checkpoint next to them.
@@ -289,7 +291,15 @@ def _is_temporary(name: str) -> bool:
 
 
 def _looks_saved_as_one(path: str) -> bool:
-    return any(os.path.exists(os.path.join(path, sign)) for sign in _LAST_WRITTEN) or _is_tensorflow(path)
+    signs = [sign for sign in _LAST_WRITTEN if os.path.exists(os.path.join(path, sign))]
+    return (bool(signs) and not (signs == [_TRAINER] and _holds_trainers(path, _DEPTH_MAX))) or _is_tensorflow(path)
+
+
+def _holds_trainers(path: str, depth: int) -> bool:
+    """Whether a checkpoint of the Trainer is somewhere below this directory."""
+    with os.scandir(path) as entries:
+        folders = [entry.path for entry, _ in zip(entries, range(_ENTRIES_MAX)) if entry.is_dir(follow_symlinks=False)]
+    return any(os.path.exists(os.path.join(each, _TRAINER)) or (depth > 1 and _holds_trainers(each, depth - 1)) for each in folders)
 
 
 def _is_tensorflow(path: str) -> bool:

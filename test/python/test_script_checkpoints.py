@@ -291,6 +291,16 @@ for n in range(50):
         self.put("hf/run/checkpoint-10/trainer_state.json", b"{}")
         self.assertEqual(self.latest(), "hf/run/checkpoint-10")
 
+    def test_a_directory_of_checkpoints_into_which_the_trainer_writes_its_state_at_the_end_is_none(self):
+        self.put("out/checkpoint-10/trainer_state.json", b"{}")
+        self.put("out/deep/er/checkpoint-20/trainer_state.json", b"{}")
+        self.put("out/model.safetensors", safetensors())
+        self.put("out/trainer_state.json", b"{}")
+        self.assertEqual(self.latest(), "out/deep/er/checkpoint-20")
+        self.put("best/pytorch_model_fsdp_0/.metadata", b"x")
+        self.put("best/trainer_state.json", b"{}")
+        self.assertEqual(self.latest(), "best")
+
     def test_a_checkpoint_from_a_machine_whose_clock_was_ahead_is_older_than_those_saved_here(self):
         for name in ("given.pt", "given/.metadata"):
             self.put(name, at=time.time() + 86_400)

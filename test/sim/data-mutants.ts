@@ -20,6 +20,9 @@ const retention = single("retention", "src/steps/checkpoints/retention.ts", [
   "test/steps/checkpoints/retention.test.ts",
 ]);
 const sets = single("sets", "src/steps/checkpoints/sets.ts", ["test/steps/checkpoints/sets.test.ts"]);
+const earlier = single("earlier files", "src/steps/checkpoints/earlier-files.ts", [
+  "test/steps/checkpoints/kept-at-home.test.ts",
+]);
 const resume = single("resume", "src/steps/checkpoints/resume.ts", ["test/steps/checkpoints/resume.test.ts"]);
 const named = single("named files", "src/steps/checkpoints/named-files.ts", [
   "test/engine/checkpoint-removals.test.ts",
@@ -236,9 +239,34 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
     "if (announced > (kept?.announced ?? 0)) return true;",
     "if (kept === null && announced > 0) return true;",
   ),
-  sets("U3: files of an earlier save stay", "stale.push(...(await this.#removeStale(name, files)));", "", [
-    "test/steps/checkpoints/retention.test.ts",
-  ]),
+  sets(
+    "U3: files of an earlier save stay",
+    "if (kept !== null) stale.push(...(await this.#removeStale(kept, files, announced)));",
+    "",
+    ["test/steps/checkpoints/retention.test.ts"],
+  ),
+  sets(
+    "U3: a checkpoint inside of a folder that is saved again is removed with it",
+    "|| (await this.#isBelowAnother(path, before.name))) continue;",
+    ") continue;",
+    ["test/steps/checkpoints/kept-at-home.test.ts"],
+  ),
+  sets(
+    "U3: checkpoints that TensorFlow has removed on the machine are removed here",
+    "if (!this.#hasRules && marksIn(names).includes(TF_STATE)) return [];",
+    "",
+    ["test/steps/checkpoints/kept-at-home.test.ts"],
+  ),
+  earlier(
+    "EF1: a file of an earlier machine is replaced",
+    "(await lstat(join(this.#targetDir, second)).catch(nullIfMissing)) === null",
+    "(await lstat(join(this.#targetDir, second)).catch(nullIfMissing)) !== null",
+  ),
+  earlier(
+    "EF2: a file that the new one continues gets a second name",
+    "if (await beginsWith(beside, join(this.#targetDir, path), old.size)) return [];",
+    "await beginsWith(beside, join(this.#targetDir, path), old.size);",
+  ),
   resume(
     "F1: a torn file counts as a checkpoint",
     "if (!(await areWhole(direct)) || !(await haveShards(direct))",

@@ -52,11 +52,13 @@ import { isAnnounced, placesOf, plainName, printable, unfinishedFolders, whyRefu
 import { CheckpointSets, type KnownComplete, type SetsOptions } from "./sets.ts";
 import { GivenFiles, type GivenFile } from "./given-files.ts";
 import type { HomeFolder } from "./kept-apart.ts";
+import { EarlierFiles } from "./earlier-files.ts";
 import { GrowingFiles } from "./growing-files.ts";
 import { hadNoRoom, lacksRoom, noRoomYet, whyNoRoom, type NoRoom } from "./room.ts";
 import { Retention, type KeepRules } from "./retention.ts";
 import type { CheckpointHost } from "./home-names.ts";
 import { UnfetchedMeter } from "./unfetched.ts";
+import { unlessAborted } from "./unless-aborted.ts";
 
 export const SETTLE_MS = 10_000;
 /** Downloads are verified and moved into place this often: a process that ends, or a link that breaks, costs no more than this. */
@@ -107,6 +109,7 @@ export class CheckpointCollector {
   readonly #now: () => number;
   readonly #followEveryMs: number;
   readonly #given: GivenFiles;
+  readonly #earlier: EarlierFiles;
   #seen = new Map<string, Seen>();
   /** Paths that this process has recorded. */
   readonly #recorded = new Set<string>();
@@ -147,8 +150,14 @@ export class CheckpointCollector {
     this.#followEveryMs = options.followEveryMs ?? SETTLE_MS;
     this.#given = new GivenFiles(options.targetDir, options.given ?? [], options.place);
     const announced = options.announced ?? (() => Promise.resolve(new Map<string, number>()));
-    this.#sets = new CheckpointSets({ ...options, announced, given: this.#given });
-    this.#growing = new GrowingFiles({ targetDir: options.targetDir, now: options.now, sets: this.#sets });
+    this.#sets = new CheckpointSets({
+      ...options,
+      announced,
+      given: this.#given,
+      hasRules: options.keep !== undefined,
+    });
+    this.#earlier = new EarlierFiles(options, this.#given, this.#sets);
+    this.#growing = new GrowingFiles({ ...options, sets: this.#sets, earlier: this.#earlier });
     this.#meter = new UnfetchedMeter(options.now, options.unfetched);
     this.#retention = options.keep ? new Retention(options.targetDir, options.keep, this.#sets) : null;
   }
@@ -360,10 +369,7 @@ export class CheckpointCollector {
     const fetch = async (file: RemoteFile): Promise<void> => {
       const beside = join(this.#targetDir, STAGING, nameBeside(file));
       try {
-        if (await this.#growing.isWhole(host, file, signal)) {
-          verified.add(file);
-          return;
-        }
+        if (await this.#growing.isWhole(host, file, signal)) return void verified.add(file);
         const isHere = (await isBeside(beside, file)) || (await this.#copyAtHome(file, beside));
         const lack = isHere ? null : await lacksRoom(this.#targetDir, file, await stillToCome(file, beside));
         if (lack) noRoom.push(lack);
@@ -393,7 +399,7 @@ export class CheckpointCollector {
       const after = await this.#list(host, signal);
       const now = new Map(after.map((file) => [file.path, file]));
       const folders = new Set<string>();
-      const removed: string[] = [];
+      const [removed, kept]: [string[], CheckpointFile[]] = [[], []];
       for (const file of files) {
         const beside = staged.get(file);
         if (beside === undefined && !verified.has(file)) continue;
@@ -406,12 +412,13 @@ export class CheckpointCollector {
           saved.push(asRecord(file.path, file.size, file.mtimeMs));
           continue;
         }
+        kept.push(...(await this.#earlier.keep(file.path, beside)));
         await placeFile(this.#targetDir, file.path, beside, { folders, removed });
         saved.push(asRecord(file.path, file.size, file.mtimeMs));
       }
       await this.#growing.rests(saved.map(({ path }) => path));
       for (const folder of folders) if ((await lstat(folder).catch(nullIfMissing)) !== null) await flushFolder(folder);
-      await this.#record(saved, options, removed);
+      await this.#record([...kept, ...saved], options, removed);
       // Now, not at the end of the scan: the machine may be lost during the next download.
       await this.#keepSets(after, options);
       if (failure !== undefined) throw failure;
@@ -479,20 +486,5 @@ export class CheckpointCollector {
       throw orDiskFull(cause, this.#targetDir);
     }
     this.#prepared = true;
-  }
-}
-
-/** The result of a scan; the waiting caller's signal ends it. */
-async function unlessAborted(
-  { over, controller }: { over: Promise<ScanResult>; controller: AbortController },
-  signal: AbortSignal | undefined,
-): Promise<ScanResult> {
-  const end = (): void => controller.abort(signal?.reason);
-  if (signal?.aborted) end();
-  signal?.addEventListener("abort", end, { once: true });
-  try {
-    return await over;
-  } finally {
-    signal?.removeEventListener("abort", end);
   }
 }

@@ -79,6 +79,11 @@ export class GivenFiles {
     return this.#own.has(file.path) && this.#isUnchanged(file);
   }
 
+  /** Whether the run was given a file under this name, changed since or not. */
+  hasPath(path: string): boolean {
+    return this.#files.has(path);
+  }
+
   /** Where the copy of a file is for which `has` is true. */
   copyOf({ path }: RemoteFile): string {
     return this.#own.get(path)!.from;

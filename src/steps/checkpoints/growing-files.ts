@@ -31,6 +31,7 @@ import {
   placeFile,
   STAGING,
 } from "./files.ts";
+import type { EarlierFiles } from "./earlier-files.ts";
 import type { CheckpointSets } from "./sets.ts";
 import type { CheckpointHost } from "./home-names.ts";
 import { hadNoRoom, lacksRoom, type NoRoom } from "./room.ts";
@@ -83,14 +84,16 @@ export class GrowingFiles {
   readonly #targetDir: string;
   readonly #now: () => number;
   readonly #sets: CheckpointSets;
+  readonly #earlier: EarlierFiles;
   readonly #followed = new Map<string, Followed>();
   #inProgress = new Set<string>();
   #answerBytes = ANSWER_FIRST;
 
-  constructor(options: { targetDir: string; now: () => number; sets: CheckpointSets }) {
+  constructor(options: { targetDir: string; now: () => number; sets: CheckpointSets; earlier: EarlierFiles }) {
     this.#targetDir = options.targetDir;
     this.#now = options.now;
     this.#sets = options.sets;
+    this.#earlier = options.earlier;
   }
 
   async prepare(): Promise<void> {
@@ -340,6 +343,7 @@ export class GrowingFiles {
   async #replace(file: RemoteFile, beside: string, taken: Taken): Promise<void> {
     await asListed(file, beside);
     const isProven = await isProvenWhole(beside, file.size, file.path);
+    taken.files.push(...(await this.#earlier.keep(file.path, beside)));
     await placeFile(this.#targetDir, file.path, beside, { folders: new Set(), removed: taken.removed });
     await this.#noted(file, taken, isProven);
     this.#followed.set(file.path, { inode: file.inode, copiedAtMs: this.#now(), grows: false });

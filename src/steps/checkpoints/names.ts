@@ -6,7 +6,7 @@ import type { RemoteFile } from "../../providers/host.ts";
 export const INCOMPLETE = "checkpoint-is-incomplete.txt";
 export const DEPTH_MAX = 32;
 const PATH_BYTES_MAX = 4_096;
-const NAME_BYTES_MAX = 255;
+export const NAME_BYTES_MAX = 255;
 
 /** Why a file in an untrusted listing is refused; null if its path and numbers are valid. */
 export function whyRefused(file: RemoteFile): string | null {

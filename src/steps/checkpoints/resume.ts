@@ -22,7 +22,18 @@ import type { MachineAccess } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import { readCheckpoints } from "./files.ts";
 import { foldersOf, INCOMPLETE, plainName, TEMPORARY } from "./names.ts";
-import { allKept, keptSet, knowsSets, marksIn, rootOf, TF_STATE, versionsOf, WhenSaved, type Version } from "./sets.ts";
+import {
+  allKept,
+  keptSet,
+  knowsSets,
+  markedFolders,
+  marksIn,
+  rootOf,
+  TF_STATE,
+  versionsOf,
+  WhenSaved,
+  type Version,
+} from "./sets.ts";
 import { Shares } from "./shares.ts";
 import { readInProgress } from "./growing-files.ts";
 import { trackedFolders } from "./trackers.ts";
@@ -353,8 +364,8 @@ function candidates(files: CheckpointFile[], announced: ReadonlySet<string>, tra
     }
   }
   const has = (folder: string, name: string): boolean => folders.get(folder)?.has(name) === true;
-  const savedAsOne = (folder: string): boolean =>
-    folder !== "" && (tracked.has(folder) || marksIn(folders.get(folder) ?? new Set()).length > 0);
+  const marked = markedFolders(folders);
+  const savedAsOne = (folder: string): boolean => folder !== "" && (tracked.has(folder) || marked.has(folder));
   const isUnit = (folder: string): boolean => {
     const inside = [...(folders.get(folder) ?? [])];
     if (inside.some((name) => UNIT.test(name))) return true;

@@ -7,7 +7,9 @@
 // U2. It is complete again when it is announced again, or when its last file has changed. Otherwise its files may be
 //     half overwritten, or half removed. So it is with a set that the run was given.
 // U3. A kept set changes by one rename: the old one is removed once the new one is in place. The local tree has the
-//     newest of each file; once a set is complete, its folder holds the files of that set and no others.
+//     newest of each file. Files that only the set saved before under the same name had are removed there, and no others:
+//     what never belonged to the set stays, and so does what belongs to another set below it. A folder that TensorFlow's
+//     CheckpointManager writes holds several checkpoints, each under names of its own: all stay unless a rule removes them.
 // U4. On several nodes, node 0 says what is complete, and each other node keeps its share of it: the files that its
 //     machine lists in a listing that began after node 0 kept its set. If a name is saved again, the version that
 //     every node has stays until every node has the next one. shares.ts judges whether a share is downloaded.
@@ -38,11 +40,24 @@ export const LAST_WRITTEN = [".metadata", "trainer_state.json", "_CHECKPOINT_MET
 /** TensorFlow's CheckpointManager replaces this file after each save: it names the last prefix of those in its folder. */
 export const TF_STATE = "checkpoint";
 const TF_INDEX = /\.index$/;
+/** The Trainer also writes this file at the end, into the folder of all of its checkpoints. */
+const TRAINER_STATE = "trainer_state.json";
 /** The marks among these file names. */
 export const marksIn = (names: ReadonlySet<string>): string[] => [
   ...LAST_WRITTEN.filter((mark) => names.has(mark)),
   ...(names.has(TF_STATE) && [...names].some((name) => TF_INDEX.test(name)) ? [TF_STATE] : []),
 ];
+
+/** The folders that a framework has marked as checkpoints. @param folders the names in each folder */
+export function markedFolders(folders: ReadonlyMap<string, ReadonlySet<string>>): Set<string> {
+  const hold = new Set<string>();
+  for (const [folder, names] of folders)
+    if (names.has(TRAINER_STATE)) for (const above of foldersOf(folder)) hold.add(above);
+  const marked = new Set<string>();
+  for (const [folder, names] of folders)
+    if (marksIn(names).some((mark) => mark !== TRAINER_STATE || !hold.has(folder))) marked.add(folder);
+  return marked;
+}
 
 export const WhenSaved = z.object({ placement: z.int(), at: z.number() });
 const KeptFile = z.object({ path: z.string(), size: z.number(), mtime_ms: z.number() });
@@ -104,8 +119,15 @@ export interface SetsOptions {
   /** Absent for a run on one node. */
   place?: NodeOfSeveral | undefined;
   given?: GivenFiles;
-  /** `present`: whose machine the listings are of. `of`: whose machine saved a downloaded file; null if that is unknown. */
-  placements?: { present: number; of: (path: string) => number | null } | undefined;
+  placements?: SavingPlacements | undefined;
+  /** Whether a rule of the run removes complete checkpoints from this computer. */
+  hasRules?: boolean;
+}
+
+/** `present`: whose machine the listings are of. `of`: whose machine saved a downloaded file; null if that is unknown. */
+export interface SavingPlacements {
+  present: number;
+  of: (path: string) => number | null;
 }
 
 /** A set's name may contain characters that a file's may not. */
@@ -158,11 +180,13 @@ export class CheckpointSets {
   readonly #targetDir: string;
   readonly #announced: Announcements;
   readonly #given: GivenFiles;
-  readonly #placements: NonNullable<SetsOptions["placements"]>;
+  readonly #placements: SavingPlacements;
+  readonly #hasRules: boolean;
   readonly #place: NodeOfSeveral | undefined;
   readonly #known = new Map<string, Kept | null>();
 
-  constructor({ targetDir, announced, place, given, placements }: SetsOptions) {
+  constructor({ targetDir, announced, place, given, placements, hasRules = false }: SetsOptions) {
+    this.#hasRules = hasRules;
     this.#targetDir = targetDir;
     this.#announced = announced;
     this.#given = given ?? new GivenFiles(targetDir, []);
@@ -226,7 +250,7 @@ export class CheckpointSets {
       } catch (cause) {
         throw orDiskFull(cause, this.#targetDir);
       }
-      stale.push(...(await this.#removeStale(name, files)));
+      if (kept !== null) stale.push(...(await this.#removeStale(kept, files, announced)));
     }
     return { stale, linked };
   }
@@ -267,17 +291,38 @@ export class CheckpointSets {
     return stats !== null && (!stats.isDirectory() || (await readCheckpoints(join(this.#targetDir, name))).length > 0);
   }
 
-  /** U3. */
-  async #removeStale(name: string, files: readonly RemoteFile[]): Promise<string[]> {
+  /** U3. @param before the set that was kept under the name until now */
+  async #removeStale(
+    before: Kept,
+    files: readonly RemoteFile[],
+    announced: ReadonlyMap<string, number>,
+  ): Promise<string[]> {
+    const names = new Set(before.files.map(({ path }) => path.slice(before.name.length + 1)));
+    if (!this.#hasRules && marksIn(names).includes(TF_STATE)) return [];
     const listed = new Set(files.map(({ path }) => path));
     const stale: string[] = [];
-    for (const file of await readCheckpoints(join(this.#targetDir, name))) {
-      const path = `${name}/${file.path}`;
-      if (listed.has(path)) continue;
+    for (const { path } of before.files) {
+      if (listed.has(path) || announced.has(path) || (await this.#isBelowAnother(path, before.name))) continue;
+      const there = await lstat(join(this.#targetDir, path)).catch(nullIfMissing);
+      if (!there?.isFile()) continue;
       await rm(join(this.#targetDir, path), { force: true });
       stale.push(path);
     }
     return stale;
+  }
+
+  async #isBelowAnother(path: string, name: string): Promise<boolean> {
+    for (const folder of foldersOf(path))
+      if (folder.length > name.length && (await this.#keptOf(folder)) !== null) return true;
+    return false;
+  }
+
+  /** Whether the path is in a folder that counts as one checkpoint: one that was kept, or that the script announced. */
+  async isMember(path: string): Promise<boolean> {
+    const announced = await this.#announced();
+    for (const folder of foldersOf(path))
+      if (folder !== "" && (announced.has(folder) || (await this.#keptOf(folder)) !== null)) return true;
+    return false;
   }
 
   /** Whether the script has announced it. */
@@ -384,7 +429,7 @@ function setsIn(
     names.set(folder, inside.add(path.slice(path.lastIndexOf("/") + 1)));
   }
   const marked = new Set(tracked);
-  for (const [folder, inside] of names) if (!onlyTracked && marksIn(inside).length > 0) marked.add(folder);
+  for (const folder of onlyTracked ? [] : markedFolders(names)) marked.add(folder);
   const sets = new Map<string, RemoteFile[]>();
   for (const file of listing) {
     if (file.path.split("/").some(isOurs) || whyTemporary(file.path, unfinished) !== null) continue;
