@@ -47,7 +47,12 @@ export function startParts(
   const last = steps.findLast(({ step, started_at }) => step === "stream" && started_at !== null)?.placement;
   if (last === undefined) return null;
   const own = steps.filter((step) => step.placement === last || (step.step === "place" && (last ?? 1) === 1));
-  const begun = own.filter(({ step, started_at }) => step === "stream" && started_at !== null);
+  // A control plane that starts again follows the script anew: that is another attempt, not its start.
+  const begun = own
+    .filter(({ step, started_at }) => step === "stream" && started_at !== null)
+    .filter(({ node, started_at }, _, all) =>
+      all.every((other) => other.node !== node || ms(other.started_at ?? "") >= ms(started_at ?? "")),
+    );
   const ready = begun.reduce(
     (a, b) => (ms(b.started_at ?? "") > ms(a.started_at ?? "") ? b : a),
     begun[0] as TimelineStep,

@@ -61,6 +61,14 @@ it("The breakdown of a start follows the node that was ready last, and counts al
   expect(parts?.find(({ owner }) => owner === "provider")).toMatchObject({ ms: 70_000, usd: expect.closeTo(0.126, 6) });
 });
 
+it("The breakdown of a start ends with the first time that svc followed the script, not with a restart of svc", () => {
+  const again = step("stream", 400, null, { attempt: 2 });
+  const [first, later] = [STEPS, [...STEPS, again]].map((steps) =>
+    startParts({ steps }, { created_at: at(0), machines: [] }),
+  );
+  expect(later).toEqual(first);
+});
+
 it("The breakdown of a start does not know the cost of a machine without a price, and says nothing before the script has begun", () => {
   const parts = startParts({ steps: STEPS }, { created_at: at(0), machines: [machine(null, 11)] });
   expect(parts?.map(({ usd }) => usd)).toEqual([null, null, null, null]);
