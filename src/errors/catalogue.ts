@@ -140,8 +140,11 @@ export const CATALOGUE = {
     status: 404,
     exit: 3,
     retry: "never",
-    message: (d) => (d.id === "last" ? "This home has no runs." : `This home has no run ${d.id}.`),
-    hint: "`svc jobs --all` lists the runs. If you expected to find it, check SVC_HOME.",
+    message: (d) => (d.id === "last" ? "No run has the id last." : `This home has no run ${d.id}.`),
+    hint: (d) =>
+      d.id === "last"
+        ? "On the command line `last` is the newest run; this home has none yet. Over HTTP and in the SDKs, give the id of a run."
+        : "`svc jobs --all` lists the runs. If you expected to find it, check SVC_HOME.",
   }),
   job_removed: entry<{ id: string; at: string }>({
     status: 404,

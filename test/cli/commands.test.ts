@@ -72,7 +72,7 @@ describe("a home that was never used", () => {
   });
 
   test("a home without runs has no `last`, and the error says so", () => {
-    expect(at.svc("logs", "last").err).toContain("This home has no runs.");
+    expect(at.svc("logs", "last").err).toContain("this home has none yet");
   });
 
   test.each([["gpus"], ["--help"], ["jobs", "--help"]])(
