@@ -23,7 +23,7 @@ const WHOLE = ["test/{cli,e2e,process,python,rented,runner,sdk,security,sim}/**/
 
 /** Real sshd and simulated machines, part by part. */
 const MACHINES = [
-  "test/ssh/{agent,connection,data,gate,guard,guard-hangs,keys,leave,remote-access,remote-host,startup-files,system-ssh,tree,whole-tree}.test.ts",
+  "test/ssh/{agent,beside,connection,data,gate,guard,guard-hangs,keys,leave,remote-access,remote-host,startup-files,system-ssh,tree,whole-tree}.test.ts",
   "test/sim/{machines,*-sim}.test.ts",
   "test/conformance/**/*.test.ts",
 ];

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 
+from .beside import op_beside
 from .checkpoint_bytes import op_data_ranges, op_hash_file, op_read_file, op_read_pieces
 from .checkpoints import op_list
 from .gate import op_gate, op_gate_look
@@ -49,6 +50,7 @@ SLOW = {
     "stop": op_stop,
     "follow": op_follow,
     "list": op_list,
+    "beside": op_beside,
     "hash_file": op_hash_file,
     "keep": op_keep,
     "remove_tree": op_remove_tree,

@@ -112,6 +112,25 @@ export interface RunHost {
   readPieces?(pieces: readonly PieceRequest[], signal: AbortSignal): Promise<Piece[]>;
   /** SHA-256 of a listed file, in hexadecimal; null when the file no longer exists as listed. */
   hashCheckpoint?(file: RemoteFile, signal: AbortSignal): Promise<string | null>;
+  /**
+   * Files like results that the script has saved in the project's folder, where nothing downloads them. Absent where the folder stays. A large
+   * folder is not read to its end.
+   */
+  besideCheckpoints?(named: BesideNames, signal: AbortSignal): Promise<BesideFiles>;
+}
+
+/** Names of files like results. */
+export interface BesideNames {
+  endings: readonly string[];
+  /** Parts of a name. */
+  parts: readonly string[];
+}
+
+/** Paths are below the project's folder, and are the machine's words. */
+export interface BesideFiles {
+  files: number;
+  bytes: number;
+  largest: { path: string; bytes: number }[];
 }
 
 /** The facts that a machine reports when it is greeted. Unknown is null. */

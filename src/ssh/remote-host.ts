@@ -11,7 +11,17 @@ import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client
 import { askAgent, diskRefusal } from "./ask-agent.ts";
 import { fetchRemoteFile } from "./fetch-file.ts";
 import { SvcError } from "../errors/index.ts";
-import type { Following, LogSlice, Piece, PieceRequest, RemoteFile, RunHost, RunLook } from "../providers/host.ts";
+import type {
+  BesideFiles,
+  BesideNames,
+  Following,
+  LogSlice,
+  Piece,
+  PieceRequest,
+  RemoteFile,
+  RunHost,
+  RunLook,
+} from "../providers/host.ts";
 import { DISK_FAULTS, RunnerSample, RunnerStatus, type RunnerSpec } from "../schemas/runner.ts";
 
 export interface RunnerText {
@@ -53,6 +63,9 @@ const StatusAnswer = z.object({
 const Now = { now_ms: z.int().min(0).max(8.64e15) };
 const LogAnswer = z.object({ begin: z.int().min(0), log_bytes: z.int().min(0), times: z.int().min(0), ...Now });
 const SamplesAnswer = z.object(Now);
+const BESIDE_MAX = 1 << 16;
+const BesideAnswer = z.object({ files: z.int().min(0), bytes: z.number().min(0) });
+const BesideLargest = z.array(z.tuple([z.string(), z.int().min(0)])).max(10);
 const FollowAnswer = z.object({ ...StatusAnswer.shape, ...LogAnswer.shape });
 const ListedFile = z.union([
   z.tuple([z.string(), z.int().min(0), z.number(), z.int()]),
@@ -154,6 +167,12 @@ export class RemoteHost implements RunHost {
       files.push(listedFile(row.data));
     }
     return files;
+  }
+
+  async besideCheckpoints(named: BesideNames, signal: AbortSignal): Promise<BesideFiles> {
+    const { value, bytes } = await this.#ask("beside", { ...named }, BesideAnswer, { signal, maxBytes: BESIDE_MAX });
+    const largest = BesideLargest.safeParse(jsonOf(bytes.toString("utf8")));
+    return { ...value, largest: largest.success ? largest.data.map(([path, size]) => ({ path, bytes: size })) : [] };
   }
 
   async fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void> {

@@ -7,6 +7,7 @@
 import { SvcError } from "../errors/index.ts";
 import type { ScanResult } from "./checkpoints/collector.ts";
 import { noRoomYet } from "./checkpoints/room.ts";
+import { besideWords } from "./follow/beside-checkpoints.ts";
 import { collectNow, redactorIfReadable } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
 import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
@@ -75,6 +76,8 @@ export function collectStep(services: RunServices): StepDefinition {
         const isMasked = redactorIfReadable(followed) !== null;
         const left = skipped.map((s) => (isMasked ? `${s.path}: ${s.why}` : s.path)).slice(0, 20);
         if (left.length > 0) await services.sink.notice(jobId, "warning", leftBehind(left, skipped.length));
+        const beside = await besideWords(followed, true, context.signal);
+        if (beside !== null) await services.sink.notice(jobId, "warning", beside);
         const detail = {
           ...(run === null ? {} : { log_bytes: run.bytes }),
           ...(run !== null && run.missing > 0 ? { log_bytes_missing: run.missing } : {}),

@@ -10,6 +10,7 @@
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../../domain/idleness.ts";
 import { describeError, SvcError, type ErrorData } from "../../errors/index.ts";
 import type { RunnerSample } from "../../schemas/runner.ts";
+import { besideWords } from "./beside-checkpoints.ts";
 import { announced, collectNow, type FollowedRun, type Pulled } from "./log-follower.ts";
 import { isVerdict, lookAtMachine, type HeldMachine } from "../rental/held-machine.ts";
 import { noRoomWords } from "../checkpoints/room.ts";
@@ -24,6 +25,8 @@ const SCAN_EVERY_MS = 10_000;
 const SAMPLES_EVERY_MS = 5_000;
 /** Interval at which svc asks the provider whether the machine still exists, and its present price. */
 const LOOK_EVERY_MS = 30_000;
+/** Interval at which svc asks for files like checkpoints that are saved where nothing downloads them, until there are some. */
+const BESIDE_EVERY_MS = 2 * MINUTE_MS;
 
 /** The script's checkpoint directory on its machine. */
 export const checkpointsOf = (
@@ -32,6 +35,7 @@ export const checkpointsOf = (
   { access }: HeldMachine,
 ): string => (access.inPlace ? services.checkpointDir(jobId, node) : access.layout().checkpoints);
 
+const BESIDE = "files beside the checkpoints";
 /** A script may write any number of oversized files. */
 const WARNINGS_MAX = 50;
 
@@ -56,6 +60,7 @@ export class RunWatch {
   #scanDueAt: number;
   #scanning = false;
   #scanFailed: { cause: unknown } | null = null;
+  #besideDueAt: number;
   #lookDueAt: number;
   #looking = false;
   #verdict: { cause: unknown } | null = null;
@@ -76,6 +81,7 @@ export class RunWatch {
     this.#idleMs = idleWindowMs(spec);
     this.#sampleMs = sampleSeconds(spec) * 1000;
     this.#scanDueAt = services.now() + SCAN_EVERY_MS;
+    this.#besideDueAt = services.now() + BESIDE_EVERY_MS;
     this.#lookDueAt = held.access.inPlace ? Infinity : services.now() + LOOK_EVERY_MS;
   }
 
@@ -138,12 +144,20 @@ export class RunWatch {
       const { saved, pending, noRoom } = await collectNow(this.#run, collector, { final: false, announced: names });
       if (saved.length + pending.length > 0) this.#last.checkpoint = Date.now();
       for (const lack of noRoom) await this.#warnOnce(`no room for ${lack.path}`, noRoomWords(lack));
+      await this.#askBeside();
     } catch (cause) {
       this.#scanFailed = { cause };
     } finally {
       for (const name of names) this.#names.add(name);
       this.#scanning = false;
     }
+  }
+
+  async #askBeside(): Promise<void> {
+    if (this.#warned.has(BESIDE) || this.#services.now() < this.#besideDueAt) return;
+    this.#besideDueAt = this.#services.now() + BESIDE_EVERY_MS;
+    const words = await besideWords(this.#run, false, this.#run.signal);
+    if (words !== null) await this.#warnOnce(BESIDE, words);
   }
 
   async #warnOnce(what: string, words: string, about?: "stuck"): Promise<void> {
