@@ -13,6 +13,7 @@ C5. The search is bounded in depth, entries and bytes read: the directory belong
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 
@@ -536,9 +537,12 @@ def _sync_tree(path: str) -> None:
     if os.path.isdir(path):
         for folder, _, names in os.walk(path, topdown=False):
             for name in names:
-                _sync_path(os.path.join(folder, name))
+                file = os.path.join(folder, name)
+                # A symlink may lead nowhere, and a pipe would wait for a writer: they have no content of their own.
+                if stat.S_ISREG(os.lstat(file).st_mode):
+                    _sync_path(file)
             _sync_path(folder)
-    else:
+    elif os.path.isfile(path):
         _sync_path(path)
 
 

@@ -179,6 +179,25 @@ with svc.atomic_save({name!r}) as path:
         )
         self.assertEqual(sorted(path.name for path in self.dir.glob("[!.]*")), ["one", "three", "two"])
 
+    @unittest.skipIf(os.name == "nt", "needs pipes with a name")
+    def test_a_folder_with_a_broken_symlink_a_pipe_and_a_socket_in_it_is_saved(self):
+        self.script(
+            """
+            import signal, socket
+            signal.alarm(60)
+            with svc.atomic_save("unit", directory=True) as folder:
+                with open(os.path.join(folder, "part"), "w") as file:
+                    file.write("x")
+                os.chdir(folder)
+                os.symlink("nowhere", "broken")
+                os.symlink("part", "link")
+                os.mkfifo("pipe")
+                socket.socket(socket.AF_UNIX).bind("socket")
+            """
+        )
+        self.assertEqual(sorted(path.name for path in (self.dir / "unit").iterdir()), ["broken", "link", "part", "pipe", "socket"])
+        self.assertEqual(self.latest(), "unit")
+
     def test_a_crash_before_the_new_file_is_in_place_leaves_the_old_one(self):
         before = "with svc.atomic_save('last.pt') as path: open(path, 'w').write('old')"
         for what in ("os.fsync", "os.replace", "svc._checkpoints._sync_tree"):
