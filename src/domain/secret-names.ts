@@ -1,24 +1,31 @@
 // Decides which values of a run's environment and arguments are secrets, and which parts of an address.
 
 import { REDACTED } from "./redaction.ts";
+import { isKey, looksRandom, webhookTokens } from "./secret-values.ts";
 
 /** Names whose literal value never enters a record; the value itself is also redacted from the log. */
 export const SECRET_NAME =
   /(^|_)(api_?key|key|token|secret|pass|password|passwd|passphrase|pwd|pat|credential|credentials|auth|cookie|jwt|dsn)(_|$)|(password|passwd|secret|apikey|authtoken)$/i;
 
-/**
- * Values that are secrets under any name: an address with a password in it, a private key, a key with its maker's
- * prefix.
- */
-const SECRET_VALUE =
-  /^[a-z][a-z0-9+.-]{0,30}:\/\/[^\s/@:]{0,200}:[^\s/@]{1,500}@|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----|^(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abp]-|AKIA|ASIA)[A-Za-z0-9_-]{12,}$|^eyJ[A-Za-z0-9_-]{10,}\.eyJ/i;
+/** Such a value is a secret if it says more than a place. */
+const CONNECTION_NAME = /(^|_)(connection_?string|conn_?str(ing)?)(_|$)/i;
+const SAYS_MORE = /[=@]/;
+/** A path or a query behind the host. */
+const WEBHOOK_NAME = /webhook(_?ur[il])?$/i;
+const HAS_PATH = /^[a-z][a-z0-9+.-]{0,30}:\/\/[^\s/?#]+(?:\/|\/?\?)[^\s/]/i;
+
+const namesAddress = (name: string, value: string): boolean =>
+  (CONNECTION_NAME.test(name) && SAYS_MORE.test(value)) || (WEBHOOK_NAME.test(name) && HAS_PATH.test(value));
 
 /** A reference names a secret without holding it, so it may be shown. */
 export const isReference = (value: string): boolean => /^(env|store):\/\//.test(value);
 
 /** Whether a variable of a run contains a secret itself. */
 export const holdsSecret = (name: string, value: string): boolean =>
-  !isReference(value) && (SECRET_NAME.test(name) || SECRET_VALUE.test(value));
+  !isReference(value) && (SECRET_NAME.test(name) || namesAddress(name, value) || isSecret(value));
+
+/** Under any name. */
+const isSecret = (value: string): boolean => isKey(value) || hasPassword(value) || tokensIn(value).length > 0;
 
 /**
  * The usual ways to pass a secret as an argument: `--token VALUE`, `--api-key=VALUE`, `TOKEN=VALUE`. Tokens of a
@@ -27,7 +34,11 @@ export const holdsSecret = (name: string, value: string): boolean =>
 const SECRET_ARGUMENT =
   /(^|_)(api_?key|access_?key|secret_?key|private_?key|account_?key|auth|token|secret|pass|password|passwd|passphrase|pwd|pat|credentials?|cookie|jwt|dsn)$/i;
 const VOCABULARY_TOKEN =
-  /(^|_)(pad|eos|bos|unk|mask|sep|cls|special|image|start|end|stop|eot|num|max|min|per|new)_token$/i;
+  /(^|_)(pad|eos|bos|unk|mask|sep|cls|special|image|start|end|stop|eot|num|max|min|per|new|page|next)_token$/i;
+/** Its value is often the name of a column, and of the last of these a digest: it has to look like a key itself. */
+const KEY_ARGUMENT = /key$/i;
+const KEY_OF_DATA =
+  /(^|_)(cache|commit|dataset|dedup|file|foreign|hash|idempotency|index|object|partition|primary|pub|public|record|row|run|sample|shard|sort)_?key$/i;
 const ARGUMENT_BYTES_MIN = 8;
 /** The header of a request, as tools such as curl accept it. */
 const BEARER = /\b(?:Bearer|Basic)\s+([A-Za-z0-9._~+/=-]{12,2000})$/i;
@@ -40,13 +51,44 @@ export function secretArguments(args: readonly string[]): string[] {
   return args.flatMap((arg, i) => {
     const [, dashes = "", name = "", value] = /^(-{0,2})([A-Za-z][\w.-]{0,127})(?:=([^]*))?$/.exec(arg) ?? [];
     const given = value ?? (dashes === "" ? undefined : args[i + 1]);
-    const words = name.replaceAll(/[-.]/g, "_");
-    const bearer = BEARER.exec(arg)?.[1];
-    const marked = holdsSecret("", value ?? arg) ? [value ?? arg] : bearer === undefined ? [] : [bearer];
-    if (given === undefined || !SECRET_ARGUMENT.test(words) || VOCABULARY_TOKEN.test(words)) return marked;
-    return couldBeSecret(given) ? [given] : marked;
+    const words = wordsOf(name);
+    return given !== undefined && isSecretSetting(words, given) ? [given] : markedIn(value ?? arg);
   });
 }
+
+/** `hubToken`, `hub-token` and `trainer.hub token` as `hub_token`. */
+const wordsOf = (name: string): string => name.replaceAll(/[-. ]/g, "_").replaceAll(/([a-z0-9])(?=[A-Z])/g, "$1_");
+
+function markedIn(text: string): string[] {
+  if (isReference(text)) return [];
+  const bearer = BEARER.exec(text)?.[1];
+  return isKey(text) || hasPassword(text) ? [text] : [...tokensIn(text), ...(bearer === undefined ? [] : [bearer])];
+}
+
+function isSecretSetting(words: string, value: string): boolean {
+  if (VOCABULARY_TOKEN.test(words) || isReference(value)) return false;
+  if (namesAddress(words, value)) return !value.startsWith("-");
+  if (!couldBeSecret(value)) return false;
+  return SECRET_ARGUMENT.test(words) || (KEY_ARGUMENT.test(words) && !KEY_OF_DATA.test(words) && looksRandom(value));
+}
+
+/** `name=value` in the query of an address, or in a list such as `AccountName=me;AccountKey=…`. */
+const SETTING = /(?:^(?=[^;&]*[;&])|[?&;#])\s{0,8}([A-Za-z][\w .-]{0,63})=([^\s&;#"'`$][^\s&;#"'`]{7,2000})/g;
+const SIGNATURE_NAME = /^(sig|signature|x_(amz|goog)_(signature|security_token))$/i;
+const SIGNATURE_CHARS_MIN = 16;
+
+/** Secrets that stand in a value beside other text, also decoded: an address or a list shows what it belongs to. */
+function tokensIn(text: string): string[] {
+  const named = [...text.matchAll(SETTING)].flatMap(([, name = "", value = ""]) =>
+    isTokenSetting(wordsOf(name.trim()), value) ? decodedToo(value) : [],
+  );
+  return [...webhookTokens(text), ...named];
+}
+
+const isTokenSetting = (words: string, value: string): boolean =>
+  isSecretSetting(words, value) ||
+  (SIGNATURE_NAME.test(words) && value.length >= SIGNATURE_CHARS_MIN && /\d/.test(value)) ||
+  (PASSWORD_NAME.test(words) && !isDefault("", value) && !isReference(value));
 
 /** Excludes options, paths, numbers, references and words of a dictionary. */
 export const couldBeSecret = (value: string): boolean =>
@@ -69,7 +111,8 @@ export const withoutSecrets = (env: NodeJS.ProcessEnv): Record<string, string> =
     Object.entries(env).filter((entry): entry is [string, string] => {
       const [name, value] = entry;
       if (value === undefined || name === "SSH_AUTH_SOCK") return value !== undefined;
-      return !SECRET_NAME.test(name) && !CREDENTIAL_TEXT.test(name) && !PRIVATE_KEY.test(value);
+      if (SECRET_NAME.test(name) || namesAddress(name, value)) return false;
+      return !CREDENTIAL_TEXT.test(name) && !PRIVATE_KEY.test(value);
     }),
   );
 
@@ -84,17 +127,17 @@ const WORD = /^[A-Za-z_.-]{1,19}$/;
 
 /**
  * The secrets of the environment that a local run inherits, by their names and their shape. A short value, a path, a number and a
- * word are none, so that a log stays readable. Of an address only its password is one.
+ * word are none, so that a log stays readable. Of an address only its password or its token is one.
  */
 export const inheritedSecrets = (env: NodeJS.ProcessEnv): string[] =>
   Object.entries(env).flatMap(([name, given]) => {
     const value = given?.trim() ?? "";
     if (Buffer.byteLength(value) < ARGUMENT_BYTES_MIN || isReference(value)) return [];
+    if (namesAddress(name, value)) return secretParts(value);
     const isNamed = SECRET_NAME.test(name) || INHERITED_NAME.test(name);
     if (isNamed && !ABOUT_A_SECRET.test(name) && !VOCABULARY_TOKEN.test(name) && isNoOrdinary(name, value))
       return secretParts(value);
-    if (!SECRET_VALUE.test(value)) return [];
-    return hasPassword(value) ? passwordsIn(value) : secretParts(value);
+    return isKey(value) ? secretParts(value) : [...passwordsIn(value), ...tokensIn(value)];
   });
 
 const isNoOrdinary = (name: string, value: string): boolean =>
@@ -106,11 +149,11 @@ const isPath = (value: string): boolean =>
   value.split("/").every((part) => part.length < 16 || ![/[a-z]/, /[A-Z]/, /[0-9]/].every((kind) => kind.test(part)));
 
 /**
- * A secret and those of its parts that are secrets too: the password of an address, the values in a JSON object of
- * keys.
+ * A secret and those of its parts that are secrets too: the password or the token of an address, the values in a JSON
+ * object of keys.
  */
 export function secretParts(value: string): string[] {
-  return [value, ...passwordsIn(value), ...membersOf(value)];
+  return [value, ...passwordsIn(value), ...tokensIn(value), ...membersOf(value)];
 }
 
 /** An address with a password, or with a token in place of a user's name, anywhere in a text. */
@@ -148,11 +191,14 @@ const hasPassword = (value: string): boolean => FIRST_ADDRESS.test(value);
 
 function passwordsIn(value: string): string[] {
   const [, user = "", password] = FIRST_ADDRESS.exec(value) ?? [];
-  if (password === undefined || isDefault(user, password)) return [];
+  return password === undefined || isDefault(user, password) ? [] : decodedToo(password);
+}
+
+function decodedToo(value: string): string[] {
   try {
-    return [password, decodeURIComponent(password)];
+    return [value, decodeURIComponent(value)];
   } catch {
-    return [password];
+    return [value];
   }
 }
 

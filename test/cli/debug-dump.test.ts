@@ -21,7 +21,7 @@ beforeAll(async () => {
     `import os\nprint("key", os.environ.get("MARKET_API_KEY"), "${CANARY}", "${OTHER}", flush=True)\nraise SystemExit("${CANARY} ended it")\n`,
   );
   const served = await at.serve();
-  id = await at.submit(served, "train.py", ["--key", CANARY]);
+  id = await at.submit(served, "train.py", ["--note", CANARY]);
   expect(at.svc("wait", id).code).toBe(0);
   served.child.kill("SIGTERM");
   await served.exited;

@@ -20,6 +20,38 @@ it.each([
   ["ANY", "hf_abcdefghijklmnop"],
   ["ANY", "-----BEGIN OPENSSH PRIVATE KEY-----\nx"],
   ["ANY", "eyJhbGciOiJIUzI1.eyJzdWIiOiIx.sig"],
+  ["AZURE_STORAGE_CONNECTION_STRING", "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=c2VjcmV0LTEyMw==;"],
+  ["SQL_CONNSTR", "Server=db;User=me;Secret Word=x"],
+  ["ANY", "Endpoint=sb://x.example/;SharedAccessKeyName=all;SharedAccessKey=c2VjcmV0LTEyMw="],
+  ["ANY", "Server=db;User Id=me;Password=correcthorse;"],
+  ["SLACK_WEBHOOK_URL", "https://chat.example/hooks/me"],
+  ["DISCORD_WEBHOOK", "https://chat.example/?to=me"],
+  ["ANY", "https://hooks.slack.com/services/T0000/B0000/abcdefgh"],
+  ["ANY", "https://discord.com/api/webhooks/1234/abcdefghijkl"],
+  ["ANY", "https://discordapp.com/api/v10/webhooks/1234/abcdefghijkl"],
+  ["ANY", "https://team.webhook.office.com/webhookb2/0a1b@2c3d/IncomingWebhook/4e5f/6a7b"],
+  ["SAS_URL", "https://a.blob.core.windows.net/c?sv=2022&sig=c2VjcmV0LXNpZ25hdHVyZQ%3D&se=2030"],
+  ["ANY", "https://s3.example/data.tar?X-Amz-Expires=60&X-Amz-Signature=0123456789abcdef0123"],
+  ["ANY", "https://chat.example/spaces?access_token=abc-123-def"],
+  ["ANY", "nvapi-aB3dE5gH7jK9mN1pQ3sT5vX"],
+  ["ANY", "rpa_ABCDEFGHIJKLMNOPQRSTUVWX01"],
+  ["ANY", "AIzaSyA0123456789abcdefghijklmnopqrs_-"],
+  ["ANY", "AKIAABCDEFGHIJKLMNOP"],
+  ["ANY", "ASIAABCDEFGHIJKLMNOP"],
+  ["ANY", "sk-proj-aB3dE5gH7jK9mN1pQ3sT5vX_-0"],
+  ["ANY", "sk-ant-api03-aB3dE5gH7jK9mN1pQ3sT5vX-AA"],
+  ["ANY", "ghs_aB3dE5gH7jK9mN1pQ3sT5vXz1"],
+  ["ANY", "glrt-aB3dE5gH7jK9mN1pQ3sT"],
+  ["ANY", "xoxe-1-aB3dE5gH7jK9mN1pQ3sT"],
+  ["ANY", "dckr_pat_aB3dE5gH7jK9mN1pQ3sT"],
+  ["ANY", "npm_aB3dE5gH7jK9mN1pQ3sTaB3dE5gH7jK9mN1p"],
+  ["ANY", "pypi-AgEIcHlwaS5vcmcCJGFiY2RlZg"],
+  ["ANY", "local-0123456789abcdef0123456789abcdef01234567"],
+  ["ANY", "gsk_aB3dE5gH7jK9mN1pQ3sTaB3dE5gH7jK9"],
+  ["ANY", "r8_aB3dE5gH7jK9mN1pQ3sTaB3dE5gH7jK9mN1p"],
+  ["ANY", "dapi0123456789abcdef0123456789abcdef"],
+  ["ANY", "ya29.aB3dE5gH7jK9mN1pQ3sT5vX"],
+  ["ANY", "eyJhcGlfYWRkcmVzcyI6Imh0dHBzOi8vYXBwLmV4YW1wbGUifQ=="],
 ])("%s=%s is a secret", (name, value) => expect(holdsSecret(name, value)).toBe(true));
 
 it.each([
@@ -31,6 +63,21 @@ it.each([
   ["ENDPOINT", "https://example.org:8443/a@b"],
   ["API_KEY", "env://OTHER"],
   ["API_KEY", "store://hub/token"],
+  ["CLOUD_ZONE", "asia-northeast1-a"],
+  ["RUN_NAME", "sk-learn-gradient-boosting-baseline-2"],
+  ["RUN_NAME", "hf_transformers_baseline_3"],
+  ["RUN_NAME", "rpa_invoices_from_2025_and_before"],
+  ["RUN_NAME", "local-development-of-the-first-model"],
+  ["IMAGE", "npm_config_of_the_second_experiment"],
+  ["WEBHOOK_PORT", "8080"],
+  ["WEBHOOK_URL", "http://localhost:8080/"],
+  ["WEBHOOKS", "disabled"],
+  ["CONNECTION_STRING", "sqlite:///runs/optuna.db"],
+  ["DATA_URL", "https://data.example/set.tar?version=12&sort_key=loss&key=sets/2025/train12.tar&page_token=2"],
+  ["FILTER", "split=train;key=layer12.weight;token=word"],
+  ["DATABASE", "Server=db;User=postgres;Password=postgres"],
+  ["SIGMA", "0.5"],
+  ["SAS_HOME", "/opt/sas/9.4"],
 ])("%s=%s is not a secret", (name, value) => expect(holdsSecret(name, value)).toBe(false));
 
 it("parts of a secret are secrets by themselves", () => {
@@ -42,6 +89,21 @@ it("parts of a secret are secrets by themselves", () => {
   expect(secretParts(key)).toEqual([key, "line-1\nline-2"]);
   expect(secretParts("{not json")).toEqual(["{not json"]);
 });
+
+it.each([
+  ["https://hooks.slack.com/services/T0000/B0000/SECRETxxxxxx", ["T0000/B0000/SECRETxxxxxx"]],
+  ["post to https://discord.com/api/webhooks/1234/SECRETxxxxxx now", ["1234/SECRETxxxxxx"]],
+  ["a=1;AccountKey=c2VjcmV0LTEyMw==;EndpointSuffix=x", ["c2VjcmV0LTEyMw=="]],
+  [
+    "https://a.example/c?sv=2022&sig=c2VjcmV0LXNpZ25hdHVyZQ%3D&se=2030",
+    ["c2VjcmV0LXNpZ25hdHVyZQ%3D", "c2VjcmV0LXNpZ25hdHVyZQ="],
+  ],
+  ["Server=db;Password=correcthorse", ["correcthorse"]],
+  ["https://hooks.slack.com/services/T0/B0/abcdefghijklmnop", ["T0/B0/abcdefghijklmnop", "abcdefghijklmnop"]],
+  ["https://api.telegram.org/bot123:abcdefghijklmnopqrst/sendMessage", ["123:abcdefghijklmnopqrst"]],
+])("The secrets in %s are known by themselves", (value, parts) =>
+  expect([...new Set(secretParts(value))]).toEqual([value, ...parts]),
+);
 
 it("other programs get no variable with a secret of a credential, and no private key by any name", () => {
   const secrets = Object.values(CREDENTIAL_FIELDS).flatMap((fields) => fields.filter((field) => field.secret));
@@ -61,6 +123,17 @@ it.each([
   [["trainer.hub_token=xYz-123-abc"], "xYz-123-abc"],
   [["hf_abcdefghijklmnop"], "hf_abcdefghijklmnop"],
   [["--header", "Authorization: Bearer abc123def456"], "abc123def456"],
+  [["--wandb-key", "0123456789abcdef0123456789abcdef01234567"], "0123456789abcdef0123456789abcdef01234567"],
+  [["--key", "k3yk3yk3yk3y99"], "k3yk3yk3yk3y99"],
+  [["--encryption-key=Zm9vYmFyYmF6cXV4MTIzNDU2"], "Zm9vYmFyYmF6cXV4MTIzNDU2"],
+  [["trainer.hubKey=aB3dE5gH7jK9mN1p"], "aB3dE5gH7jK9mN1p"],
+  [["--hubToken", "abc123def456"], "abc123def456"],
+  [["--webhook", "https://chat.example/hooks/me"], "https://chat.example/hooks/me"],
+  [["--slack-url=https://hooks.slack.com/services/T0/B0/abcdef"], "T0/B0/abcdef"],
+  [["--conn", "AccountKey=abc123abc123=="], "abc123abc123=="],
+  [["--conn", "AccountName=a;AccountKey=abc123abc123==;x=y"], "abc123abc123=="],
+  [["https://s3.example/data.tar?X-Amz-Signature=0123456789abcdef0123"], "0123456789abcdef0123"],
+  [["nvapi-aB3dE5gH7jK9mN1pQ3sT5vX"], "nvapi-aB3dE5gH7jK9mN1pQ3sT5vX"],
 ])("The arguments %j hold a secret", (args, secret) => expect(secretArguments(args)).toContain(secret));
 
 it.each([
@@ -75,6 +148,20 @@ it.each([
   [["--token", "env://MY_TOKEN_1"]],
   [["--password-file", "/run/secrets/db1"]],
   [["--auth", "disabled"]],
+  [["--key-dim", "64", "--num-key-value-heads=8", "--tokenizer", "gpt2", "--max-tokens", "512", "--sigma", "0.5"]],
+  [["--sort-key", "loss", "--primary_key=id", "--monitor-key", "val_loss", "--metric-key=eval/top1_accuracy@5"]],
+  [["--image-key", "observation.images.cam_0", "--key=vit_base_patch16_224_in21k", "--text_key", "text2text"]],
+  [["--sort-key", "sqrtLossOfEpoch12AndLater", "--key", "/home/me/aB3dE5gH7jK9mN1p", "--key=2025-11-29T10:15:30Z"]],
+  [["--cache-key", "d41d8cd98f00b204e9800998ecf8427e", "--public-key=aB3dE5gH7jK9mN1pQ3sT"]],
+  [["--monkey", "capuchin", "--webhook-port=8080", "--webhook", "disabled", "--connection-string=sqlite:///runs/1.db"]],
+  [["--connection-string", "--lr=0.12345", "--signature-url=gs://models/a?signature=serving_default_of_it"]],
+  [
+    [
+      "https://data.example/set.tar?version=12&sort_key=loss&page_token=2",
+      "padToken=<|end_1|>",
+      "--name=sk-learn-run-12",
+    ],
+  ],
 ])("The arguments %j hold no secret", (args) => expect(secretArguments(args)).toEqual([]));
 
 it("The passwords of addresses in a text are found and masked, and nothing else of it", () => {

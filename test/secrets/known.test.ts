@@ -152,6 +152,10 @@ it("What a local run inherits is known where its name says that it is a secret, 
     WANDBTOKEN: "0123456789abcdef",
     DB_PASSWORD: "correct horse battery",
     DATABASE_URL: "postgres://svc:supersecret@db/x",
+    AZURE_STORAGE_CONNECTION_STRING: "AccountName=me;AccountKey=c2VjcmV0LTEyMw==;EndpointSuffix=x",
+    SLACK_WEBHOOK_URL: "https://hooks.slack.com/services/T0000/B0000/abcdefgh",
+    SAS_URL: "https://me.blob.core.windows.net/c?sv=2022&sig=c2VjcmV0LXNpZ25hdHVyZQ%3D&se=2030",
+    MAPS: "AIzaSyA0123456789abcdefghijklmnopqrs_-",
     TEST_DATABASE_URL: "postgres://postgres:postgres@localhost/x",
     SSH_AUTH_SOCK: "/run/user/1000/agent-1",
     PWD: "/home/me/Project-aB1cD2eF3gH4",
@@ -165,9 +169,14 @@ it("What a local run inherits is known where its name says that it is a secret, 
     AWS_CREDENTIAL_EXPIRATION: "2026-11-27T10:00:00Z",
     MASTER_KEY: "production",
     PAD_TOKEN: "<|endoftext-1|>",
+    CLOUD_ZONE: "asia-northeast1-a",
+    OPTUNA_CONNECTION_STRING: "sqlite:///runs/optuna.db",
+    WEBHOOK_URL: "http://localhost:8080",
   };
   const known = new KnownSecrets({ home: newHome({}), env }).redactor();
   const shown = Object.entries(env).filter(([, value]) => known.redactText(value) === value);
-  expect(shown.map(([name]) => name)).toEqual(Object.keys(env).slice(6));
-  expect(known.redactText("supersecret")).toBe("***redacted***");
+  expect(shown.map(([name]) => name)).toEqual(Object.keys(env).slice(10));
+  for (const part of ["supersecret", "c2VjcmV0LTEyMw==", "c2VjcmV0LXNpZ25hdHVyZQ="])
+    expect(known.redactText(part)).toBe("***redacted***");
+  expect(known.redactText(env.SAS_URL)).toBe(env.SAS_URL.replace(/sig=[^&]*/, "sig=***redacted***"));
 });
