@@ -89,7 +89,7 @@ export class FolderPlace implements Place {
 
   /** The blob name in the bookkeeping of a file that is unchanged since. */
   async #known(path: string, mtimeMs: number): Promise<string | null> {
-    const text = await readFile(join(this.#target, BOOKS, "download", `${path}.metadata`), "utf8").catch(() => "");
+    const text = await readFile(bookOf(this.#target, path), "utf8").catch(() => "");
     const [, name, at] = text.split("\n");
     return name !== undefined && mtimeMs / 1_000 - 1 <= Number(at) ? name : null;
   }
@@ -112,7 +112,7 @@ export class FolderPlace implements Place {
     return this.#target;
   }
 
-  /** Hard-links every file of the old folder except those being replaced. */
+  /** Hard-links every file of the old folder except those being replaced, and those that are removed meanwhile. */
   async #carryOver(from: string, to: string, replaced: ReadonlySet<string>, below = ""): Promise<void> {
     const { mode } = await stat(from);
     // svc writes more files into it: it needs its own permissions there.
@@ -125,8 +125,8 @@ export class FolderPlace implements Place {
       } else if (entry.isDirectory()) {
         await mkdir(target);
         await this.#carryOver(source, target, replaced, path);
-      } else if (entry.isSymbolicLink()) await symlink(await readlink(source), target);
-      else if (entry.isFile()) await linkOrCopy(source, target);
+      } else if (entry.isSymbolicLink()) await readlink(source).then((to) => symlink(to, target), unlessMissing);
+      else if (entry.isFile()) await linkOrCopy(source, target).catch(unlessMissing);
     }
   }
 
@@ -159,13 +159,22 @@ export class FolderPlace implements Place {
     await rm(this.#staging, { recursive: true, force: true });
   }
 
-  /** Files that appeared in the old folder while the new one was made. */
-  async #leftovers(from: string, to: string): Promise<void> {
+  /** Files that appeared in the old folder while the new one was made, or replaced the file that the new one has. */
+  async #leftovers(from: string, to: string, below = ""): Promise<void> {
     for (const entry of await readdir(from, { withFileTypes: true })) {
+      const path = join(below, entry.name);
       const [source, target] = [join(from, entry.name), join(to, entry.name)];
-      if (!existsSync(target)) await rename(source, target).catch(() => undefined);
-      else if (entry.isDirectory() && statSync(target).isDirectory()) await this.#leftovers(source, target);
+      if (!existsSync(target) || (entry.isFile() && (await this.#isSavedSince(source, target, path))))
+        await rename(source, target).catch(() => undefined);
+      else if (entry.isDirectory() && statSync(target).isDirectory()) await this.#leftovers(source, target, path);
     }
+  }
+
+  /** Never a file of the model or a record of it: the release stays whole (F1). An unchanged file is the same one, linked. */
+  async #isSavedSince(source: string, target: string, path: string): Promise<boolean> {
+    const [old, now] = await Promise.all([source, target].map((file) => lstat(file).catch(() => null)));
+    if (!old || !now?.isFile() || old.ino === now.ino || old.mtimeMs <= now.mtimeMs) return false;
+    return !path.startsWith(join(BOOKS, "/")) && !existsSync(bookOf(this.#target, path));
   }
 }
 
@@ -173,7 +182,7 @@ async function writeBooks(tree: string, release: Release): Promise<void> {
   const books = join(tree, BOOKS);
   const at = Date.now() / 1_000;
   for (const file of release.files) {
-    const path = join(books, "download", `${file.path}.metadata`);
+    const path = bookOf(tree, file.path);
     await mkdir(dirname(path), { recursive: true });
     // Never through the hard link: the old folder's own record stays unchanged.
     await rm(path, { force: true });
@@ -199,5 +208,11 @@ async function writeBooks(tree: string, release: Release): Promise<void> {
     await writeFile(path, text, { flush: true });
   }
 }
+
+function unlessMissing(e: unknown): void {
+  if (!isMissing(e)) throw e;
+}
+
+const bookOf = (folder: string, path: string): string => join(folder, BOOKS, "download", `${path}.metadata`);
 
 const refused = (path: string, why: string): SvcError => new SvcError("hub_folder_refused", { path, why });

@@ -7,6 +7,7 @@ const PULL = "test/hub/pull.test.ts > ";
 const titled = (...titles: string[]): string[] => titles.map((title) => `${PULL}${title}`);
 const cache = single("cache place", "src/hub/cache-place.ts", titled("a pull into the cache"));
 const folder = single("folder place", "src/hub/folder-place.ts", titled("a pull into a folder"));
+const shared = single("folder place", "src/hub/folder-place.ts", ["test/hub/pull-beside-others.test.ts"]);
 const blob = single("blob", "src/hub/fetch-blob.ts", titled("a bad connection", "an end in the middle"));
 const pull = single("pull", "src/hub/pull.ts", titled("a pull into a folder"));
 const pulls = single("pulls", "src/hub/pulls.ts", titled("an end in the middle"));
@@ -43,6 +44,11 @@ export const HUB_MUTANTS: readonly TestedMutant[] = [
     "F2: the user's own files are removed",
     "if (existsSync(this.#target)) await this.#carryOver",
     "if (!existsSync(this.#target)) await this.#carryOver",
+  ),
+  shared(
+    "F2: a file that was saved meanwhile goes back",
+    "|| (entry.isFile() && (await this.#isSavedSince(source, target, path))))",
+    ")",
   ),
   folder("F3: there is no bookkeeping", "await writeBooks(tree, release);", ""),
   folder(
