@@ -47,9 +47,8 @@ STARTED: set[str] = set()
 class _Owned:
     """A control plane that this process started."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
-        self.port = port
         self.log = log
 
 
@@ -140,16 +139,19 @@ class ControlPlanes:
                 )
             except OSError as error:
                 raise _start_failed(f"{command[0]}: {error.strerror}") from error
+        # Known before its first line: a child that another thread forks meanwhile must not hold the pipe (P4).
+        self._owned[at] = _Owned(process, log)
         try:
             first = _first_line(process, START_SECONDS_MAX)
         except BaseException:
+            self._owned.pop(at, None)
             _close_pipe(process)
             raise
         said = as_object(first)
         port = _http.port_of(said.get("url"))
         if port is not None:
-            self._owned[at] = _Owned(process, port, log)
             return port
+        self._owned.pop(at, None)
         _close_pipe(process)
         _reap(process)
         failure = said.get("error") or error_in(_read_from(log, said_from))

@@ -131,6 +131,29 @@ class Discovery(WithHome):
         finally:
             os.kill(forked, signal.SIGKILL)
 
+    def test_the_control_plane_ends_although_a_child_that_was_forked_while_it_started_lives_on(self):
+        child = self.child(
+            """
+from svc import _call, _control_plane
+read = _control_plane._first_line
+def forked_meanwhile(*given):
+    pid = os.fork()
+    if pid == 0: os.close(1); time.sleep(600)
+    print(pid, flush=True)
+    return read(*given)
+_control_plane._first_line = forked_meanwhile
+_call.call("GET", "/jobs")
+os.kill(os.getpid(), 9)
+""",
+            stdout=subprocess.PIPE,
+        )
+        forked = int(child.stdout.readline())
+        child.communicate()
+        try:
+            until((self.home / "ended").exists)
+        finally:
+            os.kill(forked, signal.SIGKILL)
+
     def test_ctrl_c_during_a_wait_ends_the_control_plane_gracefully(self):
         child = self.child(
             'signal = __import__("signal"); signal.signal(signal.SIGINT, signal.default_int_handler)\n'
