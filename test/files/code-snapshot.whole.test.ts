@@ -162,13 +162,29 @@ describe("listProject", () => {
       "keys/service-account-prod.json": "",
       "keys/client_secret_12.json": "",
       ".huggingface/token": "",
+      ".hf_token": "",
+      ".wandb_api_key": "",
+      "prod.env": "",
+      "conf/secrets.env": "",
+      "credentials.json": "",
+      "conf/credentials.yml": "",
+      "conf/secrets.yaml": "",
+      "secrets.toml": "",
+      "server.key": "",
+      "tls/private.key": "",
+      // Ordinary files with similar names.
+      "secrets.py": "",
+      "train.env": "",
+      "slides.key": "",
       "a.py": "",
       ".gitignore": "!.env\nbig.bin\n",
       "big.bin": "",
     });
-    expect(await listed()).toEqual([".env.example", ".gitignore", "a.py"]);
-    await put({ ".svcignore": "!.env\n!big.bin\n!.ssh\n!.git\na.py\n" });
-    expect(await listed()).toEqual([".env", ".env.example", ".gitignore", ".svcignore", "big.bin"]);
+    const similar = ["secrets.py", "slides.key", "train.env"];
+    expect(await listed()).toEqual([".env.example", ".gitignore", "a.py", ...similar]);
+    await put({ ".svcignore": "!.env\n!big.bin\n!.ssh\n!.git\n!credentials.json\na.py\n" });
+    const again = [".svcignore", "big.bin", "credentials.json"];
+    expect(await listed()).toEqual([".env", ".env.example", ".gitignore", ...again, ...similar]);
   });
 
   it("follows symlinks that stay inside, and names those that leave, form cycles or point to excluded files", async () => {

@@ -31,11 +31,28 @@ export const SECRET_FILES = [
   "kaggle.json",
   ".modal.toml",
   ".runpod/",
-  ".vast_api_key",
+  ".*_api_key",
+  ".*_token",
   ".Renviron",
   "_netrc",
   "rclone.conf",
-  "**/.streamlit/secrets.toml",
+  "prod.env",
+  "production.env",
+  "secret.env",
+  "secrets.env",
+  "credentials.env",
+  "credentials.json",
+  "credentials.toml",
+  "credentials.yaml",
+  "credentials.yml",
+  "secrets.json",
+  "secrets.toml",
+  "secrets.yaml",
+  "secrets.yml",
+  "client.key",
+  "private.key",
+  "server.key",
+  "tls.key",
   "application_default_credentials.json",
   "client_secret*.json",
   "service-account*.json",
@@ -126,10 +143,10 @@ export const madeBySvc = new IgnoreRules(MADE_BY_SVC.join("\n"));
 
 /** False if no rule of these lists can match the last name of the path: this alone settles most names. */
 const SUSPECT =
-  /^\.|^id_|\.(?:tfstate|kdbx|pem|p12|pfx|ppk|pyc|jks|keystore)$|^(?:kaggle|client_secret.*|service[-_]account.*|application_default_credentials)\.json$|^(?:_netrc|rclone\.conf|secrets\.toml)$|^(?:node_modules|__pycache__|venv|Thumbs\.db|checkpoints-local|gcloud)$/;
+  /^\.|^id_|\.(?:tfstate|kdbx|pem|p12|pfx|ppk|pyc|jks|keystore)$|^(?:kaggle|client_secret.*|service[-_]account.*|application_default_credentials)\.json$|^(?:_netrc|rclone\.conf)$|^(?:credentials|secrets)\.(?:json|toml|ya?ml)$|^(?:prod|production|secrets?|credentials)\.env$|^(?:client|private|server|tls)\.key$|^(?:node_modules|__pycache__|venv|Thumbs\.db|checkpoints-local|gcloud)$/;
 const codesOf = (letters: string): Set<number> => new Set(Buffer.from(letters, "latin1"));
 const FIRST = codesOf("._inTvcg");
-const LAST = codesOf("exm2kcnsfl");
+const LAST = codesOf("exm2kcnsflvy");
 
 export function mayBeProtected(path: string): boolean {
   const start = path.lastIndexOf("/") + 1;
