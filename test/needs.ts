@@ -40,6 +40,19 @@ function canMount(): boolean {
   return mounted;
 }
 
+/** Where a test can put a process into state D, as root: the freezer of the first version of cgroups, whose processes even KILL leaves. */
+export const FREEZER = "/sys/fs/cgroup/freezer";
+
+function canFreeze(): boolean {
+  if (!isRoot || !existsSync(FREEZER)) return false;
+  try {
+    rmdirSync(mkdtempSync(join(FREEZER, "svc-try-")));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 interface Need {
   met: () => boolean;
   why: string;
@@ -85,6 +98,7 @@ const NEEDS: Record<string, Need> = {
   linux: { met: () => isLinux, why: "Linux" },
   root: { met: () => isRoot, why: "root" },
   "no-root": { met: () => process.getuid?.() !== 0, why: "a user other than root" },
+  freezer: { met: canFreeze, why: "the freezer of cgroups version 1" },
   mounts: { met: canMount, why: "to mount a file system" },
   network: {
     met: () => interfaces().some(({ internal, family }) => !internal && family === "IPv4"),

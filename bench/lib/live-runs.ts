@@ -81,6 +81,7 @@ function statusOf(alive: number, job: number): RunnerStatus {
     preempted: false,
     oom: false,
     not_runnable: false,
+    left: [],
     log_bytes: null,
     error: null,
   };

@@ -8,8 +8,8 @@ import time
 from .files import Lock, read_json, unlink, write_file, write_status
 from .json_text import to_json
 from .left_behind import kill_marked, marked
-from .processes import Process, boot_id, process, send, start_time
-from .run import Run
+from .processes import Process, boot_id, named, process, remaining, send, start_time, unended
+from .run import UNENDED_SECONDS, Run
 from .spool import spool_end
 from .system import LINUX, complain, now_ms, signal
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-def lost(status: dict[str, Any], left: list[Process]) -> dict[str, Any]:
+def lost(status: dict[str, Any], left: list[dict[str, Any]]) -> dict[str, Any]:
     """The final status of a run whose runner died without a report."""
     if status.get("boot_id") and status["boot_id"] != boot_id():
         why = "the machine was restarted while the script ran"
     else:
         why = "the runner that supervised the script was killed, and the output and metrics that it had not read yet are lost"
     if left:
-        why += "; processes that cannot be killed: %s" % ", ".join(str(p.pid) for p in left)
+        why += "; processes that cannot be killed: %s" % named(left)
     return dict(
         status,
         phase="failed",
@@ -38,18 +38,23 @@ def lost(status: dict[str, Any], left: list[Process]) -> dict[str, Any]:
     )
 
 
-def sweep_locked(grace: float) -> list[Process]:
+def sweep_locked(grace: float) -> tuple[list[int], bool]:
     """Call it with the lock held, which proves that no runner is alive: ends the processes that it left, and
-    records that in status.json. Returns the survivors."""
+    records that in status.json. Returns the survivors, and whether they are recorded: then no later sweep waits for
+    them."""
     status = read_json("status.json")
     spec = read_json("spec.json") or {}
-    left = kill_marked({n for n in ((status or {}).get("nonce"), spec.get("nonce")) if n}, grace)
-    if status and status.get("phase") == "running":
+    before = remaining(status)
+    left = unended(kill_marked({n for n in ((status or {}).get("nonce"), spec.get("nonce")) if n}, grace, before))
+    recorded = not left
+    if status and (left or status.get("phase") == "running"):
+        last = lost(status, left) if status.get("phase") == "running" else status
         try:
-            write_status(lost(status, left))
+            write_status(dict(last, boot_id=boot_id(), left=before + left) if left else last)
+            recorded = True
         except OSError as e:
             complain("writing status.json: %s" % e)  # a caller that asks for the status finds the runner dead anyway
-    return left
+    return [p["pid"] for p in left], recorded
 
 
 def say(value: object, code: int = 0) -> NoReturn:
@@ -187,6 +192,7 @@ def never_started(nonce: str) -> dict[str, Any]:
         "log_bytes": spool_end(),
         "error": "it was stopped before it started",
         "not_runnable": False,
+        "left": remaining(read_json("status.json")),
     }
 
 
@@ -206,8 +212,8 @@ def command_sweep(grace: float) -> NoReturn:
     lock = Lock()
     if not lock.take():
         fail("the runner of this directory is alive; use stop", 3)
-    left = sweep_locked(grace)
-    say({"left": [p.pid for p in left], "status": read_json("status.json")}, 1 if left else 0)
+    left, _ = sweep_locked(grace)
+    say({"left": left, "status": read_json("status.json")}, 1 if left else 0)
 
 
 def command_stop(grace: float | None) -> NoReturn:
@@ -225,7 +231,7 @@ def command_stop(grace: float | None) -> NoReturn:
     except OSError as e:
         complain("writing the order to stop: %s" % e)  # a full disk must not keep a run alive: the signal goes anyway
     lock = Lock()
-    end = time.monotonic() + grace + 15
+    end = time.monotonic() + grace + UNENDED_SECONDS + 15
     delay, asked_at = 0.005, -1.0
     while not lock.take():
         now = time.monotonic()
@@ -248,8 +254,8 @@ def command_stop(grace: float | None) -> NoReturn:
             fail("runner.lock is held by a program that does not answer")
         time.sleep(delay)
         delay = min(0.02, delay * 1.5)
-    left = sweep_locked(grace)
+    left, recorded = sweep_locked(grace)
     last = read_json("status.json")
     if not last or last.get("nonce") != nonce:
         write_status(never_started(nonce))
-    say({"left": [p.pid for p in left], "status": read_json("status.json")}, 1 if left else 0)
+    say({"left": left, "status": read_json("status.json")}, 0 if recorded else 1)

@@ -9,6 +9,14 @@ from .files import read_file, read_json
 from .processes import Process, all_processes, below, boot_id, send
 from .system import LINUX, signal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+# How long a process may survive KILL here.
+SWEEP_SECONDS = 10.0
+
 
 def marked(nonces: set[str]) -> list[Process]:
     """Living processes of a run whose runner is gone: by nonce, by recorded identity, and all their descendants."""
@@ -37,9 +45,15 @@ def marked(nonces: set[str]) -> list[Process]:
     return list(found.values())
 
 
-def kill_marked(nonces: set[str], grace: float) -> list[Process]:
-    """TERM, grace, KILL for the processes of a dead runner; returns the survivors."""
-    left = marked(nonces)
+def kill_marked(nonces: set[str], grace: float, known: list[dict[str, Any]]) -> list[Process]:
+    """TERM, grace, KILL for the processes of a dead runner; returns the survivors. Those in `known` survived KILL
+    before, and are not waited for."""
+    unendable = {(p["pid"], p["start"]) for p in known}
+
+    def living() -> list[Process]:
+        return [p for p in marked(nonces) if (p.pid, p.start) not in unendable]
+
+    left = living()
     if left and grace > 0:
         for p in left:
             send(p, signal.SIGTERM)
@@ -48,11 +62,11 @@ def kill_marked(nonces: set[str], grace: float) -> list[Process]:
         end = time.monotonic() + grace
         while left and time.monotonic() < end:
             time.sleep(0.02)
-            left = marked(nonces)
-    end = time.monotonic() + 10
+            left = living()
+    end = time.monotonic() + SWEEP_SECONDS
     while left and time.monotonic() < end:
         for p in left:
             send(p, signal.SIGKILL)
         time.sleep(0.01)
-        left = marked(nonces)
+        left = living()
     return left

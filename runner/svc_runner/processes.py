@@ -8,6 +8,10 @@ import os
 from .files import read_file
 from .system import LINUX, signal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Process:
     __slots__ = ("cpu", "group", "pid", "ppid", "start", "state")
@@ -66,6 +70,35 @@ def run_and_read(argv: list[str]) -> tuple[int, bytes]:
     return pid, b"".join(parts)
 
 
+def name_of(pid: int) -> str:
+    """The name of a process, which every user may read; empty once it is gone."""
+    try:
+        data = read_file("/proc/%d/comm" % pid) if LINUX else run_and_read(["ps", "-p", str(pid), "-o", "comm="])[1]
+    except OSError:
+        return ""
+    return (data or b"").decode("utf-8", "replace").strip()
+
+
+def unended(processes: list[Process]) -> list[dict[str, Any]]:
+    """For status.json: processes that KILL did not end."""
+    return [{"pid": p.pid, "start": p.start, "name": name_of(p.pid)} for p in processes]
+
+
+def remaining(status: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Of the processes that a run here left, by its status.json, those that are still there."""
+    try:
+        if not LINUX or not status or not status.get("left") or status.get("boot_id") != boot_id():
+            return []
+        known: list[dict[str, Any]] = [{"pid": int(p["pid"]), "start": int(p["start"]), "name": str(p["name"])} for p in status["left"]]
+        return [p for p in known if start_time(p["pid"]) == p["start"]]
+    except (KeyError, TypeError, ValueError):
+        return []  # the script wrote it
+
+
+def named(left: list[dict[str, Any]]) -> str:
+    return ", ".join("%d (%s)" % (p["pid"], p["name"]) for p in left)
+
+
 def start_time(pid: int) -> int:
     p = process(pid) if LINUX else None
     return p.start if p else 0
@@ -93,8 +126,9 @@ def below(roots: list[int], table: list[Process]) -> list[Process]:
     return found
 
 
-def send(p: Process, sig: int) -> None:
-    """Signals exactly this process (R4): its number may be reused between the check and the signal."""
+def send(p: Process, sig: int) -> bool:
+    """Signals exactly this process (R4): its number may be reused between the check and the signal. False if this
+    user may not."""
     fd = None
     try:
         if LINUX and hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):
@@ -102,16 +136,19 @@ def send(p: Process, sig: int) -> None:
                 fd = os.pidfd_open(p.pid)
             except OSError as e:
                 if e.errno == errno.ESRCH:
-                    return
+                    return True
         if LINUX and start_time(p.pid) != p.start:
-            return
+            return True
         if fd is None:
             os.kill(p.pid, sig)
         else:
             signal.pidfd_send_signal(fd, sig)
+        return True
     except OSError as e:
-        if e.errno not in (errno.ESRCH, errno.EPERM):
+        # EACCES is the answer of a security module such as AppArmor.
+        if e.errno not in (errno.ESRCH, errno.EPERM, errno.EACCES):
             raise
+        return e.errno == errno.ESRCH
     finally:
         if fd is not None:
             os.close(fd)

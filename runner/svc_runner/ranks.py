@@ -8,7 +8,7 @@ import time
 
 from .files import unlink
 from .records import RECORD_BYTES_MAX
-from .spool import CHUNK
+from .spool import CHUNK, read_pipe
 from .system import complain
 
 
@@ -58,7 +58,7 @@ class Ranks:
     def read(self, fd: int) -> bool:
         rank = self.by_fd[fd]
         try:
-            data = os.read(fd, RECORD_BYTES_MAX)
+            data = read_pipe(fd, RECORD_BYTES_MAX)
         except OSError:
             return False
         if not rank.held:

@@ -8,7 +8,7 @@ import os
 import sys
 
 from .files import unlink
-from .spool import CHUNK
+from .spool import CHUNK, read_pipe
 from .system import LINUX, complain, directory_gone
 
 # The name of the pipe for records (docs/internals/adr/0022), and how many pipes that a script has removed are still read.
@@ -91,7 +91,7 @@ class Records:
     def read(self, fd: int) -> bool:
         """Reads the available bytes; True if there were any."""
         try:
-            data = os.read(fd, RECORD_BYTES_MAX)
+            data = read_pipe(fd, RECORD_BYTES_MAX)
         except OSError as e:
             if e.errno in (errno.EAGAIN, errno.EINTR):
                 return False

@@ -10,17 +10,25 @@ import time
 from .files import read_json, unlink, write_file, write_status
 from .keeper import keeper_of
 from .notice import notice_of
-from .processes import Process, all_processes, below, boot_id, oom_kills, send, start_time
+from .processes import Process, all_processes, below, boot_id, named, oom_kills, remaining, send, start_time, unended
 from .ranks import Ranks
 from .records import Records, bytes_in
 from .samples import Sampler
 from .script import NotStarted, start_script
-from .spool import CHUNK, Spool
+from .spool import CHUNK, REST, Spool, read_pipe
 from .system import LINUX, complain, directory_gone, now_ms, prctl, show_name, signal, signal_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+# How long a process may survive KILL before the run ends without it. The kernel takes up to some ten seconds to free the memory of a large
+# process and its GPU; what takes longer waits for a device, or belongs to another user. `stop` waits this long, too, and its callers wait
+# for a minute.
+UNENDED_SECONDS = 20.0
+# The same where none of them takes the signal: they had the grace, and more time does not help. It is less than the five seconds that the
+# machine's guard and a budget add to the grace.
+REFUSED_SECONDS = 2.0
 
 
 class Run:
@@ -36,7 +44,7 @@ class Run:
         self.stopped = False
         self.killed_by_us = False
         self.ending_at: float | None = None
-        self.kill_at = float("inf")
+        self.kill_at = self.unended_at = float("inf")
         self.next_kill = self.next_look = 0.0
         self.stat: dict[str, Any] = {
             "phase": "running",
@@ -55,6 +63,7 @@ class Run:
             "log_bytes": None,
             "error": None,
             "not_runnable": False,
+            "left": [],
         }
 
     def start(self) -> None:
@@ -73,6 +82,7 @@ class Run:
         ranks = self.spec.get("ranks") or {}
         self.ranks = Ranks(int(ranks.get("first", 0)), min(256, int(ranks.get("count", 0))))
         unlink("stopping")
+        self.stat["left"] = remaining(read_json("status.json"))
         write_status(self.stat)  # R1; an order to stop may arrive from here on
         self.oom_before = oom_kills() if LINUX else None
         if LINUX:
@@ -227,7 +237,7 @@ class Run:
         if self.ranks.ready and self.inside_record is None and (not self.insert(self.ranks) or self.spool.pending):
             return False
         try:
-            data = os.read(self.reader, room)
+            data = read_pipe(self.reader, room)
         except OSError as e:
             if e.errno in (errno.EAGAIN, errno.EINTR):
                 return False
@@ -304,9 +314,29 @@ class Run:
         if not self.alone and now >= self.kill_at and now >= self.next_kill:
             if self.wait_status is None:
                 self.killed_by_us = True
-            self.signal_tree(signal.SIGKILL)
+            self.unended_at = min(self.unended_at, now + UNENDED_SECONDS)
+            if now >= self.unended_at:
+                self.leave()
+                return
+            if not self.signal_tree(signal.SIGKILL):
+                self.unended_at = min(self.unended_at, now + REFUSED_SECONDS)
             # A process that survives KILL is waiting for a device; a thousand signals a second do not help.
             self.next_kill = now + min(1.0, 0.005 + (now - self.kill_at) / 10)
+
+    def leave(self) -> None:
+        """KILL has had its time: the run ends without the processes that survived it. What they write from now on
+        is not read."""
+        # A dead process counts if that is all: a tracer, or a thread in the kernel, keeps it from being collected.
+        left = self.tree() or [p for p in below([os.getpid()], all_processes()) if p.pid != self.sampler.gpus.pid]
+        self.reap()
+        if self.alone:
+            return
+        survivors = unended(left)
+        self.stat["left"] = remaining(self.stat) + survivors
+        complain("processes of the run could not be ended: %s" % named(survivors))
+        for fd in [*self.ranks.by_fd, *self.records.held, *([] if self.reader is None else [self.reader])]:
+            REST[fd] = bytes_in(fd)
+        self.alone = True
 
     def tree(self) -> list[Process]:
         table = all_processes()
@@ -316,11 +346,15 @@ class Run:
             found += [p for p in table if p.group == self.pid and p.pid not in seen]
         return [p for p in found if p.pid != self.sampler.gpus.pid and p.state not in (b"Z", b"X")]
 
-    def signal_tree(self, sig: int) -> None:
-        for p in self.tree():
-            send(p, sig)
+    def signal_tree(self, sig: int) -> bool:
+        """False if every process that is there refuses the signal."""
+        tree = self.tree()
+        taken = not tree
+        for p in tree:
+            taken = send(p, sig) or taken
             if sig == signal.SIGTERM and p.state in (b"T", b"t"):
                 send(p, signal.SIGCONT)
+        return taken
 
     def reap(self) -> None:
         """Collects dead children. With the subreaper bit, "no child" proves that every process of the run is gone
@@ -348,7 +382,7 @@ class Run:
             self.alone = not self.tree()
 
     def finish(self) -> None:
-        """No process of the run is alive: the pipe's content is final."""
+        """No process of the run is alive, or none that is waited for: the pipe's content is final."""
         while True:
             # Bytes that wait for a full disk come first: `pump` reads nothing while it waits, and that is not the
             # pipe's end.
@@ -369,16 +403,18 @@ class Run:
             else:
                 break
         status = self.wait_status
-        assert status is not None
-        if os.WIFSIGNALED(status):
+        if status is None:
+            words = "the script could not be ended: %s" % named(self.stat["left"])
+            self.stat.update(phase="failed", error=words + "; it belongs to another user, or waits for a device")
+        elif os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            self.stat.update(exit_code=128 + number, signal=signal_name(number))
+            self.stat.update(phase="exited", exit_code=128 + number, signal=signal_name(number))
         else:
-            self.stat["exit_code"] = os.WEXITSTATUS(status)
+            self.stat.update(phase="exited", exit_code=os.WEXITSTATUS(status))
         if self.stat["exit_code"] == 137 and not self.killed_by_us and self.oom_before is not None:
             after = oom_kills()
             self.stat["oom"] = after is not None and after > self.oom_before
-        self.stat.update(phase="exited", ended_at_ms=now_ms(), stopped=self.stopped, log_bytes=self.spool.end)
+        self.stat.update(ended_at_ms=now_ms(), stopped=self.stopped, log_bytes=self.spool.end)
         while True:
             try:
                 self.spool.sync()

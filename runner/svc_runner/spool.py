@@ -27,6 +27,20 @@ def file_limit() -> int:
         return SEGMENT_MAX
 
 
+# How many bytes of a pipe are still read, where a process that could not be ended has it open.
+REST: dict[int, int] = {}
+
+
+def read_pipe(fd: int, most: int) -> bytes:
+    """As `os.read`; a pipe in `REST` ends after the bytes that it has there."""
+    left = REST.get(fd)
+    if left is None:
+        return os.read(fd, most)
+    data = os.read(fd, min(most, left)) if left > 0 else b""
+    REST[fd] = left - len(data)
+    return data
+
+
 def segments() -> list[int]:
     """Start offsets of the spool's segments, ascending."""
     try:

@@ -95,7 +95,10 @@ export interface RunHost {
   readSamples(offset: number, signal: AbortSignal): Promise<{ samples: RunnerSample[]; next: number }>;
   /** Everything before `offset` is durable on this computer: the spool may drop it. */
   ackLog(offset: number, signal: AbortSignal): Promise<void>;
-  /** Sends TERM to the run's processes, KILL after the grace; resolves when every process of the run is gone. */
+  /**
+   * Sends TERM to the run's processes, KILL after the grace; resolves when every process of the run is gone, or is
+   * recorded as one that KILL does not end (`left`).
+   */
   stop(graceSeconds: number, signal: AbortSignal): Promise<void>;
   /**
    * Waits for news (the log grew beyond `seen`, the run ended) for at most `waitMs`, and then reads what is available.

@@ -80,6 +80,8 @@ export const RunnerStatus = z.object({
   error: z.string().nullable(),
   /** Whether the script itself could not be started. A runner of an older version does not say so. */
   not_runnable: z.boolean().default(false),
+  /** Processes of the run that KILL did not end, of this start and earlier ones here; `start` as `runner_start`. */
+  left: z.array(z.object({ pid: z.int(), start: z.int(), name: z.string() })).default([]),
 });
 export type RunnerStatus = z.infer<typeof RunnerStatus>;
 

@@ -11,7 +11,7 @@ import { besideWords } from "./follow/beside-checkpoints.ts";
 import { collectNow, redactorIfReadable } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
 import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
-import { heldHandle, heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
+import { heldHandle, heldMachine, holdMachine, reaching, type HeldMachine } from "./rental/held-machine.ts";
 import type { RunServices } from "./run-services.ts";
 import type { StepDefinition } from "./step.ts";
 
@@ -43,7 +43,7 @@ export function collectStep(services: RunServices): StepDefinition {
             failures.push(e);
             return null;
           });
-        await drained("install");
+        const installation = await drained("install");
         const run = await drained("run");
         context.progress({ doing: "downloading checkpoints" });
         const collector = services.collector(jobId, node);
@@ -73,17 +73,24 @@ export function collectStep(services: RunServices): StepDefinition {
             detail: { nothing: "the script was never started, or its run folder is gone" },
           };
         // The reason may be the machine's words.
-        const isMasked = redactorIfReadable(followed) !== null;
+        const redactor = redactorIfReadable(followed);
+        const isMasked = redactor !== null;
         const left = skipped.map((s) => (isMasked ? `${s.path}: ${s.why}` : s.path)).slice(0, 20);
         if (left.length > 0) await services.sink.notice(jobId, "warning", leftBehind(left, skipped.length));
         const beside = await besideWords(followed, true, context.signal);
         if (beside !== null) await services.sink.notice(jobId, "warning", beside);
+        const living = [installation, run].flatMap((ended) => ended?.status?.left ?? []);
+        const unended = living
+          .map(({ pid, name }) => (redactor === null ? String(pid) : `${pid} (${redactor.redactText(name)})`))
+          .slice(0, 20);
+        if (unended.length > 0) await services.sink.notice(jobId, "warning", stillThere(unended, living.length, held));
         const detail = {
           ...(run === null ? {} : { log_bytes: run.bytes }),
           ...(run !== null && run.missing > 0 ? { log_bytes_missing: run.missing } : {}),
           checkpoints: (await collector.atHome()).length,
           ...(saved.length > 0 ? { checkpoints_brought_last: saved.length } : {}),
           ...(left.length > 0 ? { left_out: left } : {}),
+          ...(unended.length > 0 ? { processes_left: unended } : {}),
         };
         return { done: { exit_code: run?.status?.exit_code ?? null }, detail };
       });
@@ -100,6 +107,20 @@ function refuseUnfinished({ pending, skipped, noRoom }: ScanResult, folder: stri
   const more = left.length > 1 ? ` and ${left.length - 1} more` : "";
   const why = `it cannot end the script, and ${left[0]}${more} of the checkpoint directory cannot be downloaded before the script leaves them unchanged`;
   throw new SvcError("runner_failed", { why });
+}
+
+/** The warning for processes that KILL did not end. */
+function stillThere(some: readonly string[], count: number, { access, provider }: HeldMachine): string {
+  const [who, why, them] =
+    count === 1
+      ? ["A process", "It belongs to another user, or waits for a device", "it"]
+      : [`${count} processes`, "They belong to another user, or wait for a device", "them"];
+  const named = `${some.slice(0, 3).join(", ")}${count > 3 ? ` and ${count - 3} more` : ""}`;
+  const isEnded = !access.inPlace && provider.info.capabilities.owns_machine;
+  const then = isEnded
+    ? `The end of the machine removes ${them}.`
+    : `svc leaves ${them} on ${access.inPlace ? "this computer" : "the machine"}; an administrator can end ${them}.`;
+  return `${who} of the run could not be ended: ${named}. ${why}. ${then}`;
 }
 
 /** The warning for files of the checkpoint directory that are lost with the machine. */

@@ -15,6 +15,7 @@ const commands = single("runner", "runner/svc_runner/commands.py", []);
 const processes = single("runner", "runner/svc_runner/processes.py", []);
 const spool = single("runner", "runner/svc_runner/spool.py", []);
 const leftBehind = single("runner", "runner/svc_runner/left_behind.py", []);
+const localRuns = single("local runs", "src/providers/local/local-runs.ts", []);
 const script = single("runner", "runner/svc_runner/script.py", []);
 const calls = single("agent", "runner/svc_agent/runner_calls.py", []);
 const bytes = single("agent", "runner/svc_agent/checkpoint_bytes.py", []);
@@ -243,6 +244,39 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
     "if self.alone and now >= self.kill_at and",
     ["test/runner/stop.test.ts > kills a process that ignores TERM after the grace, and not before"],
   ),
+  run("R3: a process that KILL does not end keeps the run", "if now >= self.unended_at:", "if now < self.kill_at:", [
+    "test/runner/unended.test.ts > does not keep a finished run: its exit code",
+  ]),
+  run(
+    "R3: a process that refuses signals has as much time as one that takes them",
+    "self.unended_at = min(self.unended_at, now + REFUSED_SECONDS)",
+    "pass",
+    ["test/runner/unended.test.ts > delays a stop by a bounded time"],
+  ),
+  run(
+    "R3: the pipes of a run that has ended are read for as long as someone writes",
+    "REST[fd] = bytes_in(fd)",
+    "REST[fd] = 1 << 62",
+    ["test/runner/unended.test.ts > does not keep it by writing without end"],
+  ),
+  commands(
+    "R3: a stop fails as long as a process is there that KILL does not end",
+    "0 if recorded else 1)",
+    "1 if left or not recorded else 0)",
+    ["test/runner/unended.test.ts > is named by the stop that could not end it"],
+  ),
+  leftBehind(
+    "R3: each sweep waits again for a process that KILL did not end",
+    "if (p.pid, p.start) not in unendable]",
+    "if (p.pid, -p.start) not in unendable]",
+    ["test/runner/unended.test.ts > does not keep a finished run, nor what ends"],
+  ),
+  localRuns(
+    "a process that KILL did not end keeps a run of this computer",
+    "return pids.filter((pid) => !left.has(pid) ||",
+    "return pids.filter((pid) => left.size >= 0 ||",
+    ["test/runner/unended.test.ts > does not keep a finished run, nor what ends"],
+  ),
   run("R3: a script is killed before its grace", "self.kill_at = now + max(0.0, grace)", "self.kill_at = now", [
     "test/runner/stop.test.ts > kills a process that ignores TERM after the grace, and not before",
   ]),
@@ -260,7 +294,7 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
   ),
   processes(
     "R4: a process that reused a number after it was looked at is signalled",
-    "if LINUX and start_time(p.pid) != p.start:\n            return",
+    "if LINUX and start_time(p.pid) != p.start:\n            return True",
     "",
     [REUSED],
   ),

@@ -248,6 +248,7 @@ export class SimProvider implements Provider {
       preempted: false,
       oom: false,
       not_runnable: false,
+      left: [],
       log_bytes: 0,
       error: null,
     };

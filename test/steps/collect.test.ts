@@ -6,6 +6,7 @@ import { SvcError } from "../../src/errors/index.ts";
 import type { Guard, MachineAccess } from "../../src/providers/host.ts";
 import type { CheckpointHost } from "../../src/steps/checkpoints/home-names.ts";
 import { collectStep } from "../../src/steps/collect.ts";
+import type { RunnerStatus } from "../../src/schemas/runner.ts";
 import type { RunServices } from "../../src/steps/run-services.ts";
 import { withHiddenWords } from "../../src/steps/redact-step.ts";
 import { removeHomes } from "../engine/harness.ts";
@@ -14,7 +15,7 @@ import { Rent } from "./rent.ts";
 let rent: Rent;
 let calls: string[];
 /** The answer of both runs about their status. */
-let status: () => Promise<{ phase: string; log_bytes?: number | null } | null>;
+let status: () => Promise<Partial<RunnerStatus> | null>;
 let stop: () => Promise<void>;
 /** Of each scan: whether it was the last one. */
 let finals: boolean[];
@@ -163,6 +164,31 @@ test("A script that may have outlived the request to end has its checkpoints dow
   stop = () => Promise.resolve();
   await attempt();
   expect(finals.at(-1)).toBe(true);
+});
+
+test("Processes that could not be ended are named, with what becomes of them", async () => {
+  const left = [
+    { pid: 11, start: 1, name: "root-daemon" },
+    { pid: 12, start: 1, name: "swordfish" },
+  ];
+  redactor = () => new Redactor(["swordfish"]);
+  log = () => Promise.resolve({ bytes: Buffer.alloc(0) });
+  // Of the installation and the script, twice.
+  const statuses = [left.slice(0, 1), left.slice(1), [], left.slice(0, 1)];
+  status = () => Promise.resolve({ phase: "exited", exit_code: 0, log_bytes: 0, left: statuses.shift() ?? [] });
+  await rent.run(() => collectStep(services()));
+  expect(notices).toEqual([
+    "2 processes of the run could not be ended: 11 (root-daemon), 12 (***redacted***). They belong to another user, or wait for a device. The end of the machine removes them.",
+  ]);
+  const { info } = rent.cloud;
+  const capabilities = { ...info.capabilities, owns_machine: false };
+  Object.assign(rent.cloud, { info: { ...info, capabilities } });
+  expect(await rent.run(() => collectStep(services()))).toMatchObject({
+    detail: { processes_left: ["11 (root-daemon)"] },
+  });
+  expect(notices[1]).toBe(
+    "A process of the run could not be ended: 11 (root-daemon). It belongs to another user, or waits for a device. svc leaves it on the machine; an administrator can end it.",
+  );
 });
 
 test("Secrets that cannot be read keep the log on the machine, and no checkpoint", async () => {

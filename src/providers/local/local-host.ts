@@ -124,7 +124,7 @@ export class LocalHost implements RunHost {
 
   async stop(graceSeconds: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    // `exited` is written only when every process of the run is gone; any other status requires a check.
+    // `exited` is written only when every process of the run that can be ended is gone; any other status requires a check.
     const status = await this.status(signal).catch(() => null);
     const spec = await this.#readSpec().catch(() => null);
     if (status?.phase === "exited" && status.nonce === spec?.nonce) return;

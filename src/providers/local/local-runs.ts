@@ -5,7 +5,7 @@ import { basename, dirname, join, relative, sep } from "node:path";
 import { SvcError } from "../../errors/index.ts";
 import { RunnerStatus } from "../../schemas/runner.ts";
 import { LocalHost } from "./local-host.ts";
-import { isAlive, processesByVariable, startTime } from "./process-table.ts";
+import { bootId, isAlive, processesByVariable, startTime } from "./process-table.ts";
 import { readRunFileSync } from "./run-file.ts";
 import type { RunnerProgram } from "./runner-process.ts";
 import { homeLayout } from "../../platform/home-layout.ts";
@@ -21,13 +21,14 @@ export interface LocalRun {
   pids: number[];
 }
 
-/** Run directories below `home` with living processes, whoever started them; in order of path. */
+/** Run directories below `home` with living processes that can be ended, whoever started them; in order of path. */
 export function listLocalRuns(home: string): LocalRun[] {
   const root = homeLayout.runs(real(home));
   const byDir = new Map<string, number[]>();
   for (const [runDir, pids] of processesByVariable("SVC_RUN_DIR")) {
     const dir = real(runDir);
-    byDir.set(dir, [...(byDir.get(dir) ?? []), ...pids]);
+    const living = endable(dir, pids);
+    if (living.length > 0) byDir.set(dir, [...(byDir.get(dir) ?? []), ...living]);
   }
   if (process.platform !== "linux") for (const [dir, pid] of recordedRunners(root)) byDir.set(dir, [pid]);
   const runs: LocalRun[] = [];
@@ -41,7 +42,7 @@ export function listLocalRuns(home: string): LocalRun[] {
 
 /**
  * Ends all processes of a run and proves it: resolves only when neither the runner's own records nor the process table
- * shows a process of the run. Safe to repeat. Throws `runner_failed`, naming the survivors.
+ * shows a process of the run, except those that the runner recorded as surviving KILL. Safe to repeat. Throws `runner_failed`, naming the survivors.
  */
 export async function terminateLocal(
   run: RunnerProgram & { runDir: string },
@@ -67,7 +68,7 @@ async function endForgotten(runDir: string, signal: AbortSignal): Promise<number
   for (let look = 1; ; look++) {
     signal.throwIfAborted();
     const script = processesOf(runDir);
-    const left = existsSync(join(runDir, "spec.json")) ? script : carrying(runDir);
+    const left = endable(runDir, existsSync(join(runDir, "spec.json")) ? script : carrying(runDir));
     if (left.length === 0 || look > FORGOTTEN_LOOKS) return left;
     for (const { pid, start } of left.map((pid) => ({ pid, start: startTime(pid) }))) {
       // Checked again: the number may have been reused.
@@ -79,6 +80,21 @@ async function endForgotten(runDir: string, signal: AbortSignal): Promise<number
       }
     }
     await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** Without the processes that KILL did not end, by the record of the run's last runner. They would be waited for in vain. */
+function endable(runDir: string, pids: readonly number[]): number[] {
+  const status = pids.length === 0 ? null : recorded(runDir);
+  const left = new Map(status?.boot_id === bootId() ? status.left.map(({ pid, start }) => [pid, start]) : []);
+  return pids.filter((pid) => !left.has(pid) || left.get(pid) !== startTime(pid));
+}
+
+function recorded(runDir: string): RunnerStatus | null {
+  try {
+    return RunnerStatus.parse(JSON.parse(readRunFileSync(join(runDir, "status.json"))));
+  } catch {
+    return null; // never started here, or damaged
   }
 }
 
@@ -99,13 +115,10 @@ function* recordedRunners(root: string): Generator<[string, number]> {
   for (const job of names(root)) {
     for (const node of names(join(root, job))) {
       const dir = join(root, job, node);
-      try {
-        const status = RunnerStatus.parse(JSON.parse(readRunFileSync(join(dir, "status.json"))));
-        const alive = isAlive({ pid: status.runner_pid, start: status.runner_start, boot_id: status.boot_id });
-        if (status.phase === "running" && alive) yield [dir, status.runner_pid];
-      } catch {
-        continue; // never started here
-      }
+      const status = recorded(dir);
+      if (status?.phase !== "running") continue;
+      const alive = isAlive({ pid: status.runner_pid, start: status.runner_start, boot_id: status.boot_id });
+      if (alive) yield [dir, status.runner_pid];
     }
   }
 }

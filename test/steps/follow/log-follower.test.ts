@@ -114,6 +114,7 @@ const over = (log_bytes: number | null): RunnerStatus => ({
   preempted: false,
   oom: false,
   not_runnable: false,
+  left: [],
   log_bytes,
   error: null,
 });
