@@ -121,7 +121,7 @@ def checkpoint(path: StrPath, step: int | None = None) -> None:
         if not os.path.exists(full):
             _warn("missing", f"svc.checkpoint: {full} does not exist")
             return
-        if any(_is_temporary(part) for part in name.split("/")):
+        if any(_is_temporary(part) for part in name.split("/")) or _is_in_tensorflow_temp(full, name):
             _warn("temporary", f"svc.checkpoint: {full} has a temporary name, which is never saved")
             return
         if len(name) > _PATH_UNITS_MAX or any(ord(c) < 32 or ord(c) == 127 for c in name):
@@ -257,7 +257,7 @@ class _Search:
         unit = any(map(_belongs_to_unit, names))
         unit = unit or (not is_root and (os.path.basename(path).startswith(_UNIT_DIRS) or not names.isdisjoint(_CONFIG_NAMES)))
         for entry in listed:
-            if _is_temporary(entry.name) or entry.path in self._found:
+            if _is_temporary(entry.name) or entry.path in self._found or _is_tensorflow_temp(entry.path):
                 continue
             try:
                 if entry.is_dir(follow_symlinks=False):
@@ -281,14 +281,39 @@ def _is_single(entry: os.DirEntry[str], unit: bool) -> bool:
 
 
 def _is_temporary(name: str) -> bool:
-    # Includes those of Orbax (300.orbax-checkpoint-tmp-170000) and of TensorFlow (ckpt-1_temp,
-    # ckpt-1.tempstate123).
+    # Includes those of Orbax (300.orbax-checkpoint-tmp-170000) and of TensorFlow (ckpt-1.tempstate123).
     return (
         name.startswith(("tmp-", ".svc-"))
-        or name.endswith((".tmp", ".partial", "_temp"))
+        or name.endswith((".tmp", ".partial"))
         or ".orbax-checkpoint-tmp" in name
         or name.rstrip("0123456789").endswith(".tempstate")
     )
+
+
+def _is_tensorflow_temp(path: str) -> bool:
+    """Whether the folder holds shards that TensorFlow has not moved to their place (ckpt-1_temp, in version 1 ckpt-1_temp_0a1b...).
+    Any other folder may have such a name: high_temp."""
+    name = os.path.basename(path)
+    if "_temp" not in name:
+        return False
+    import re
+
+    if re.search("_temp(_[0-9a-f]{32})?$", name) is None:
+        return False
+    try:
+        with os.scandir(path) as entries:
+            return any(re.match("part-[0-9]{5}-of-[0-9]{5}", entry.name) for entry in entries)
+    except OSError:
+        return False
+
+
+def _is_in_tensorflow_temp(full: str, name: str) -> bool:
+    """Of a path with this name in the checkpoint directory."""
+    for _ in name.split("/"):
+        if _is_tensorflow_temp(full):
+            return True
+        full = os.path.dirname(full)
+    return False
 
 
 def _looks_saved_as_one(path: str) -> bool:
@@ -344,7 +369,7 @@ def _tracked(tracker: str) -> str | None:
 
 def _whole(path: str) -> bool:
     """Whether a file, or every file of a directory, is complete as far as that can be seen."""
-    if _is_temporary(os.path.basename(path)):
+    if _is_temporary(os.path.basename(path)) or _is_tensorflow_temp(path):
         return False
     if not os.path.isdir(path):
         return os.path.isfile(path) and _whole_file(path)

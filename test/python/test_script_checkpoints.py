@@ -271,6 +271,27 @@ for n in range(50):
         self.assertIn(b"temporary name", result.stderr)
         self.assertIn(b"control characters", result.stderr)
 
+    def test_a_name_that_only_ends_like_one_of_tensorflows_temporary_folders_is_announced(self):
+        result = self.script(
+            """
+            for name in "high_temp/model.pt", "ckpt-1_temp/part-00000-of-00001.index":
+                os.makedirs(os.path.join(svc.checkpoint_dir(), os.path.dirname(name)))
+                open(os.path.join(svc.checkpoint_dir(), name), "w").close()
+            for name in "high_temp/model.pt", "high_temp", "ckpt-1_temp", "ckpt-1_temp/part-00000-of-00001.index":
+                svc.checkpoint(name)
+            """
+        )
+        self.assertEqual([r["path"] for r in records(result.stdout)[0]], ["high_temp/model.pt", "high_temp"])
+        self.assertIn(b"temporary name", result.stderr)
+
+    def test_the_latest_may_be_in_a_folder_of_such_a_name(self):
+        self.put("1.pt")
+        self.put("ckpt-2_temp/part-00000-of-00001.index", b"x")
+        self.put("ckpt-2_temp/saved_model.pb", b"x")
+        self.assertEqual(self.latest(), "1.pt")
+        self.put("high_temp/model.pt")
+        self.assertEqual(self.latest(), "high_temp/model.pt")
+
     def latest(self, **env):
         text = self.script("print(svc.latest_checkpoint())", **env).stdout.decode().strip()
         return None if text == "None" else Path(text).relative_to(self.dir).as_posix()

@@ -93,6 +93,23 @@ describe("a checkpoint directory full of traps", () => {
     }
   });
 
+  it("knows the folders in which TensorFlow has not finished by the files in them, not by their names alone", async () => {
+    const shard = "part-00000-of-00001";
+    const old = "a/model.ckpt-2_temp_0123456789abcdef0123456789abcdef";
+    for (const folder of ["high_temp", "mine", "ckpt-1_temp", old])
+      mkdirSync(join(source, folder), { recursive: true });
+    const unfinished = [
+      `${old}/${shard}.index`,
+      `ckpt-1_temp/${shard}.data-00000-of-00001`,
+      `ckpt-1_temp/${shard}.index`,
+    ];
+    for (const path of ["high_temp/model.pt", "low_temp", `mine/${shard}.index`, ...unfinished]) put(path);
+    const { saved, skipped } = await scan(host());
+    expect(names(saved)).toEqual(["high_temp/model.pt", "low_temp", `mine/${shard}.index`]);
+    expect(names(skipped)).toEqual(unfinished);
+    for (const { why } of skipped) expect(why).toContain("TensorFlow");
+  });
+
   it("survives files and folders that the owner may not read", { tags: "needs/root" }, () => {
     chmodSync(top, 0o777);
     chmodSync(source, 0o777);

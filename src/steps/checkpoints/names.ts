@@ -31,26 +31,34 @@ export function whyRefused(file: RemoteFile): string | null {
   return null;
 }
 
-/** Folders whose content marks them as unfinished. */
-export const unfinishedFolders = (listing: readonly RemoteFile[]): Set<string> =>
-  new Set(
-    listing
-      .filter(({ path }) => path === INCOMPLETE || path.endsWith(`/${INCOMPLETE}`))
-      .map(({ path }) => path.slice(0, -INCOMPLETE.length - 1)),
-  );
+/** TensorFlow's folders of shards that it has not moved to their place: `ckpt-1_temp`, in version 1 `ckpt-1_temp_0a1b…`. */
+const TF_TEMPORARY = /^(.*_temp(?:_[0-9a-f]{32})?)\/part-[0-9]{5}-of-[0-9]{5}[^/]*$/;
 
-/**
- * Includes those of Orbax (`300.orbax-checkpoint-tmp-170000`) and of TensorFlow (`ckpt-1_temp`, `ckpt-1.tempstate123`).
- */
-export const TEMPORARY = /^tmp-|\.tmp$|\.partial$|\.orbax-checkpoint-tmp|_temp$|\.tempstate[0-9]*$/;
+/** Any other folder may have such a name: `high_temp`. */
+export const temporaryOfTensorFlow = (files: readonly { path: string }[]): Set<string> =>
+  new Set(files.flatMap(({ path }) => TF_TEMPORARY.exec(path)?.[1] ?? []));
+
+/** Folders whose content marks them as unfinished, and how. */
+export function unfinishedFolders(listing: readonly RemoteFile[]): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const folder of temporaryOfTensorFlow(listing))
+    found.set(folder, "its folder holds shards that TensorFlow has not moved to their place: it was not finished");
+  for (const { path } of listing)
+    if (path === INCOMPLETE || path.endsWith(`/${INCOMPLETE}`))
+      found.set(path.slice(0, -INCOMPLETE.length - 1), `its folder holds ${INCOMPLETE}: it was not finished`);
+  return found;
+}
+
+/** Includes those of Orbax (`300.orbax-checkpoint-tmp-170000`) and of TensorFlow (`ckpt-1.tempstate123`). */
+export const TEMPORARY = /^tmp-|\.tmp$|\.partial$|\.orbax-checkpoint-tmp|\.tempstate[0-9]*$/;
 
 /** Names that programs use for unfinished files. */
-export function whyTemporary(path: string, unfinished: ReadonlySet<string>): string | null {
+export function whyTemporary(path: string, unfinished: ReadonlyMap<string, string>): string | null {
   const name = path.split("/").find((n) => TEMPORARY.test(n));
   if (name !== undefined) return `${name} is a temporary name: it was not finished`;
-  return foldersOf(path).some((folder) => unfinished.has(folder))
-    ? `its folder holds ${INCOMPLETE}: it was not finished`
-    : null;
+  if (unfinished.size === 0) return null;
+  const folder = foldersOf(path).find((each) => unfinished.has(each));
+  return folder === undefined ? null : (unfinished.get(folder) ?? null);
 }
 
 // A machine controls the length of lists and announcements: a path is looked up by each of its folders, never compared

@@ -21,7 +21,7 @@ import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
 import type { MachineAccess } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import { readCheckpoints } from "./files.ts";
-import { foldersOf, INCOMPLETE, plainName, TEMPORARY } from "./names.ts";
+import { foldersOf, INCOMPLETE, plainName, TEMPORARY, temporaryOfTensorFlow } from "./names.ts";
 import {
   allKept,
   keptSet,
@@ -124,8 +124,12 @@ export async function lastComplete(leavings: Leavings): Promise<Resume | null> {
 /** Every complete checkpoint, the newest first. */
 export async function* completeOnes(leavings: Leavings): AsyncGenerator<Resume> {
   const { job, checkpoints, announced, nodes, removed = new Set(), savedBy } = leavings;
-  const all = (await readCheckpoints(checkpoints)).filter(
-    (f) => !f.path.split("/").some((n) => n.startsWith(".svc-") || TEMPORARY.test(n)),
+  const atHome = await readCheckpoints(checkpoints);
+  const unfinished = temporaryOfTensorFlow(atHome);
+  const all = atHome.filter(
+    ({ path }) =>
+      !path.split("/").some((n) => n.startsWith(".svc-") || TEMPORARY.test(n)) &&
+      !(unfinished.size > 0 && foldersOf(path).some((folder) => unfinished.has(folder))),
   );
   // Checkpoints of node 0 are at the top, those of the others below node1, node2, ...
   const ofOthers = (path: string): boolean => {

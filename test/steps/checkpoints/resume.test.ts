@@ -55,6 +55,12 @@ describe("the last complete checkpoint", () => {
     ["a whole .safetensors", { "m.safetensors": safetensors(4) }, "m.safetensors"],
     ["no .safetensors that is too short", { "m.safetensors": safetensors(3) }, null],
     ["no temporary name", { "1.pt": ZIP, "tmp-2.pt": ZIP, "3.pt.tmp": ZIP, "4.partial": ZIP }, "1.pt"],
+    ["a name that only ends like a temporary one", { "1.pt": ZIP, "high_temp/model.pt": ZIP }, "high_temp/model.pt"],
+    [
+      "nothing of a folder in which TensorFlow has not finished",
+      { "1.pt": ZIP, "ckpt-2_temp/part-00000-of-00001.index": "x", "ckpt-2_temp/model.pt": ZIP },
+      "1.pt",
+    ],
     ["nothing else that scripts write", { "notes.txt": "x", "config.json": "{}" }, null],
     [
       "a Trainer's folder, not the weights in it",
