@@ -43,6 +43,10 @@ export interface RemoteFile {
   refused?: string;
   /** With `refused`: it is a symlink, which hides no further file. */
   isLink?: true;
+  /** With `refused`: it stands for so many further names of its folder. */
+  others?: number;
+  /** With `refused`: the listing ends here, at its bounds, and leaves out what follows. */
+  isLimit?: true;
 }
 
 /** A piece of a file that may be growing. */
@@ -105,7 +109,8 @@ export interface RunHost {
    * The status is older than the log: when it is final, every byte it counts can be read.
    */
   follow(want: Following, signal: AbortSignal): Promise<{ look: RunLook | null; slice: LogSlice }>;
-  listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]>;
+  /** @param announced names that the script announced, the newest first: if the bounds leave anything out, not these. */
+  listCheckpoints(signal: AbortSignal, announced?: readonly string[]): Promise<RemoteFile[]>;
   /**
    * Copies one checkpoint file to `target` (a local path, in a folder that exists). Throws `file_not_found` when the
    * file no longer exists as listed, `UnreadableFile` if it cannot be read.

@@ -3,6 +3,7 @@
 
 import { hash } from "node:crypto";
 import { z } from "zod";
+import { CHECKPOINT_FILES_MAX } from "../domain/checkpoint-bounds.ts";
 import { firstChars } from "../domain/terminal-text.ts";
 import { jsonOf, linesOf } from "../domain/parsed-lines.ts";
 import { MachineClock } from "../domain/machine-clock.ts";
@@ -45,8 +46,10 @@ const STOP_ANSWER_SECONDS = 90;
 const START_TIMEOUT_MS = 45_000;
 const SAMPLES_MAX = 1 << 20;
 const LISTING_MAX = 48 << 20;
-/** The agent's limit; a further entry shows that there are more. */
-const FILES_MAX = 100_000;
+/** As many files, as many refused names, and the one at which the listing ends. */
+const ROWS_MAX = 2 * CHECKPOINT_FILES_MAX + 1;
+/** The agent reads requests of up to 8 MiB; escapes make a name longer. */
+const NAMES_BYTES_MAX = 1 << 20;
 const ERROR_CHARACTERS_MAX = 2_000;
 /** One entry of the index of write times: an offset and milliseconds. */
 const RECORD = 16;
@@ -67,16 +70,19 @@ const BESIDE_MAX = 1 << 16;
 const BesideAnswer = z.object({ files: z.int().min(0), bytes: z.number().min(0) });
 const BesideLargest = z.array(z.tuple([z.string(), z.int().min(0)])).max(10);
 const FollowAnswer = z.object({ ...StatusAnswer.shape, ...LogAnswer.shape });
-const ListedFile = z.union([
+const FileRow = z.union([
   z.tuple([z.string(), z.int().min(0), z.number(), z.int()]),
   z.tuple([z.string(), z.int().min(0), z.number(), z.int(), z.string().nullable(), z.int().min(0)]),
-  z.tuple([z.string(), z.string()]),
-  z.tuple([z.string(), z.string(), z.literal("link")]),
 ]);
-function listedFile(row: z.infer<typeof ListedFile>): RemoteFile {
-  if (row.length === 2 || row.length === 3)
-    return { path: row[0], size: 0, mtimeMs: 0, inode: 0, refused: row[1], ...(row[2] === "link" && { isLink: true }) };
-  const [path, size, mtimeMs, inode, leadsTo, stored] = row;
+const RefusedRow = z.tuple([
+  z.string(),
+  z.string(),
+  z.enum(["link", "limit", ""]).optional(),
+  z.int().min(0).optional(),
+]);
+const ListedFile = z.union([FileRow.transform(fileOf), RefusedRow.transform(refusalOf)]);
+const ListAnswer = z.object({ full: z.boolean() });
+function fileOf([path, size, mtimeMs, inode, leadsTo, stored]: z.infer<typeof FileRow>): RemoteFile {
   return {
     path,
     size,
@@ -85,6 +91,11 @@ function listedFile(row: z.infer<typeof ListedFile>): RemoteFile {
     ...(leadsTo && { leadsTo }),
     ...(stored !== undefined && stored < size && { stored }),
   };
+}
+function refusalOf([path, refused, mark, others]: z.infer<typeof RefusedRow>): RemoteFile {
+  const isLink = mark === "link" && { isLink: true as const };
+  const isLimit = mark === "limit" && { isLimit: true as const };
+  return { path, size: 0, mtimeMs: 0, inode: 0, refused, ...isLink, ...isLimit, ...(others && { others }) };
 }
 const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const HashAnswer = z.object({ sha256: Sha256 });
@@ -150,11 +161,18 @@ export class RemoteHost implements RunHost {
     await this.#withRunner("stop", { grace: graceSeconds }, Nothing, { signal, timeoutMs });
   }
 
-  async listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]> {
-    const { bytes } = await this.#ask("list", {}, Nothing, { signal, maxBytes: LISTING_MAX, timeoutMs: 60_000 });
+  async listCheckpoints(signal: AbortSignal, announced: readonly string[] = []): Promise<RemoteFile[]> {
+    const { isFull, files } = await this.#list({}, signal);
+    // Hardly any listing is full: the names are not sent with every request.
+    return isFull && announced.length > 0 ? (await this.#list({ names: fitting(announced) }, signal)).files : files;
+  }
+
+  async #list(names: { names?: readonly string[] }, signal: AbortSignal) {
+    const options = { signal, maxBytes: LISTING_MAX, timeoutMs: 60_000 };
+    const { value, bytes } = await this.#ask("list", names, ListAnswer, options);
     const files: RemoteFile[] = [];
     const lines = bytes.toString("utf8").split("\n");
-    if (lines.length > FILES_MAX + 2)
+    if (lines.length > ROWS_MAX + 1)
       throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is too long" });
     for (const line of lines) {
       if (line === "") continue;
@@ -164,9 +182,9 @@ export class RemoteHost implements RunHost {
           machine: this.#o.machine,
           why: "it returned an invalid list of checkpoints",
         });
-      files.push(listedFile(row.data));
+      files.push(row.data);
     }
-    return files;
+    return { isFull: value.full, files };
   }
 
   async besideCheckpoints(named: BesideNames, signal: AbortSignal): Promise<BesideFiles> {
@@ -285,6 +303,12 @@ export class RemoteHost implements RunHost {
       return new SvcError("run_damaged", { path: `${this.runDir}/status.json` }, { cause: refusal });
     return new SvcError("runner_failed", { why: refusal.message }, { cause: refusal });
   }
+}
+
+/** The first of these names, as many as one request may have. */
+function fitting(names: readonly string[]): string[] {
+  let left = NAMES_BYTES_MAX;
+  return names.filter((name) => (left -= Buffer.byteLength(name) + 3) >= 0);
 }
 
 /** Entries for the bytes from `offset` on. A time from the machine counts only if it is possible. */

@@ -6,6 +6,7 @@
 
 import { SvcError } from "../errors/index.ts";
 import type { ScanResult } from "./checkpoints/collector.ts";
+import { limitWords } from "./checkpoints/listing-limit.ts";
 import { noRoomYet } from "./checkpoints/room.ts";
 import { besideWords } from "./follow/beside-checkpoints.ts";
 import { collectNow, redactorIfReadable } from "./follow/log-follower.ts";
@@ -66,7 +67,9 @@ export function collectStep(services: RunServices): StepDefinition {
         const final = hasEnded || run === null;
         const result = await collectNow(followed, collector, { ...options, final });
         if (!final) refuseUnfinished(result, collector.home.folder);
-        const { saved, skipped } = result;
+        const { saved } = result;
+        const limit = result.skipped.find(({ isLimit }) => isLimit);
+        const skipped = [...(limit ? [limit] : []), ...result.skipped.filter((s) => s !== limit)];
         if (run === null && saved.length === 0)
           return {
             done: { exit_code: null },
@@ -76,14 +79,18 @@ export function collectStep(services: RunServices): StepDefinition {
         const redactor = redactorIfReadable(followed);
         const isMasked = redactor !== null;
         const left = skipped.map((s) => (isMasked ? `${s.path}: ${s.why}` : s.path)).slice(0, 20);
-        if (left.length > 0) await services.sink.notice(jobId, "warning", leftBehind(left, skipped.length));
+        const { inPlace } = held.access;
+        if (limit) await services.sink.notice(jobId, "warning", limitWords(limit.path, { isOver: true, inPlace }));
+        const others = limit ? left.slice(1) : left;
+        const count = skipped.reduce((sum, s) => sum + (s === limit ? 0 : 1 + (s.others ?? 0)), 0);
+        if (others.length > 0) await services.sink.notice(jobId, "warning", leftBehind(others, count));
         const beside = await besideWords(followed, true, context.signal);
         if (beside !== null) await services.sink.notice(jobId, "warning", beside);
-        const living = [installation, run].flatMap((ended) => ended?.status?.left ?? []);
-        const unended = living
+        const alive = [installation, run].flatMap((ended) => ended?.status?.left ?? []);
+        const unended = alive
           .map(({ pid, name }) => (redactor === null ? String(pid) : `${pid} (${redactor.redactText(name)})`))
           .slice(0, 20);
-        if (unended.length > 0) await services.sink.notice(jobId, "warning", stillThere(unended, living.length, held));
+        if (unended.length > 0) await services.sink.notice(jobId, "warning", stillThere(unended, alive.length, held));
         const detail = {
           ...(run === null ? {} : { log_bytes: run.bytes }),
           ...(run !== null && run.missing > 0 ? { log_bytes_missing: run.missing } : {}),

@@ -126,8 +126,8 @@ describe("a checkpoint directory full of traps", () => {
     const listed = JSON.parse(ran.stdout) as RemoteFile[];
     expect(listed.map((f) => [f.path, f.refused ?? null])).toEqual([
       ["good.pt", null],
-      ["shut", "it cannot be read: permission denied"],
       ["shut.pt", "it cannot be read: permission denied"],
+      ["shut", "it cannot be read: permission denied"],
     ]);
   });
 

@@ -356,13 +356,13 @@ describe("checkpoints", () => {
     expect(remote.map((f) => f.path)).toContain("a/b/one.pt");
     const links = remote.filter((f) => f.leadsTo !== undefined);
     expect(links.map((f) => [f.path, f.leadsTo, f.size])).toEqual([
-      ["a/b/up.pt", "a/b/one.pt", 1],
-      ["a/last.pt", "a/b/one.pt", 1],
       ["absolute.pt", "a/b/one.pt", 1],
       ["to-bad.pt", "bad\udcff", 1],
+      ["a/last.pt", "a/b/one.pt", 1],
+      ["a/b/up.pt", "a/b/one.pt", 1],
     ]);
     expect(remote.find((f) => f.path === "dangling.pt")?.refused).toContain("broken symlink");
-    const [up] = links;
+    const up = links.at(-1);
     await machine.hosts[0]!.fetchCheckpoint(up!, join(scratch, "up.pt"), never);
     expect(readFileSync(join(scratch, "up.pt"), "utf8")).toBe("1");
   });

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { Guard, MachineAccess } from "../../src/providers/host.ts";
+import type { ScanResult } from "../../src/steps/checkpoints/collector.ts";
 import type { CheckpointHost } from "../../src/steps/checkpoints/home-names.ts";
 import { collectStep } from "../../src/steps/collect.ts";
 import type { RunnerStatus } from "../../src/schemas/runner.ts";
@@ -20,7 +21,7 @@ let stop: () => Promise<void>;
 /** Of each scan: whether it was the last one. */
 let finals: boolean[];
 let pending: string[];
-let skipped: { path: string; why: string; again?: true }[];
+let skipped: ScanResult["skipped"];
 let noRoom: { path: string; needs: number; free: number; total: number }[];
 /** Throws while the run's secrets cannot be read. */
 let redactor: () => Redactor;
@@ -211,4 +212,26 @@ test("Secrets that cannot be read keep the log on the machine, and no checkpoint
   redactor = () => new Redactor(["swordfish"]);
   await attempt();
   expect(stored).toEqual(["model.pt", "of-***redacted***.pt"]);
+});
+
+test("A listing that ended at its limit is named before all other reasons, with what is lost and what helps", async () => {
+  const why = "it is a symlink that leaves the checkpoint directory";
+  skipped = [
+    { path: "a.jpg", why },
+    { path: "b.jpg", why, others: 41 },
+    { path: "cache/7", why: "it and what follows it are beyond the first 100000 files", isLimit: true },
+  ];
+  status = () => Promise.resolve({ phase: "exited", log_bytes: 0 });
+  log = () => Promise.resolve({ bytes: Buffer.alloc(0) });
+  expect(await rent.run(() => collectStep(services()))).toMatchObject({
+    detail: {
+      left_out: [expect.stringMatching(/^cache\/7: .*beyond the first 100000 files/), `a.jpg: ${why}`, `b.jpg: ${why}`],
+    },
+  });
+  expect(notices).toEqual([
+    expect.stringMatching(
+      /^The checkpoint directory has more than svc lists \(100,000 files\): cache\/7 and .*lost with the machine.*svc.checkpoint/,
+    ),
+    `43 files of the checkpoint directory could not be downloaded: a.jpg: ${why}; b.jpg: ${why}; and 40 more, in the timeline.`,
+  ]);
 });

@@ -6,80 +6,210 @@ import { constants, type Dirent, type Stats } from "node:fs";
 import { access, chmod, lstat, open, readdir, readlink, realpath, rename, rm, type FileHandle } from "node:fs/promises";
 import { dirname, isAbsolute, join, normalize, relative } from "node:path";
 import { copyWithHoles } from "../../platform/copy-with-holes.ts";
+import { CHECKPOINT_FILES_MAX } from "../../domain/checkpoint-bounds.ts";
 import { systemPath, textOfName } from "../../domain/file-names.ts";
 import { hashOf } from "../../platform/hash-of.ts";
 import { isMissing, SvcError, UnreadableFile, systemCode } from "../../errors/index.ts";
 import type { Piece, PieceRequest, RemoteFile } from "../host.ts";
 
-const FILES_MAX = 100_000;
 const DEPTH_MAX = 32;
+/** In each folder so many names that cannot be downloaded are listed by themselves; one row stands for the others. */
+const REFUSED_MAX = 10;
+const REFUSED_ROWS_MAX = 100_000;
+/** The walk ends after so many names that cannot be downloaded: each costs a look. */
+const NAMES_MAX = 500_000;
+
+export interface ListingBounds {
+  filesMax?: number;
+  namesMax?: number;
+  /** Files and folders that the script announced: they come first if the bounds leave anything out. */
+  announced?: readonly string[];
+}
 
 /**
- * Every plain file below `folder`, in order of path, and symlinks to one. Sockets, pipes and devices are skipped. An
- * unreadable file, and a symlink to anything else, is listed with the reason: one such name must not prevent the
- * download of the others.
+ * Every plain file below `folder`, and symlinks to one; the files of a folder, in order of name, come before those of
+ * its subfolders. Sockets, pipes and devices are skipped. An unreadable file, and a symlink to anything else, is listed
+ * with the reason: one such name must not prevent the download of the others, nor take the place of one.
  */
 export async function listFiles(
   folder: string,
   signal: AbortSignal,
-  bounds: { filesMax: number } = { filesMax: FILES_MAX },
+  { filesMax = CHECKPOINT_FILES_MAX, namesMax = NAMES_MAX, announced = [] }: ListingBounds = {},
 ): Promise<RemoteFile[]> {
-  const files: RemoteFile[] = [];
-  let full = false;
-  const refuse = (path: string, refused: string, more: { isLink?: true } = {}): void => {
-    files.push({ path, size: 0, mtimeMs: 0, inode: 0, refused, ...more });
-  };
-  const walk = async (below: string, depth: number): Promise<void> => {
-    signal.throwIfAborted();
-    let entries: Dirent<Buffer>[];
-    try {
-      entries = await readdir(systemPath(join(folder, below)), { withFileTypes: true, encoding: "buffer" });
-    } catch (thrown) {
-      if (isMissing(thrown)) return; // rotated away meanwhile
-      const why = whyUnreadable(thrown);
-      if (below === "" || why === null) throw thrown;
-      return refuse(below, why);
-    }
-    for (const entry of entries.sort((a, b) => Buffer.compare(a.name, b.name))) {
-      if (full) return;
-      const name = textOfName(entry.name);
-      const path = below === "" ? name : `${below}/${name}`;
-      if (entry.isDirectory()) {
-        if (depth < DEPTH_MAX) await walk(path, depth + 1);
-        else refuse(path, `it is more than ${DEPTH_MAX} folders deep`);
-      }
-      if (!entry.isFile() && !entry.isSymbolicLink()) continue;
-      if (files.length >= bounds.filesMax) {
-        full = true;
-        return refuse(path, `it and what follows it are beyond the first ${bounds.filesMax} files`);
-      }
-      if (entry.isSymbolicLink()) {
-        const found = await linked(folder, path);
-        if (typeof found === "string") refuse(path, found, { isLink: true });
-        else if (found !== null) files.push(found);
-        continue;
-      }
-      const stat = await lstat(systemPath(join(folder, path))).catch((thrown: unknown) => whyUnreadable(thrown));
-      if (typeof stat === "string") refuse(path, stat);
-      else if (stat?.isFile()) {
-        const readable = await mayRead(systemPath(join(folder, path)), stat);
-        if (readable) files.push({ path, ...numbersOf(stat) });
-        else refuse(path, "it cannot be read: permission denied");
-      }
-    }
-  };
   // A symlink in its place would make this computer's own files look like checkpoints.
   const top = await lstat(folder).catch(() => null);
-  if (top?.isSymbolicLink()) refuse("(all)", "the checkpoint directory was replaced by a link");
-  else await walk("", 0);
-  return files;
+  if (top?.isSymbolicLink()) return [refusal("(all)", "the checkpoint directory was replaced by a link")];
+  const listing = new Listing(folder, signal, filesMax, namesMax);
+  await listing.addAll();
+  if (!listing.isFull || announced.length === 0) return listing.rows;
+  const again = new Listing(folder, signal, filesMax, namesMax);
+  await again.addNamed(announced);
+  await again.addAll();
+  return again.rows;
+}
+
+const refusal = (path: string, refused: string): RemoteFile => ({ path, size: 0, mtimeMs: 0, inode: 0, refused });
+
+/** The names of one folder that cannot be downloaded. */
+interface Refused {
+  rows: number;
+  /** The row that stands for the names without a row, and how many more they are. */
+  other: RemoteFile | null;
+  more: number;
+}
+const noneRefused = (): Refused => ({ rows: 0, other: null, more: 0 });
+
+/** The same as runner/svc_agent/checkpoints.py lists on a machine. */
+class Listing {
+  readonly rows: RemoteFile[] = [];
+  isFull = false;
+  readonly #folder: string;
+  /** Its name without symlinks. */
+  readonly #real: Promise<string>;
+  readonly #signal: AbortSignal;
+  readonly #filesMax: number;
+  readonly #namesMax: number;
+  #files = 0;
+  #names = 0;
+  #refusedRows = 0;
+  /** Announced names that are listed. */
+  readonly #listed = new Set<string>();
+
+  constructor(folder: string, signal: AbortSignal, filesMax: number, namesMax: number) {
+    this.#folder = folder;
+    this.#real = realpath(folder).catch(() => folder);
+    this.#signal = signal;
+    this.#filesMax = filesMax;
+    this.#namesMax = namesMax;
+  }
+
+  /** Everything that is not listed yet. */
+  async addAll(): Promise<void> {
+    if (!this.isFull) await this.#walk("", 0);
+  }
+
+  /** Announced names: the files first, each of which needs one place. */
+  async addNamed(announced: readonly string[]): Promise<void> {
+    const folders: string[] = [];
+    for (const path of announced) {
+      this.#signal.throwIfAborted();
+      const names = path.split("/");
+      if (names.some((name) => name === "" || name === "." || name === ".." || name.includes("\0"))) continue;
+      if (names.length > DEPTH_MAX || this.#isListed(path) || !(await this.#hasFolders(names.slice(0, -1)))) continue;
+      const stat = await lstat(systemPath(join(this.#folder, path))).catch(() => null);
+      if (stat?.isDirectory()) folders.push(path);
+      if (!stat?.isFile() && !stat?.isSymbolicLink()) continue;
+      const refused = noneRefused();
+      await this.#addFile(path, stat.isSymbolicLink(), refused);
+      if (this.isFull) return;
+      this.#listed.add(path);
+    }
+    for (const path of folders) {
+      if (this.#isListed(path)) continue;
+      await this.#walk(path, path.split("/").length);
+      if (this.isFull) return;
+      this.#listed.add(path);
+    }
+  }
+
+  /** Returns why the folder cannot be read. */
+  async #walk(below: string, depth: number): Promise<string | null> {
+    this.#signal.throwIfAborted();
+    let entries: Dirent<Buffer>[];
+    try {
+      const options = { withFileTypes: true, encoding: "buffer" } as const;
+      entries = await readdir(systemPath(join(this.#folder, below)), options);
+    } catch (thrown) {
+      if (isMissing(thrown)) return null; // rotated away meanwhile
+      const why = whyUnreadable(thrown);
+      if (below === "" || why === null) throw thrown;
+      return why;
+    }
+    entries.sort((a, b) => Buffer.compare(a.name, b.name));
+    const refused = noneRefused();
+    const pathOf = (entry: Dirent<Buffer>): string =>
+      below === "" ? textOfName(entry.name) : `${below}/${textOfName(entry.name)}`;
+    for (const entry of entries) {
+      if (this.isFull) break;
+      if (!entry.isFile() && !entry.isSymbolicLink()) continue;
+      const path = pathOf(entry);
+      if (!this.#listed.has(path)) await this.#addFile(path, entry.isSymbolicLink(), refused);
+    }
+    for (const entry of entries) {
+      if (this.isFull) break;
+      if (!entry.isDirectory()) continue;
+      const path = pathOf(entry);
+      if (this.#listed.has(path)) continue;
+      const deep = `it is more than ${DEPTH_MAX} folders deep`;
+      const why = depth < DEPTH_MAX ? await this.#walk(path, depth + 1) : deep;
+      if (why !== null) this.#refuse(path, why, false, refused);
+    }
+    if (refused.other !== null && refused.more > 0) {
+      const names = refused.more === 1 ? "name" : "names";
+      refused.other.others = refused.more;
+      refused.other.refused += `; ${refused.more} more ${names} of its folder cannot be downloaded either`;
+    }
+    if (refused.other !== null) this.rows.push(refused.other);
+    return null;
+  }
+
+  async #addFile(path: string, isLink: boolean, refused: Refused): Promise<void> {
+    const found = isLink ? await linked(this.#folder, await this.#real, path) : await this.#plain(path);
+    if (found === null) return;
+    if (typeof found === "string") return this.#refuse(path, found, isLink, refused);
+    if (this.#files >= this.#filesMax) return this.#end(path, `are beyond the first ${this.#files} files`);
+    this.#files++;
+    this.rows.push(found);
+  }
+
+  async #plain(path: string): Promise<RemoteFile | string | null> {
+    const full = systemPath(join(this.#folder, path));
+    const stat = await lstat(full).catch((thrown: unknown) => whyUnreadable(thrown));
+    if (stat === null || typeof stat === "string") return stat;
+    if (!stat.isFile()) return null;
+    return (await mayRead(full, stat)) ? { path, ...numbersOf(stat) } : "it cannot be read: permission denied";
+  }
+
+  #refuse(path: string, why: string, isLink: boolean, refused: Refused): void {
+    if (this.#names >= this.#namesMax || this.#refusedRows >= REFUSED_ROWS_MAX)
+      return this.#end(path, `come after ${this.#names} names that cannot be downloaded`);
+    this.#names++;
+    const row: RemoteFile = { ...refusal(path, why), ...(isLink && { isLink }) };
+    if (refused.other !== null) {
+      refused.more++;
+      if (!isLink) delete refused.other.isLink;
+      return;
+    }
+    this.#refusedRows++;
+    if (refused.rows++ < REFUSED_MAX) this.rows.push(row);
+    else refused.other = row;
+  }
+
+  #end(path: string, why: string): void {
+    this.isFull = true;
+    this.rows.push({ ...refusal(path, `it and what follows it ${why}`), isLimit: true });
+  }
+
+  #isListed(path: string): boolean {
+    for (let at = path.length; at > 0; at = path.lastIndexOf("/", at - 1))
+      if (this.#listed.has(path.slice(0, at))) return true;
+    return false;
+  }
+
+  async #hasFolders(names: readonly string[]): Promise<boolean> {
+    for (let i = 1; i <= names.length; i++) {
+      const stat = await lstat(systemPath(join(this.#folder, ...names.slice(0, i)))).catch(() => null);
+      if (!stat?.isDirectory()) return false;
+    }
+    return true;
+  }
 }
 
 /** The target of a symlink in `folder`; or why it does not count as a file; null if the symlink is gone. */
-async function linked(folder: string, path: string): Promise<RemoteFile | string | null> {
+async function linked(folder: string, real: string, path: string): Promise<RemoteFile | string | null> {
   const target = await readlink(systemPath(join(folder, path)), { encoding: "buffer" }).catch(() => null);
   if (target === null) return null;
-  const leadsTo = await ledTo(folder, path, textOfName(target));
+  const leadsTo = ledTo([folder, real], path, textOfName(target));
   if (leadsTo === null) return "it is a symlink that leaves the checkpoint directory";
   const names = leadsTo.split("/");
   for (let i = 1; i < names.length; i++) {
@@ -100,12 +230,12 @@ function numbersOf({ size, mtimeMs, ino, blocks }: Stats): Omit<RemoteFile, "pat
   return { size, mtimeMs, inode: ino, ...(stored < size ? { stored } : {}) };
 }
 
-/** The path below `folder` to which a symlink points, by its text; null if it leaves the folder. */
-async function ledTo(folder: string, path: string, target: string): Promise<string | null> {
+/** The path below the folder to which a symlink points, by its text; null if it leaves the folder. @param tops its names */
+function ledTo(tops: readonly string[], path: string, target: string): string | null {
   const isOut = (to: string): boolean => to === ".." || to.startsWith("../");
   // The script may use another name of the folder.
   const tries = isAbsolute(target)
-    ? [folder, await realpath(folder).catch(() => folder)].map((top) => relative(top, target) || ".")
+    ? tops.map((top) => relative(top, target) || ".")
     : [normalize(join(dirname(path), target)).replace(/\/+$/, "") || "."];
   return tries.find((to) => !isOut(to)) ?? null;
 }

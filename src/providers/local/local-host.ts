@@ -194,9 +194,9 @@ export class LocalHost implements RunHost {
     }
   }
 
-  async listCheckpoints(signal: AbortSignal): Promise<RemoteFile[]> {
+  async listCheckpoints(signal: AbortSignal, announced: readonly string[] = []): Promise<RemoteFile[]> {
     const spec = await this.#readSpec();
-    return spec === null ? [] : listFiles(spec.checkpoint_dir, signal);
+    return spec === null ? [] : listFiles(spec.checkpoint_dir, signal, { announced });
   }
 
   async fetchCheckpoint(file: RemoteFile, target: string, signal: AbortSignal): Promise<void> {

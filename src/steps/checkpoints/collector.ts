@@ -91,8 +91,8 @@ export interface ScanResult {
   saved: CheckpointFile[];
   /** Not downloaded yet and still changing: a later scan may download them. */
   pending: string[];
-  /** Not downloaded, and why. `again`: the next scan may be able to read it. */
-  skipped: { path: string; why: string; again?: true }[];
+  /** Not downloaded, and why. `again`: the next scan may be able to read it. See `RemoteFile` for the others. */
+  skipped: { path: string; why: string; again?: true; isLimit?: true | undefined; others?: number | undefined }[];
   /** Skipped files for which the local disk has no room. */
   noRoom: NoRoom[];
 }
@@ -192,7 +192,7 @@ export class CheckpointCollector {
   async #scanOnce(host: CheckpointHost, options: OneScan): Promise<ScanResult> {
     await this.#prepare();
     const result: ScanResult = { saved: [], pending: [], skipped: [], noRoom: [] };
-    let listing = await this.#list(host, options.signal);
+    let listing = await this.#list(host, options);
     let isOver = false;
     try {
       for (let pass = 1; ; pass++) {
@@ -238,9 +238,10 @@ export class CheckpointCollector {
     }
   }
 
-  async #list(host: CheckpointHost, signal: AbortSignal): Promise<RemoteFile[]> {
+  async #list(host: CheckpointHost, { signal, announced }: OneScan): Promise<RemoteFile[]> {
     const known = await this.#sets.knownComplete();
-    const listing = this.#given.ofNode(await host.listCheckpoints(signal));
+    const names = [...known.announced.keys(), ...known.ofNode0.keys(), ...[...announced].map(plainName)].toReversed();
+    const listing = this.#given.ofNode(await host.listCheckpoints(signal, names));
     this.#known = known;
     return listing;
   }
@@ -324,7 +325,7 @@ export class CheckpointCollector {
     for (const file of listing) {
       const bad = whyRefused(file);
       if (bad !== null) {
-        skipped.push({ path: printable(file.path), why: bad });
+        skipped.push({ path: printable(file.path), why: bad, isLimit: file.isLimit, others: file.others });
         continue;
       }
       // svc's own bookkeeping: the index of announced checkpoints.
@@ -396,7 +397,7 @@ export class CheckpointCollector {
     try {
       const begun = await fetchMany(files, mayGoOn, fetch);
       signal.throwIfAborted();
-      const after = await this.#list(host, signal);
+      const after = await this.#list(host, options);
       const now = new Map(after.map((file) => [file.path, file]));
       const folders = new Set<string>();
       const [removed, kept]: [string[], CheckpointFile[]] = [[], []];

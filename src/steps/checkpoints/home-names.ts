@@ -24,8 +24,9 @@ export function withHomeNames(
     return { ...file, path: real.get(file.path) ?? file.path, ...leadsTo };
   };
   return {
-    async listCheckpoints(signal) {
-      const listing = await host.listCheckpoints(signal);
+    async listCheckpoints(signal, announced) {
+      const there = announced?.map((path) => real.get(path) ?? path);
+      const listing = await host.listCheckpoints(signal, there);
       const names = new Set(listing.map(({ path }) => path));
       const shown = new Map<string, string>();
       for (const file of listing) {

@@ -13,6 +13,7 @@ import type { RunnerSample } from "../../schemas/runner.ts";
 import { besideWords } from "./beside-checkpoints.ts";
 import { announced, collectNow, type FollowedRun, type Pulled } from "./log-follower.ts";
 import { isVerdict, lookAtMachine, type HeldMachine } from "../rental/held-machine.ts";
+import { limitWords } from "../checkpoints/listing-limit.ts";
 import { noRoomWords } from "../checkpoints/room.ts";
 import { idleWindowMs, sampleSeconds } from "../launch/runner-spec.ts";
 import type { RunServices } from "../run-services.ts";
@@ -141,10 +142,15 @@ export class RunWatch {
     try {
       const { jobId, node } = this.#context;
       const collector = this.#services.collector(jobId, node);
-      const { saved, pending, noRoom } = await collectNow(this.#run, collector, { final: false, announced: names });
+      const scan = { final: false, announced: names };
+      const { saved, pending, skipped, noRoom } = await collectNow(this.#run, collector, scan);
       if (saved.length + pending.length > 0) this.#last.checkpoint = Date.now();
       for (const lack of noRoom) await this.#warnOnce(`no room for ${lack.path}`, noRoomWords(lack));
       await this.#askBeside();
+      const limit = skipped.find(({ isLimit }) => isLimit);
+      if (!limit) return;
+      const { inPlace } = this.#held.access;
+      await this.#warnOnce("limit", limitWords(limit.path, { isOver: false, inPlace }));
     } catch (cause) {
       this.#scanFailed = { cause };
     } finally {

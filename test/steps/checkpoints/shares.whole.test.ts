@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, 
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { fetchFile, listFiles } from "../../../src/providers/local/checkpoint-files.ts";
+import { fetchFile, listFiles, type ListingBounds } from "../../../src/providers/local/checkpoint-files.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import { lastComplete, pinResume, placeResume } from "../../../src/steps/checkpoints/resume.ts";
@@ -88,18 +88,25 @@ class World {
       this.#told.set(name, (this.#told.get(name) ?? 0) + 1);
   }
 
+  /** Files that come before every checkpoint in a listing. */
+  crowd(node: number): void {
+    for (const name of ["a/1", "a/2", "a/3"]) this.#write(node, name, "x");
+  }
+
   remove(node: number, name: string): void {
     rmSync(join(this.#there(node), name), { recursive: true });
   }
 
   /** Two scans of each node. @param files the machine is lost after so many downloads. */
-  async scan(nodes: readonly number[], { files = Infinity, final = false } = {}): Promise<void> {
+  async scan(nodes: readonly number[], options: { files?: number; final?: boolean; bounds?: ListingBounds } = {}) {
+    let { files = Infinity } = options;
+    const { final = false, bounds = {} } = options;
     for (const node of nodes)
       for (let time = 0; time < 2; time++) {
         this.#now += SETTLE_MS;
         const there = this.#there(node);
         const host = {
-          listCheckpoints: () => listFiles(there, signal),
+          listCheckpoints: (_, announced = []) => listFiles(there, signal, { announced, ...bounds }),
           fetchCheckpoint: async (file, target) => {
             if (files-- <= 0) throw new Error("lost");
             await fetchFile(there, file, target);
@@ -255,4 +262,22 @@ describe.each(NODES)("On %i nodes", (nodes) => {
       expect(await world.resumed()).toBeNull();
     },
   );
+});
+
+describe("A node whose listing ends at its bounds", () => {
+  it("has its share downloaded, because names that node 0 has saved are requested first", async () => {
+    const world = new World("announced", 2);
+    world.crowd(1);
+    world.save("step-1");
+    await world.scan([0, 1], { bounds: { filesMax: 2 } });
+    expect(await world.resumed()).toEqual(world.whole("step-1"));
+  });
+
+  it("is not taken for one without a share", async () => {
+    const world = new World("dcp", 2);
+    world.crowd(1);
+    world.save("step-1");
+    await world.scan([0, 1], { bounds: { filesMax: 2, announced: [] } });
+    expect(await world.resumed()).toBeNull();
+  });
 });

@@ -28,6 +28,11 @@ let listed: string[];
 let fetching: string[];
 let arrive: PromiseWithResolvers<void>;
 let collector: CheckpointCollector;
+let notices: string[];
+/** Of the listing that ends at its bounds: the first file that is left out. */
+let beyond: string | null;
+/** The names with which the last listing was requested. */
+let requested: readonly string[] | undefined;
 let controller: AbortController;
 /** The provider's answer about the machine. */
 let inspect: () => Promise<MachineStatus>;
@@ -37,6 +42,7 @@ beforeEach(() => {
   mkdirSync(join(top, "home"));
   now = 1_000_000;
   [recorded, listed, fetching] = [[], [], []];
+  [notices, beyond, requested] = [[], null, undefined];
   isIdle = false;
   arrive = Promise.withResolvers();
   collector = new CheckpointCollector({ targetDir: join(top, "home"), now: () => now });
@@ -50,8 +56,15 @@ afterEach(async () => {
 });
 
 const host = {
-  listCheckpoints: async (): Promise<RemoteFile[]> =>
-    listed.map((path, inode) => ({ path, size: SIZE, mtimeMs: 1_764_000_000_000, inode })),
+  listCheckpoints: async (_: AbortSignal, announced?: readonly string[]): Promise<RemoteFile[]> => {
+    requested = announced;
+    const files = listed.map((path, inode) => ({ path, size: SIZE, mtimeMs: 1_764_000_000_000, inode }));
+    if (beyond === null) return files;
+    return [
+      ...files,
+      { path: beyond, size: 0, mtimeMs: 0, inode: 0, refused: "it and what follows it", isLimit: true },
+    ];
+  },
   fetchCheckpoint: async (file: RemoteFile, target: string, signal: AbortSignal): Promise<void> => {
     fetching.push(file.path);
     const aborted = new Promise<never>((_, reject) =>
@@ -65,7 +78,7 @@ const host = {
 const sink = {
   checkpoints: async (_: string, files: { path: string }[]) => void recorded.push(...files.map((f) => f.path)),
   idle: async () => void (isIdle = true),
-  notice: async () => undefined,
+  notice: async (_: string, level: string, words: string) => void notices.push(`${level}: ${words}`),
 };
 const redactor = new Redactor([]);
 
@@ -270,4 +283,22 @@ test.each([
   await rest(0.5);
   await rest(31);
   expect(isIdle).toBe(true);
+});
+
+test("a listing that leaves out files is reported once while they can still be saved, and is requested with the announced names", async () => {
+  const watch = watchOf();
+  beyond = "cache/9";
+  for (const name of ["a.pt", "b.pt"]) {
+    await watch.saw(saw(name));
+    const isRequested = async (): Promise<void> => {
+      await watch.saw(saw());
+      expect(requested).toEqual([name]);
+    };
+    await vi.waitFor(isRequested, DEADLINE_MS);
+  }
+  expect(notices).toEqual([
+    expect.stringMatching(
+      /^warning: The checkpoint directory has more than svc lists .*: cache\/9 and .* before the run ends/,
+    ),
+  ]);
 });
