@@ -145,12 +145,18 @@ export async function openControlPlane(options: ControlPlaneOptions): Promise<Op
     return await openHome(options);
   } catch (e) {
     // A full disk must not prevent the start of a control plane: it may have machines to release.
+    if (asSvcError(e).code !== "disk_full") throw e;
     const reserve = new DiskReserve(options.home);
-    if (asSvcError(e).code !== "disk_full" || !reserve.stands) throw e;
+    if (!reserve.stands) throw cannotStart(options.home, e);
     reserve.spend();
-    return openHome(options);
+    return openHome(options).catch((again: unknown) => {
+      throw asSvcError(again).code === "disk_full" ? cannotStart(options.home, again) : again;
+    });
   }
 }
+
+const cannotStart = (home: string, cause: unknown) =>
+  new SvcError("disk_full", { path: home, starting: true }, { cause });
 
 async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane> {
   const { home, purpose = "serve" } = options;
@@ -165,12 +171,17 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
   prepareHome(home);
   const startedAt = new Date().toISOString();
   const holder = { pid: process.pid, command: `svc ${purpose}`, started_at: startedAt, url: null };
-  const lock = HomeLock.take(home, holder);
+  const lock = HomeLock.take(home);
   try {
+    const reserve = new DiskReserve(home);
+    reserve.spendIfFull();
+    if (!lock.announce(holder))
+      log(
+        "The disk of the home is full: a second control plane is refused, and cannot say which process is the first.",
+      );
     const clock = options.clock ?? steadyClock();
     const store = new EngineStore(await openStore(home, { newInstallationId: newInstallationId(), now: clock.now() }));
     const reads = new StoreReads(store.db, home, clock.now, shownSecrets(home, known));
-    const reserve = new DiskReserve(home);
     let service: Service | null = null;
     const notifications: ReturnType<typeof notificationsOf> = notificationsOf({
       home,
@@ -418,7 +429,7 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
     opened.subscribe((event) => hosts.heard(event));
     return Object.assign(opened, {
       recovered,
-      announce: (url: string) => lock.announce({ ...holder, url }),
+      announce: (url: string) => void lock.announce({ ...holder, url }),
       notebookBootstrap: async () => bootstrapOf((await machines.key(notebook.name)).publicKeyLine),
       close: async () => {
         await hub.stop();

@@ -54,13 +54,19 @@ export const HOME = {
     message: (d) => `The disk failed while svc was reading or writing ${d.file} (${d.why}).`,
     hint: "Check the disk. svc retries accepted writes until they succeed; rented machines continue, and are billed. svc cannot reliably release machines until the disk works.",
   }),
-  disk_full: entry<{ path: string }>({
+  /** `starting`: no control plane runs, and this one cannot start. */
+  disk_full: entry<{ path: string; starting?: boolean }>({
     status: 507,
     exit: 1,
     retry: "backoff",
     message: (d) =>
-      `The disk that holds ${d.path} is full. Everything accepted so far is safe, and svc still terminates machines.`,
-    hint: "Free some space; the control plane then continues by itself.",
+      d.starting === true
+        ? `The disk that holds ${d.path} is full, and svc cannot start. Everything accepted so far is safe; rented machines continue, and cost money: svc cannot end them now.`
+        : `The disk that holds ${d.path} is full. Everything accepted so far is safe, and svc still terminates machines.`,
+    hint: (d) =>
+      d.starting === true
+        ? "Free some space, then run the command again. Without that, the provider's console ends a machine."
+        : "Free some space; the control plane then continues by itself. A run that you kill meanwhile waits up to 10 minutes for room for the rest of its log, then its machine is released.",
   }),
   port_taken: entry<{ host: string; port: number; holder: string }>({
     status: 500,

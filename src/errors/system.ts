@@ -24,8 +24,16 @@ export function nullIfMissing(thrown: unknown): null {
   throw thrown;
 }
 
+/** SQLite reports the last of its two when the index of its log does not fit. */
+const DISK_FULL: ReadonlySet<unknown> = new Set([
+  "ENOSPC",
+  "EDQUOT",
+  "SQLITE_FULL",
+  "SQLITE_IOERR_SHMSIZE",
+  "disk_full",
+]);
+
 /** Whether the disk, or the owner's quota, has no room left, as reported by the system, by SQLite or by svc. */
 export function isDiskFull(thrown: unknown): boolean {
-  const code = codeOf(thrown);
-  return code === "ENOSPC" || code === "EDQUOT" || code === "SQLITE_FULL" || code === "disk_full";
+  return DISK_FULL.has(codeOf(thrown));
 }

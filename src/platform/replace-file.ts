@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { systemCode } from "../errors/index.ts";
+import { isDiskFull, systemCode } from "../errors/index.ts";
 
 /**
  * Replaces a file atomically: a reader finds the old content or the new one at any moment and after any crash. The file
@@ -19,6 +19,23 @@ export function replaceFile(file: string, content: string | Uint8Array): void {
     throw e;
   }
   syncFolder(dirname(file));
+}
+
+/**
+ * Like `replaceFile`, for a file whose old content says nothing true any more: on a full disk, its space is used for the
+ * new one. False if the new file does not fit: then there is none.
+ */
+export function replaceOutdated(file: string, content: string): boolean {
+  for (const isLast of [false, true]) {
+    try {
+      replaceFile(file, content);
+      return true;
+    } catch (e) {
+      if (!isDiskFull(e)) throw e;
+      if (!isLast) rmSync(file, { force: true });
+    }
+  }
+  return false;
 }
 
 /** The new name is durable only after its folder is synced. */

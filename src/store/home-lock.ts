@@ -3,7 +3,7 @@
 
 import Database from "better-sqlite3";
 import { chmodSync, readFileSync, rmSync } from "node:fs";
-import { replaceFile } from "../platform/replace-file.ts";
+import { replaceOutdated } from "../platform/replace-file.ts";
 import { isDiskFull, messageOf, SvcError } from "../errors/index.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 
@@ -24,8 +24,8 @@ export class HomeLock {
     this.#file = file;
   }
 
-  /** @throws `home_locked`, naming the holder. Changes nothing in that case. */
-  static take(home: string, holder: Holder): HomeLock {
+  /** Announce the holder next. @throws `home_locked`, naming the holder. Changes nothing in that case. */
+  static take(home: string): HomeLock {
     const path = homeLayout.lock(home);
     let db: Database.Database | null = null;
     try {
@@ -33,9 +33,7 @@ export class HomeLock {
       chmodSync(path, 0o600);
       db.pragma("journal_mode = DELETE");
       db.exec("BEGIN EXCLUSIVE");
-      const lock = new HomeLock(db, homeLayout.lockHolder(home));
-      lock.announce(holder);
-      return lock;
+      return new HomeLock(db, homeLayout.lockHolder(home));
     } catch (e) {
       db?.close();
       const code = (e as { code?: string }).code ?? "";
@@ -50,9 +48,12 @@ export class HomeLock {
     }
   }
 
-  /** Records the holder of the home and its address for other processes. */
-  announce(holder: Holder): void {
-    replaceFile(this.#file, JSON.stringify(holder));
+  /**
+   * Records the holder of the home and its address for other processes. False if the disk has no room for that: the lock
+   * holds all the same, and others learn that it is taken, but not by whom.
+   */
+  announce(holder: Holder): boolean {
+    return replaceOutdated(this.#file, JSON.stringify(holder));
   }
 
   release(): void {

@@ -9,7 +9,7 @@ import { downsample } from "../domain/downsample.ts";
 import { Redactor } from "../domain/redaction.ts";
 import { tailOffset } from "../domain/log-lines.ts";
 import { MATCHES_SHOWN } from "../errors/catalogue.ts";
-import { messageOf, SvcError } from "../errors/index.ts";
+import { isDiskFull, messageOf, SvcError } from "../errors/index.ts";
 import type {
   CheckpointFile,
   CodeSnapshot,
@@ -488,6 +488,7 @@ export function openReads(home: string, secrets: ShownSecrets = NO_SECRETS): Rea
     secrets.learn?.(all);
   } catch (e) {
     if (e instanceof SvcError) throw e;
+    if (isDiskFull(e)) throw new SvcError("disk_full", { path: home, starting: true }, { cause: e });
     const why = messageOf(e);
     const code = (e as { code?: string }).code ?? "";
     if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB")

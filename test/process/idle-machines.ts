@@ -1,8 +1,11 @@
 // A simulated provider for control planes in processes of their own: it makes, bills and ends machines on which nothing runs.
 
+import { execFile } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { loadSshKey } from "../../src/ssh/keys.ts";
+import { DEADLINE_MS } from "../deadline.ts";
+import { MAIN } from "../program.ts";
 import { makeFleet } from "../sim/machines/fleet.ts";
 import { realClock } from "../sim/providers/clock.ts";
 import { makeFaults } from "../sim/providers/faults.ts";
@@ -12,7 +15,7 @@ import type { Place } from "./harness.ts";
 
 /** Connects the control planes of `place` to it. `close` ends it; the place must be closed before. */
 export async function idleMachines(place: Place, ledger: ReturnType<typeof makeLedger>) {
-  for (const folder of [place.home, join(place.root, "fleet")]) mkdirSync(folder, { mode: 0o700 });
+  for (const folder of [place.home, join(place.root, "fleet")]) mkdirSync(folder, { recursive: true, mode: 0o700 });
   const fleet = await makeFleet({ dir: join(place.root, "fleet") });
   const faults = makeFaults();
   faults.set("boot_never", 1_000_000);
@@ -28,3 +31,12 @@ export async function idleMachines(place: Place, ledger: ReturnType<typeof makeL
   };
   return { faults, close };
 }
+
+/** A command of svc. The simulated provider answers from this process, so it must not block. */
+export const svcBeside = (place: Place, ...args: string[]): Promise<{ code: unknown; out: string; err: string }> =>
+  new Promise((resolve) => {
+    const options = { env: place.env, cwd: place.project, timeout: DEADLINE_MS };
+    execFile(process.execPath, [MAIN, ...args], options, (failed, out, err) =>
+      resolve({ code: failed?.code ?? failed?.signal ?? 0, out, err }),
+    );
+  });

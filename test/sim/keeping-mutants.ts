@@ -12,8 +12,12 @@ const rows = single("removals", "src/store/removal-store.ts", ["test/engine/remo
 const versions = single("versions", "src/machines/versions.ts", ["test/machines/versions.test.ts"]);
 
 export const KEEPING_MUTANTS: readonly TestedMutant[] = [
-  lock("two control planes hold one home", 'db.exec("BEGIN EXCLUSIVE");\n      const', "const"),
-  lock("the holder is not named", "lock.announce(holder);", "void holder;"),
+  lock("two control planes hold one home", 'db.exec("BEGIN EXCLUSIVE");\n      return', "return"),
+  lock(
+    "the holder is not named",
+    "return replaceOutdated(this.#file, JSON.stringify(holder));",
+    "return holder.pid > 0;",
+  ),
   lock("a home that was let go stays locked", 'this.#db.exec("ROLLBACK");\n    this.#db.close();', ""),
   lock(
     "a home without room is reported as locked",

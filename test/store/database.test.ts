@@ -74,11 +74,16 @@ it("A home that others can read becomes private", () => {
 
 it("A home has one holder, which another one is told, until it lets go", () => {
   const holder = (pid: number) => ({ pid, command: "svc serve", started_at: "2030-01-01T00:00:00Z", url: null });
-  const first = HomeLock.take(home, holder(11));
-  expect(() => HomeLock.take(home, holder(22))).toThrow(/process 11 \(svc serve\)/);
+  const take = (pid: number): HomeLock => {
+    const lock = HomeLock.take(home);
+    lock.announce(holder(pid));
+    return lock;
+  };
+  const first = take(11);
+  expect(() => take(22)).toThrow(/process 11 \(svc serve\)/);
   first.release();
-  const second = HomeLock.take(home, holder(22));
-  expect(() => HomeLock.take(home, holder(33))).toThrow(/process 22/);
+  const second = take(22);
+  expect(() => take(33)).toThrow(/process 22/);
   second.release();
 });
 
@@ -87,8 +92,7 @@ it("A home without room for its lock is a full disk, and no other holder is name
     throw new Database.SqliteError("database or disk is full", "SQLITE_FULL");
   });
   try {
-    const holder = { pid: 11, command: "svc serve", started_at: "2030-01-01T00:00:00Z", url: null };
-    expect(() => HomeLock.take(home, holder)).toThrow(expect.objectContaining({ code: "disk_full" }));
+    expect(() => HomeLock.take(home)).toThrow(expect.objectContaining({ code: "disk_full" }));
   } finally {
     exec.mockRestore();
   }

@@ -3,7 +3,8 @@
 // S1. The first INT, TERM, HUP, end of stdin or loss of the parent ends runs and releases machines; the second signal
 //     ends the process and prints the unfinished runs and machines.
 // S2. Started for its callers (--until-eof), it outlives its starter while others hold it (src/api/holds.ts).
-// S3. `control-plane.json` exists from when the API answers until it ends; only its writer removes it.
+// S3. `control-plane.json` exists from when the API answers until it ends, or, on a full disk, from when there is room for
+//     it; only its writer removes it.
 
 import { readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +19,7 @@ import type { Io } from "../../io.ts";
 import { checkoutRoot, version } from "../../root.ts";
 import type { LogFormat, LogLevel } from "../../serve-log.ts";
 import { toJson } from "../../../domain/terminal-text.ts";
-import { replaceFile } from "../../../platform/replace-file.ts";
+import { replaceOutdated } from "../../../platform/replace-file.ts";
 import { homeLayout } from "../../../platform/home-layout.ts";
 import { tellOfToken, tokenOf } from "./access.ts";
 import { END_MS_MAX, type Ending, activeIds, because, count, leftOver, some, whatEnds } from "./endings.ts";
@@ -37,6 +38,8 @@ export interface ServeOptions {
 
 /** While checkpoints and logs are being downloaded. */
 const COLLECT_MS_MAX = 11 * 60_000;
+/** Between two tries to write `control-plane.json` on a full disk. */
+const REWRITE_MS = 1_000;
 
 export async function serveUntilEnd(options: ServeOptions, io: Io): Promise<number> {
   keepFilesPrivate();
@@ -94,7 +97,14 @@ export async function serveUntilEnd(options: ServeOptions, io: Io): Promise<numb
     started_at: cp.startedAt,
     installation_id: cp.installationId,
   };
-  replaceFile(path, `${toJson(file)}\n`);
+  const isWritten = (): boolean => replaceOutdated(path, `${toJson(file)}\n`);
+  let unwritten: NodeJS.Timeout | undefined;
+  if (!isWritten()) {
+    log.warn(`The disk of the home is full: until it has room, only ${url} leads here, and no command of svc.`);
+    unwritten = setInterval(() => {
+      if (isWritten()) clearInterval(unwritten);
+    }, REWRITE_MS);
+  }
   await io.out(options.json ? `${toJson({ url, pid: process.pid })}\n` : `svc serves ${url}\n`);
   cp.announce(url);
   if (io.tty && !options.json) log.info("Ctrl-C ends it and its runs, except runs started with terminate_on_exit off.");
@@ -115,6 +125,7 @@ export async function serveUntilEnd(options: ServeOptions, io: Io): Promise<numb
   if (unfinished.length > 0) log.warn(`Not ended: ${unfinished.join(", ")}. ${leftOver(cp)}`);
   const kept = activeIds(cp).filter((id) => !unfinished.includes(id));
   if (kept.length > 0) log.warn(`Still running, because terminate_on_exit is off: ${some(kept)}. They may cost money.`);
+  clearInterval(unwritten);
   removeOwn(path);
   holds.farewell({ unfinished, kept });
   await server.close();
