@@ -1,7 +1,12 @@
 // Keeps the files of logs open between two parts: opening one costs more than writing a line.
+//
+// A file that was removed, replaced or cut short since the last part is noticed before the next one (L5 of run-log-writer.ts).
 
 import { constants } from "node:fs";
-import { open, type FileHandle } from "node:fs/promises";
+import { dirname } from "node:path";
+import { mkdir, open, stat, type FileHandle } from "node:fs/promises";
+import { textOfLost, wordBytesOf, type LostPart } from "../domain/lost-log.ts";
+import { isMissing, nullIfMissing } from "../errors/index.ts";
 import { homeLayout } from "../platform/home-layout.ts";
 
 /** Maximum of open descriptors while nothing is written: a thousand live runs must not hold a thousand. */
@@ -9,6 +14,8 @@ const OPEN_MAX = 256;
 
 interface OpenFile {
   handle: Promise<FileHandle>;
+  /** Identifies the file, to notice that its name leads to another one. */
+  identity: Promise<string>;
   writers: number;
   /** Its last writer must close it. */
   leaves: boolean;
@@ -25,14 +32,23 @@ export class LogFiles {
     this.#openMax = openMax;
   }
 
-  /** Resolves when `text` is at `offset` of the job's log and synced to the disk. */
-  async write(jobId: string, offset: number, text: Buffer): Promise<void> {
+  /**
+   * Resolves when `text` is at `offset` of the job's log and synced to the disk, with the part before it that the file
+   * had and has lost; null if it has lost none.
+   */
+  async write(jobId: string, offset: number, text: Buffer): Promise<LostPart | null> {
     const file = this.#take(jobId);
     try {
       const handle = await file.handle;
-      for (let done = 0; done < text.length;)
-        done += (await handle.write(text, done, text.length - done, offset + done)).bytesWritten;
-      await handle.datasync();
+      const now = await stat(homeLayout.log(this.#home, jobId)).catch(nullIfMissing);
+      if (now !== null && identityOf(now) === (await file.identity)) {
+        const lost = now.size < offset ? { from: now.size, to: offset } : null;
+        if (lost) await nameLost(handle, lost);
+        await writeAll(handle, text, offset);
+        await handle.datasync();
+        return lost;
+      }
+      this.#drop(jobId, file);
     } catch (e) {
       // The next try gets another descriptor, for any failure of this one.
       this.#drop(jobId, file);
@@ -41,6 +57,7 @@ export class LogFiles {
       file.writers--;
       await settle(file);
     }
+    return this.write(jobId, offset, text);
   }
 
   /** The byte at `offset` of the job's log; undefined beyond its end. */
@@ -73,8 +90,10 @@ export class LogFiles {
     // Moves the most recently used file to the end.
     if (file) this.#open.delete(jobId);
     else {
-      const path = homeLayout.log(this.#home, jobId);
-      file = { handle: open(path, constants.O_RDWR | constants.O_CREAT, 0o600), writers: 0, leaves: false };
+      const handle = openLog(homeLayout.log(this.#home, jobId));
+      const identity = handle.then(async (opened) => identityOf(await opened.stat()));
+      identity.catch(() => undefined); // `handle` tells it
+      file = { handle, identity, writers: 0, leaves: false };
     }
     this.#open.set(jobId, file);
     file.writers++;
@@ -95,6 +114,30 @@ export class LogFiles {
     if (this.#open.get(jobId) === file) this.#open.delete(jobId);
     file.leaves = true;
   }
+}
+
+async function openLog(path: string): Promise<FileHandle> {
+  const opened = (): Promise<FileHandle> => open(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+  try {
+    return await opened();
+  } catch (e) {
+    if (!isMissing(e)) throw e;
+    await mkdir(dirname(path), { mode: 0o700 });
+    return opened();
+  }
+}
+
+const identityOf = ({ dev, ino }: { dev: number; ino: number }): string => `${dev} ${ino}`;
+
+async function writeAll(handle: FileHandle, text: Buffer, offset: number): Promise<void> {
+  for (let done = 0; done < text.length;)
+    done += (await handle.write(text, done, text.length - done, offset + done)).bytesWritten;
+}
+
+/** The NULs of a large part stay a hole in the file. After a crash between the two writes it is still too short. */
+async function nameLost(handle: FileHandle, lost: LostPart): Promise<void> {
+  await writeAll(handle, textOfLost(lost, lost.from, wordBytesOf(lost)), lost.from);
+  await writeAll(handle, textOfLost(lost, lost.to - 1, 1), lost.to - 1);
 }
 
 /** Closes a file that should be closed and has no writer. Its bytes are on the disk: a failure changes nothing. */

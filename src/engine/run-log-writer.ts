@@ -5,9 +5,11 @@
 // L2. Bytes of the file after the committed length do not count: the next write overwrites them.
 // L3. The cursor moves by compare-and-set: a part is counted once, even if it arrives again.
 // L4. A stream begins on a line of its own, also if the one before it ended within a line.
+// L5. Bytes that the file has lost are named in their place and in a notice, and every later byte keeps its offset.
 
 import { SvcError } from "../errors/index.ts";
 import type { LogRecord } from "../domain/log-stream.ts";
+import { wordsOfLost } from "../domain/lost-log.ts";
 import type { FeedHint, CheckpointFile } from "../schemas/job.ts";
 import type { RunnerSample } from "../schemas/runner.ts";
 import type { LogCursor, RunLogWriter } from "../steps/ports.ts";
@@ -116,7 +118,7 @@ export class DurableStorySink implements RunLogWriter {
     const start = this.#rows.stored(jobId);
     const text = await this.#onOwnLine(log, part, start);
     try {
-      if (text.length > 0) await this.#files.write(jobId, start, text);
+      const lost = text.length > 0 ? await this.#files.write(jobId, start, text) : null;
       const { engine } = this.#o;
       const count = (tx: Transaction): void => {
         const at = { job_id: jobId, node: part.node, stream: this.#streamOf(jobId, part.stream) };
@@ -131,6 +133,7 @@ export class DurableStorySink implements RunLogWriter {
             log.lastTimeMs = atMs;
           }
         }
+        if (lost) tx.feed(jobId, "notice", { level: "warning", message: wordsOfLost(lost) });
         if (part.lost) tx.feed(jobId, "notice", { level: "warning", message: part.lost });
         this.#points(log, jobId, part.records);
         // Only the first link counts: a script that repeats itself must not fill the feed.

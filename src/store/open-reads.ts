@@ -3,7 +3,7 @@
 
 import { runsHere, THIS_COMPUTER } from "../providers/descriptors.ts";
 import type Database from "better-sqlite3";
-import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { downsample } from "../domain/downsample.ts";
 import { Redactor } from "../domain/redaction.ts";
@@ -56,6 +56,7 @@ import { readHomeLimits } from "./limit-reads.ts";
 import { readHostStats } from "./host-reads.ts";
 import { readOldRuns, readRetention } from "./retention-reads.ts";
 import { readSinks, sinkNote } from "./sink-reads.ts";
+import { readStoredLog } from "./stored-log.ts";
 import { specOf } from "../schemas/stored-spec.ts";
 import { homeLayout, snapshotFile } from "../platform/home-layout.ts";
 import { storedLeftOut } from "./stored-json.ts";
@@ -322,28 +323,13 @@ export class StoreReads implements Reads {
     const length = Math.min(max, stored - offset);
     if (length <= 0) return Buffer.alloc(0);
     const secrets = this.#secrets.redactor();
-    if (secrets.empty) return this.#readStored(id, offset, length);
+    const file = homeLayout.log(this.#home, id);
+    if (secrets.empty) return readStoredLog(file, offset, length, stored);
     // A secret may begin before the requested range, and end after it.
     const around = secrets.longest - 1;
     const from = Math.max(0, offset - around);
-    const bytes = this.#readStored(id, from, Math.min(stored, offset + length + around) - from);
+    const bytes = readStoredLog(file, from, Math.min(stored, offset + length + around) - from, stored);
     return secrets.cover(bytes).subarray(offset - from, offset - from + length);
-  }
-
-  #readStored(id: string, offset: number, length: number): Buffer {
-    const fd = openSync(homeLayout.log(this.#home, id), "r");
-    try {
-      const buffer = Buffer.allocUnsafe(length);
-      let got = 0;
-      while (got < length) {
-        const n = readSync(fd, buffer, got, length - got, offset + got);
-        if (n === 0) break;
-        got += n;
-      }
-      return buffer.subarray(0, got);
-    } finally {
-      closeSync(fd);
-    }
   }
 
   logTailOffset(id: string, lines: number): number {

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { LogRecord, MetricRecord } from "../../src/domain/log-stream.ts";
@@ -415,5 +415,65 @@ describe("the log of a later placement", () => {
     inPlacement(3);
     await sink.seam("job1", "svc: placement 3 continues");
     expect(stored()).toBe("epoch 1\nepo\nsvc: placement 2 continues\nepoch 2\nsvc: placement 3 continues\n");
+  });
+});
+
+describe("A log whose file something else removes or changes", () => {
+  const notices = () =>
+    h.published.filter(({ type }) => type === "notice").map(({ data }) => (data as { message: string }).message);
+  const early = `${"early ".repeat(100)}\n`;
+  const words = (bytes: number) =>
+    `${bytes} bytes of this log are lost: something other than svc removed or changed its file.`;
+
+  it.each([
+    ["removes", () => rmSync(file()), 0],
+    ["replaces", () => (renameSync(file(), `${file()}.old`), writeFileSync(file(), "")), 0],
+    ["empties", () => truncateSync(file(), 0), 0],
+    ["cuts short", () => truncateSync(file(), 300), 300],
+    ["removes, with its folder,", () => rmSync(join(h.home, "logs"), { recursive: true }), 0],
+  ])(
+    "Says what is lost where something %s it between two parts, and keeps every later byte",
+    async (_, spoil, kept) => {
+      await append({ text: early, to: 10 });
+      spoil();
+      const lost = early.length - kept;
+      // A reader is told before the next part arrives, too.
+      const shown = (): string => h.reads.readLog("job1", 0, 10_000).toString();
+      expect(shown().slice(kept).trim()).toMatch(new RegExp(`^svc: ${words(lost)}\n\0*$`));
+      expect(shown().length).toBe(early.length);
+      await append({ text: "later\n", from: 10, to: 16 });
+      await append({ text: "last\n", from: 16, to: 21 });
+      expect(shown().slice(0, kept)).toBe(early.slice(0, kept));
+      expect(shown().slice(kept).replaceAll("\0", "")).toBe(
+        `${kept > 0 ? "\n" : ""}svc: ${words(lost)}\n\nlater\nlast\n`,
+      );
+      expect(shown()).toBe(readFileSync(file(), "utf8"));
+      expect(shown().indexOf("later")).toBe(early.length);
+      expect(notices()).toEqual([words(lost)]);
+    },
+  );
+
+  it("Says so after a restart, too", async () => {
+    await append({ text: early, to: 10 });
+    await sink.close();
+    rmSync(file());
+    sink = newSink();
+    await append({ text: "later\n", from: 10, to: 16 });
+    expect(notices()).toEqual([words(early.length)]);
+    expect(stored().endsWith("\nlater\n")).toBe(true);
+  });
+
+  it("Says as much as fits into a small part, and every range of a large one reads the same", async () => {
+    await append({ text: "a\nb\n", to: 4 });
+    rmSync(file());
+    expect(stored()).toBe("svc\n");
+    await append({ text: early, from: 4, to: 14 });
+    rmSync(file());
+    const whole = stored();
+    for (const at of [0, 1, 50, 200, whole.length - 1])
+      for (const length of [1, 7, 300]) {
+        const part = h.reads.readLog("job1", at, length).toString();
+        expect(part).toBe(whole.slice(at, at + length));
+      }
   });
 });

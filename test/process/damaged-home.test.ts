@@ -16,7 +16,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
-import { hashes, Place } from "./harness.ts";
+import { hashes, Place, until } from "./harness.ts";
 
 let place: Place;
 beforeEach(() => {
@@ -220,6 +220,45 @@ describe("a home that can be used", () => {
     const served = await place.serve();
     expect(JSON.parse(readFileSync(mark, "utf8"))).toMatchObject({ installation_id });
     expect((await served.get<{ jobs: unknown[] }>("/jobs")).jobs).toHaveLength(1);
+  });
+
+  it("loses the log of a run while it prints: readers and the run say what is lost, also after a crash", async () => {
+    place.file(
+      "count.py",
+      `import os, sys, time
+n = 0
+while not os.path.exists(sys.argv[1]):
+    print("line", n, flush=True)
+    n += 1
+    time.sleep(0.02)
+print("over", flush=True)
+`,
+    );
+    const stop = join(place.root, "stop");
+    const first = await place.serve();
+    const id = await first.submit({ entrypoint: "count.py", args: [stop], terminate_on_exit: false });
+    const log = join(place.home, "logs", `${id}.log`);
+    await until(() => place.log(id).includes("line 20\n"), "the log grows");
+    rmSync(log);
+    await until(() => place.log(id).includes("line "), "the log continues in a new file");
+    const notices = (): number =>
+      place.db((db) =>
+        db.prepare("SELECT count(*) FROM feed WHERE data LIKE '%of this log are lost%'").pluck().get(),
+      ) as number;
+    expect(notices()).toBe(1);
+    const told = /^svc: [0-9]+ bytes of this log are lost: something other than svc removed or changed its file\.\n/;
+    expect(place.svc("logs", id).out).toMatch(told);
+    await first.kill();
+    rmSync(log);
+    const { code, out, err } = place.svc("logs", id);
+    expect([code, err]).toEqual([0, ""]);
+    expect(out).toMatch(told);
+    const second = await place.serve();
+    writeFileSync(stop, "");
+    expect((await second.ended(id)).status).toBe("succeeded");
+    expect(notices()).toBe(2);
+    expect(place.log(id).toString()).toMatch(told);
+    expect(place.log(id).toString()).toMatch(/\nover\n$/);
   });
 
   it("had too wide permissions: they are removed again", async () => {

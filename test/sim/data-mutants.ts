@@ -58,6 +58,12 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
     'if (used) throw new SvcError("store_missing", { file });',
     "",
   ),
+  logFiles(
+    "L5: a file that has lost its name is written on",
+    "if (now !== null && identityOf(now) === (await file.identity)) {",
+    "if (now !== null || offset >= 0) {",
+    ["test/engine/run-log-writer.test.ts"],
+  ),
   {
     name: "database D1: an empty file counts as a new store",
     patches: [

@@ -88,15 +88,21 @@ export const ENGINE_MUTANTS: readonly TestedMutant[] = [
 
   writer(
     "L1: the text is counted before it is written",
-    "if (text.length > 0) await this.#files.write(jobId, start, text);",
-    "if (text.length > 0) this.#files.write(jobId, start, text).catch(() => undefined);",
+    "const lost = text.length > 0 ? await this.#files.write(jobId, start, text) : null;",
+    "const lost = null;\n      if (text.length > 0) this.#files.write(jobId, start, text).catch(() => undefined);",
     [`${WRITER}does not count if its text cannot be written`],
   ),
   writer(
     "L2: a write leaves room for what a crash left in the file",
-    "if (text.length > 0) await this.#files.write(jobId, start, text);",
-    "if (text.length > 0) await this.#files.write(jobId, (await this.#files.byteAt(jobId, start)) === undefined ? start : start + text.length, text);",
+    "const lost = text.length > 0 ? await this.#files.write(jobId, start, text) : null;",
+    "const lost = null;\n      if (text.length > 0) await this.#files.write(jobId, (await this.#files.byteAt(jobId, start)) === undefined ? start : start + text.length, text);",
     [`${WRITER}The next part overwrites a part`],
+  ),
+  writer(
+    "L5: lost bytes get no notice",
+    'if (lost) tx.feed(jobId, "notice", { level: "warning", message: wordsOfLost(lost) });',
+    "void wordsOfLost;",
+    [`${WRITER}A log whose file something else`],
   ),
   writer(
     "L3: a part of two writers is counted twice",
