@@ -106,6 +106,8 @@ export interface ControlPlaneOptions {
   /** The purpose of this process; `serve` by default. */
   purpose?: Purpose;
   env?: NodeJS.ProcessEnv;
+  /** Makes a new store for the installation of a used home that has lost its own. */
+  newStore?: boolean;
   /** The clock; a test may use a faster one. */
   clock?: Clock;
 }
@@ -180,7 +182,9 @@ async function openHome(options: ControlPlaneOptions): Promise<OpenControlPlane>
         "The disk of the home is full: a second control plane is refused, and cannot say which process is the first.",
       );
     const clock = options.clock ?? steadyClock();
-    const store = new EngineStore(await openStore(home, { newInstallationId: newInstallationId(), now: clock.now() }));
+    const { newStore = false } = options;
+    const opening = { newInstallationId: newInstallationId(), now: clock.now(), newStore };
+    const store = new EngineStore(await openStore(home, opening));
     const reads = new StoreReads(store.db, home, clock.now, shownSecrets(home, known));
     let service: Service | null = null;
     const notifications: ReturnType<typeof notificationsOf> = notificationsOf({

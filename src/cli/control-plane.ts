@@ -29,10 +29,12 @@ export async function withOwnControlPlane<T>(
   io: Io,
   purpose: Purpose,
   use: (cp: OpenControlPlane) => Promise<T>,
+  options: { newStore?: boolean } = {},
 ): Promise<T> {
   keepFilesPrivate();
   const { openControlPlane } = await import("../app/app.ts");
-  const cp = await openControlPlane({ home: io.home(), purpose, env: io.env, log: (line) => io.err(safeField(line)) });
+  const log = (line: string): void => io.err(safeField(line));
+  const cp = await openControlPlane({ home: io.home(), purpose, env: io.env, log, ...options });
   try {
     return await use(cp);
   } finally {

@@ -2,6 +2,9 @@
 
 import { entry } from "./entry.ts";
 
+const RESTORE =
+  "Stop svc. Move `svc.db`, `svc.db-wal` and `svc.db-shm` out of the home, then copy the file of `backups` with the latest time in its name (not the last name) to `svc.db`. Then run `svc reconcile --dry-run` before anything else: it only lists the machines that were rented after the copy. If `backups` is empty, `svc reconcile --new-store --dry-run` makes an empty store for the same installation and lists every machine. Every other start of svc ends the listed ones. `svc docs troubleshooting` says how to save what is on them. Keep `installation.json`: without it svc never finds these machines again.";
+
 export const HOME = {
   home_unusable: entry<{ home: string; why: string }>({
     status: 500,
@@ -37,7 +40,7 @@ export const HOME = {
     exit: 1,
     retry: "never",
     message: (d) => `The store ${d.file} cannot be trusted: ${d.why}. It may list machines that still cost money.`,
-    hint: "Nothing was changed. Stop svc. Move `svc.db`, `svc.db-wal` and `svc.db-shm` out of the home, then copy the file of `backups` with the latest time in its name (not the last name) to `svc.db`. Then run `svc reconcile --dry-run` before anything else: it only lists the machines that were rented after the copy. Every other start of svc ends them. `svc docs troubleshooting` says how to save what is on them.",
+    hint: `Nothing was changed. ${RESTORE}`,
   }),
   store_missing: entry<{ file: string }>({
     status: 500,
@@ -45,7 +48,7 @@ export const HOME = {
     retry: "never",
     message: (d) =>
       `The store ${d.file} is missing, although this home has been used. It may have listed machines that still cost money.`,
-    hint: "Stop svc. Move `svc.db`, `svc.db-wal` and `svc.db-shm` out of the home, then copy the file of `backups` with the latest time in its name (not the last name) to `svc.db`. Then run `svc reconcile --dry-run` before anything else: it only lists the machines that were rented after the copy. Every other start of svc ends them. `svc docs troubleshooting` says how to save what is on them. Or, if you are sure that no machine is left, delete the file `installation.json` to start with an empty store.",
+    hint: RESTORE,
   }),
   store_failing: entry<{ file: string; why: string }>({
     status: 503,

@@ -1,6 +1,7 @@
 // Opens the store of a home, and alone decides whether a database may be written.
 //
-// D1. A store is never silently empty: a used home without its database, or with an empty file, is refused.
+// D1. A store is never silently empty: a used home without its database, or with an empty file, is refused. On request it
+//     gets a new one, for the same installation, whose machines are then found and ended.
 // D2. A store written by a newer program is refused untouched.
 // D3. Before a migration there is a copy in `backups/`.
 // D4. Files are 600 in a home of 700, also -wal and -shm, whatever the umask.
@@ -90,6 +91,8 @@ export async function openStore(
     now: number;
     synchronous?: "FULL" | "OFF";
     migrations?: Readonly<Record<string, Migration>>;
+    /** Makes a new store for the installation of a used home that has lost its own. */
+    newStore?: boolean;
   },
 ): Promise<OpenedStore> {
   const known = options.migrations ?? migrations;
@@ -98,7 +101,7 @@ export async function openStore(
   const mark = homeLayout.installation(home);
   const used = existsSync(mark);
   if (!existsSync(file)) {
-    if (used) throw new SvcError("store_missing", { file });
+    if (used) mayBeginAgain(home, options.newStore === true);
   } else if (used && statSync(file).size === 0) {
     throw new SvcError("store_corrupt", { file, why: "the file is empty" });
   }
@@ -123,6 +126,7 @@ export async function openStore(
       epoch: number;
       installation_id: string;
     };
+    if (version < latest) foldLog(db);
     if (!used)
       replaceFile(
         mark,
@@ -133,6 +137,29 @@ export async function openStore(
   } catch (e) {
     db.close();
     throw asStoreError(e, file);
+  }
+}
+
+/** Throws unless a used home without a store may get a new one: nothing of the old one is left, and its installation is known. */
+function mayBeginAgain(home: string, isRequested: boolean): void {
+  const file = homeLayout.store(home);
+  if (!isRequested || ["-wal", "-shm"].some((suffix) => existsSync(file + suffix)))
+    throw new SvcError("store_missing", { file });
+  if (installationFrom(homeLayout.installation(home)) !== null) return;
+  const why =
+    "has an `installation.json` without an installation: a new store would not find the machines of the old one";
+  throw new SvcError("home_unusable", { home, why });
+}
+
+/**
+ * Copies the write-ahead log into the file, so that its loss costs neither the tables nor the installation. The log keeps
+ * its size, which is room on a full disk.
+ */
+function foldLog(db: Sqlite): void {
+  try {
+    db.pragma("wal_checkpoint(FULL)");
+  } catch (e) {
+    if (!isDiskFull(e)) throw e;
   }
 }
 

@@ -55,9 +55,20 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   },
   database(
     "D1: a used home without its database begins anew",
-    'if (used) throw new SvcError("store_missing", { file });',
+    "if (used) mayBeginAgain(home, options.newStore === true);",
     "",
   ),
+  database(
+    "D1: a new store is made next to a part of the old one",
+    'if (!isRequested || ["-wal", "-shm"].some((suffix) => existsSync(file + suffix)))',
+    "if (!isRequested)",
+  ),
+  database(
+    "D1: a new store is made for a new installation",
+    "if (installationFrom(homeLayout.installation(home)) !== null) return;",
+    "return;",
+  ),
+  database("D1: a young store is only in its log", "if (version < latest) foldLog(db);", ""),
   logFiles(
     "L5: a file that has lost its name is written on",
     "if (now !== null && identityOf(now) === (await file.identity)) {",

@@ -1,7 +1,7 @@
 // The rules for opening a home: what is refused untouched, the modes of its files, and one writer. test/process/damaged-home.test.ts has
 // whole processes.
 
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -39,6 +39,36 @@ it("A used home with an empty database is refused, and the file stays empty", as
   writeFileSync(file, "");
   await expect(opened()).rejects.toMatchObject({ code: "store_corrupt", hint: saysDryRunFirst });
   expect(statSync(file).size).toBe(0);
+});
+
+it("A used home without its database gets a new one on request, for its installation, if nothing of the old one is left", async () => {
+  const again = () =>
+    openStore(home, { newInstallationId: "zzzzzzzz12345678", now: 1_700_000_000_000, newStore: true });
+  (await opened()).db.close();
+  const file = homeLayout.store(home);
+  rmSync(file);
+  writeFileSync(`${file}-wal`, "what is left of the old one");
+  await expect(again()).rejects.toMatchObject({ code: "store_missing" });
+  expect(readFileSync(`${file}-wal`, "utf8")).toBe("what is left of the old one");
+  rmSync(`${file}-wal`);
+  const mark = readFileSync(homeLayout.installation(home));
+  writeFileSync(homeLayout.installation(home), "{}");
+  await expect(again()).rejects.toMatchObject({ code: "home_unusable" });
+  writeFileSync(homeLayout.installation(home), mark);
+  const { db, installationId } = await again();
+  db.close();
+  expect(installationId).toBe("abcdefgh12345678");
+});
+
+it("A new store has its tables and its installation in its file, not only in its log", async () => {
+  const { db, file } = await opened();
+  const alone = join(root, "alone.db");
+  copyFileSync(file, alone);
+  db.close();
+  const copy = new Database(alone);
+  expect(copy.pragma("user_version", { simple: true })).toBe(SCHEMA_VERSION);
+  expect(copy.prepare("SELECT installation_id FROM fence").pluck().get()).toBe("abcdefgh12345678");
+  copy.close();
 });
 
 it("A store of a newer program is refused, and not one byte of it changes", async () => {

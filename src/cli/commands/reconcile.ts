@@ -3,6 +3,7 @@
 
 import { hourly } from "../../errors/index.ts";
 import type { ReconcileReport } from "../../schemas/job.ts";
+import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
@@ -16,6 +17,10 @@ export const reconcile: Command = {
   summary: "Verify unfinished runs, resume them after a crash, and terminate orphaned machines",
   options: [
     { flags: "--dry-run", what: "Only report what would be done" },
+    {
+      flags: "--new-store",
+      what: "First make an empty store for a home that has lost its own and has no copy; with --dry-run, no machine is ended yet",
+    },
     {
       flags: "--gone <machine>",
       what: "Confirm that this machine is gone, if svc cannot check it because its provider's key was replaced",
@@ -35,19 +40,27 @@ export const reconcile: Command = {
     const dryRun = input.flags.has("dry-run");
     const gone = input.values.get("gone")?.[0];
     const options = gone === undefined ? { dryRun } : { dryRun, gone };
+    const newStore = input.flags.has("new-store");
     const client = await runningClient(io);
+    if (client && newStore)
+      throw usage("A control plane is running, so this home has a store.", "Leave --new-store out.");
     const report = client
       ? await client.reconcile(options, io.interrupted)
-      : await withOwnControlPlane(io, dryRun ? "look" : "reconcile", async (cp) => {
-          const told = await cp.reconcile(options);
-          // A job that was resumed at the start may have ended already.
-          told.resumed = [...new Set([...cp.recovered.resumed, ...told.resumed])];
-          if (!dryRun && !(await cp.settle(SETTLE_MS)))
-            io.err(
-              "Not everything is finished; start `svc serve` to continue.\nUntil then a machine may still cost money.",
-            );
-          return told;
-        });
+      : await withOwnControlPlane(
+          io,
+          dryRun ? "look" : "reconcile",
+          async (cp) => {
+            const told = await cp.reconcile(options);
+            // A job that was resumed at the start may have ended already.
+            told.resumed = [...new Set([...cp.recovered.resumed, ...told.resumed])];
+            if (!dryRun && !(await cp.settle(SETTLE_MS)))
+              io.err(
+                "Not everything is finished; start `svc serve` to continue.\nUntil then a machine may still cost money.",
+              );
+            return told;
+          },
+          { newStore },
+        );
     if (input.json) await printJson(io, report);
     else await tell(report, { gone, driven: client !== null }, io);
     const wrong =
