@@ -13,8 +13,9 @@ import { collectNow, redactorIfReadable } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
 import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
 import { heldHandle, heldMachine, holdMachine, reaching, type HeldMachine } from "./rental/held-machine.ts";
+import { watching } from "./rental/machine-watch.ts";
 import type { RunServices } from "./run-services.ts";
-import type { StepDefinition } from "./step.ts";
+import type { StepDefinition, StepDone } from "./step.ts";
 
 /** While the log keeps failing, the checkpoints are looked through no more often than this. */
 const SCAN_AGAIN_MS = 60_000;
@@ -33,7 +34,7 @@ export function collectStep(services: RunServices): StepDefinition {
       const held = heldMachine(services, context);
       if (!held.access.inPlace && held.handle.extra?.["home"] === undefined)
         return { done: { exit_code: null }, detail: { nothing: "the machine was never reached" } };
-      return reaching(services, context, held, async () => {
+      const collect = async (): Promise<StepDone> => {
         // After a restart nothing else renews the lease: the run has ended, and the downloads may last longer than the lease.
         await holdMachine(services, context, held);
         const failures: unknown[] = [];
@@ -100,7 +101,9 @@ export function collectStep(services: RunServices): StepDefinition {
           ...(unended.length > 0 ? { processes_left: unended } : {}),
         };
         return { done: { exit_code: run?.status?.exit_code ?? null }, detail };
-      });
+      };
+      // The machine is released afterwards in any case; until then its price counts.
+      return reaching(services, context, held, () => watching(services, context, held, "nothing", collect));
     },
   };
 }

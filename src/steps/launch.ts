@@ -5,8 +5,9 @@
 import { SvcError } from "../errors/index.ts";
 import { endGate } from "./rental/gate.ts";
 import { heldMachine, reaching } from "./rental/held-machine.ts";
+import { watching } from "./rental/machine-watch.ts";
 import type { RunServices } from "./run-services.ts";
-import type { StepDefinition } from "./step.ts";
+import type { StepContext, StepDefinition, StepDone } from "./step.ts";
 
 const ATTEMPT_MS = 5 * 60_000;
 
@@ -21,13 +22,14 @@ export function launchStep(services: RunServices): StepDefinition {
       const held = heldMachine(services, context);
       const plan = await services.plan(jobId, node, "run");
       signal.throwIfAborted();
-      return reaching(services, context, held, async () => {
-        const tested = await endGate(services, context, held);
-        const status = await held.access.host("run").start(plan.runner, plan.secretEnv, signal);
+      const start = async (watched: StepContext): Promise<StepDone> => {
+        const tested = await endGate(services, watched, held);
+        const status = await held.access.host("run").start(plan.runner, plan.secretEnv, watched.signal);
         if (status.phase === "failed")
           throw new SvcError("runner_failed", { why: status.error ?? "it gave no reason" });
         return { done: {}, detail: { pid: status.pid, argv: plan.runner.argv, ...tested } };
-      });
+      };
+      return reaching(services, context, held, () => watching(services, context, held, "act", start));
     },
   };
 }

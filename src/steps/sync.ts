@@ -5,12 +5,13 @@ import { join } from "node:path";
 import type { MachineAccess, TreePush, TreePushed } from "../providers/host.ts";
 import { restoreSnapshot } from "../files/code/code-snapshot.ts";
 import { leftOutLines } from "../files/listing/left-out.ts";
-import { heldMachine, holdMachine, reaching } from "./rental/held-machine.ts";
+import { heldMachine, holdMachine, reaching, type HeldMachine } from "./rental/held-machine.ts";
+import { watching } from "./rental/machine-watch.ts";
 import { beginGate, lookThroughGate } from "./rental/gate.ts";
 import { linkData, sendData } from "./launch/place-data.ts";
 import { placeResume } from "./checkpoints/resume.ts";
 import type { RunServices } from "./run-services.ts";
-import type { StepContext, StepDefinition } from "./step.ts";
+import type { StepContext, StepDefinition, StepDone } from "./step.ts";
 
 export function syncStep(services: RunServices): StepDefinition {
   return {
@@ -28,29 +29,29 @@ export function syncStep(services: RunServices): StepDefinition {
         const left = await tellLeftOut(services, context, true);
         return { done: {}, detail: { bytes: 0, how, project_dir: projectDir, ...data, ...resumed, ...left } };
       }
-      return reaching(services, context, held, async () => {
-        await holdMachine(services, context, held);
-        const layout = held.access.layout();
-        const gate = beginGate(services, context, held);
-        // Awaited below; the upload may throw before that.
-        gate.catch(() => undefined);
-        const packages = await packageTree(services.packagesDir, layout.packages);
-        await held.access.push(packages, context.signal);
-        const pushed = await pushProject(services, context, layout.project, (tree) =>
-          held.access.push(tree, context.signal),
-        );
-        const data = await sendData(services.data(jobId), held.access, held.handle.name, context);
-        const resumed = await resume(services, context, held.access, layout.checkpoints);
-        const left = await tellLeftOut(services, context, false);
-        await gate;
-        const tested = await lookThroughGate(services, context, held);
-        return {
-          done: {},
-          detail: { ...pushed, project_dir: layout.project, ...data, ...resumed, ...left, ...tested },
-        };
-      });
+      return reaching(services, context, held, () =>
+        watching(services, context, held, "act", (watched) => send(services, watched, held)),
+      );
     },
   };
+}
+
+async function send(services: RunServices, context: StepContext, held: HeldMachine): Promise<StepDone> {
+  const { jobId } = context;
+  await holdMachine(services, context, held);
+  const layout = held.access.layout();
+  const gate = beginGate(services, context, held);
+  // Awaited below; the upload may throw before that.
+  gate.catch(() => undefined);
+  const packages = await packageTree(services.packagesDir, layout.packages);
+  await held.access.push(packages, context.signal);
+  const pushed = await pushProject(services, context, layout.project, (tree) => held.access.push(tree, context.signal));
+  const data = await sendData(services.data(jobId), held.access, held.handle.name, context);
+  const resumed = await resume(services, context, held.access, layout.checkpoints);
+  const left = await tellLeftOut(services, context, false);
+  await gate;
+  const tested = await lookThroughGate(services, context, held);
+  return { done: {}, detail: { ...pushed, project_dir: layout.project, ...data, ...resumed, ...left, ...tested } };
 }
 
 /** Reports, in the log and on the timeline, which project files were excluded from the run. */

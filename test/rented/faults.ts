@@ -12,7 +12,7 @@ const MINUTE = 60_000;
 /**
  * `start`: before the first request. A boundary: when it is reached. `any`: at a boundary that the cell's seed draws.
  */
-export type When = "start" | "sim.made" | "log" | "any";
+export type When = "start" | "sim.made" | "machine.held" | "log" | "any";
 
 export interface FaultCase {
   when: When;
@@ -67,6 +67,7 @@ export const FAULT_CASES: Readonly<Record<FaultName | "none", FaultCase>> = {
   price_moves: { when: "start", measure: 1_000, ends: ["price_cap_exceeded"], only: PRICED },
   price_higher: { when: "start", measure: 1_000, ends: ["price_cap_exceeded"], only: PRICED },
   price_rises: { when: "log", measure: 1_000, ends: ["price_cap_exceeded"], seconds: 8, only: PRICED },
+  price_rises_early: { when: "machine.held", measure: 1_000, ends: ["price_cap_exceeded"], only: PRICED },
   hostile_strings: { when: "start", ends: ["machine_unfit", "machine_broken", "step_timed_out"], only: OWNED },
   port_swap: { when: "log", measure: SECOND, ends: FINE, seconds: 3 },
   // Another machine is rented when one did not boot, or is unfit; the retries are limited.

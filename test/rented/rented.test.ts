@@ -4,6 +4,7 @@
 // @module-tag needs/rsync
 
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -22,6 +23,10 @@ async function within<T>(options: WorldOptions, act: (world: World) => Promise<T
     await world.close();
   }
 }
+
+/** How long the provider billed, by its clock. A start or an upload may take twenty minutes. */
+const keptMinutes = ({ ledger }: World): number =>
+  ledger.all().reduce((sum, { madeAtMs, endedAtMs }) => sum + ((endedAtMs ?? Infinity) - madeAtMs) / 60_000, 0);
 
 async function cell(over: Partial<Cell> & Pick<Cell, "provider">) {
   const outcome = await runCell({ fault: "none", kill: null, seed: 1, ...over });
@@ -49,6 +54,39 @@ describe.concurrent("a rented machine", () => {
   ] as const)("of %s is taken up again by a control plane that was killed at %s", async ([provider, kill]) => {
     expect(await cell({ provider, kill })).toMatchObject({ came: "succeeded", lives: 2 });
   });
+
+  // At the market, only the disk of a machine that never boots is billed.
+  it.for([
+    ["podhost", "boot_never"],
+    ["podhost-rest", "boot_never"],
+    ["market", "hostile_strings"],
+  ] as const)(
+    "of %s that never can be reached (%s) is released when its price rises above the cap meanwhile",
+    async ([provider, fault]) => {
+      await within({ provider }, async (world) => {
+        world.faults.set(fault);
+        world.once("machine.held", () => world.faults.set("price_rises_early", 1_000));
+        const ending = await world.live();
+        expect(verdict(world, ending, ["price_cap_exceeded"])).toEqual([]);
+        expect(keptMinutes(world)).toBeLessThan(10);
+      });
+    },
+  );
+
+  it.for(["podhost", "market"] as const)(
+    "of %s is released when its price rises above the cap during a long upload",
+    async (provider) => {
+      await within({ provider }, async (world) => {
+        writeFileSync(join(world.dir, "project", "large.bin"), randomBytes(4_000_000));
+        world.faults.set("slow_link");
+        world.once("sync.started", () => world.faults.set("price_rises", 1_000));
+        const ending = await world.live();
+        expect(verdict(world, ending, ["price_cap_exceeded"])).toEqual([]);
+        expect(world.events.map(({ name }) => name)).not.toContain("sync.succeeded");
+        expect(keptMinutes(world)).toBeLessThan(10);
+      });
+    },
+  );
 
   it("loses nothing of its log when its disk fills up, and ends", async () => {
     await cell({ provider: "market", fault: "disk_full" });

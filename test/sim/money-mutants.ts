@@ -71,7 +71,12 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
   ),
   single("held machine", "src/steps/rental/held-machine.ts", ["test/steps/billed.test.ts"])(
     "R7: the billed price is not compared with the cap while the run goes on",
-    'checkCap(provider, ports.facts(context.jobId).spec, known.priceOffered ? null : known.priceMicro, "svc releases it");',
+    'checkCap(provider, spec, known.priceOffered ? null : known.priceMicro, "svc releases it");',
+    "",
+  ),
+  single("held machine", "src/steps/rental/held-machine.ts", ["test/steps/billed.test.ts"])(
+    "R7: the billed price is not compared with the cap while the machine starts",
+    'checkCap(provider, spec, status.priceMicro, "svc releases it");',
     "",
   ),
   sightings(

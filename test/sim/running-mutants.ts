@@ -6,6 +6,7 @@ import { single, type TestedMutant } from "./mutants.ts";
 const argv = single("launcher", "src/steps/launch/launcher-argv.ts", ["test/steps/launch/launcher-argv.test.ts"]);
 const disk = single("disk watch", "src/steps/follow/disk-watch.ts", ["test/steps/follow/disk-watch.test.ts"]);
 const watch = single("run watch", "src/steps/follow/run-watch.ts", ["test/steps/follow/run-watch.test.ts"]);
+const looks = single("machine watch", "src/steps/rental/machine-watch.ts", ["test/steps/follow/run-watch.test.ts"]);
 const sent = single("data", "src/steps/launch/place-data.ts", ["test/ssh/data.test.ts"]);
 const grown = single("growing files", "src/steps/checkpoints/growing-files.ts", [
   "test/steps/checkpoints/growing-files.whole.test.ts",
@@ -48,15 +49,27 @@ export const RUNNING_MUTANTS: readonly TestedMutant[] = [
     'const scanAt = this.#scanning || this.#run.stream !== "run"',
     'const scanAt = this.#run.stream !== "run"',
   ),
-  watch(
-    "W2: a silent provider is asked again and again",
-    "if (!this.#looking && this.#services.now()",
-    "if (this.#services.now()",
+  looks(
+    "V1: a silent provider is asked again and again",
+    "if (!this.#looking && this.#ports.now()",
+    "if (this.#ports.now()",
   ),
-  watch(
-    "W3: a listing that omits the machine ends the run",
+  looks(
+    "V2: a listing that omits the machine ends the run",
     "if (isVerdict(cause) && !saysGone(cause))",
     "if (isVerdict(cause))",
+  ),
+  looks(
+    "V3: the provider is not asked while files are sent",
+    "await ports.pause(LOOK_EVERY_MS, until);",
+    "await ports.pause(LOOK_EVERY_MS * 1e6, until);",
+    ["test/steps/rental/machine-watch.test.ts"],
+  ),
+  looks(
+    "V3: an upload that is ended for the price fails for another reason",
+    "if (!context.signal.aborted) ended.signal.throwIfAborted();",
+    "",
+    ["test/steps/rental/machine-watch.test.ts"],
   ),
   sent(
     "D1: the digest of a file on the machine does not count",

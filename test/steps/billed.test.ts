@@ -72,6 +72,37 @@ test.each<[string, MachineStatus]>([
   expect(cost()).toBeCloseTo(2.01, 4);
 });
 
+test.each([
+  ["with a cheaper boot", true],
+  ["without one", false],
+])("A price that rises while the machine starts counts for the cost and for the cap, %s", async (_, boots) => {
+  const { billedMicro: _micro, ...handle } = rent.ledger.open("job1", 0)[0]!.handle!;
+  if (!boots) await rent.ledger.known(rent.name(1), handle);
+  status = { phase: "starting", why: "its image is being fetched", priceMicro: 1_000_000 };
+  await look();
+  await rent.h.clock.advance(HOUR);
+  expect(cost()).toBeCloseTo(1, 4);
+  status = { phase: "starting", why: "its image is being fetched", priceMicro: 2_000_000 };
+  await look();
+  await rent.h.clock.advance(HOUR);
+  expect(cost()).toBeCloseTo(3, 4);
+  status = { phase: "starting", why: "its image is being fetched", priceMicro: 30_000_000 };
+  await expect(look()).rejects.toMatchObject({ code: "price_cap_exceeded" });
+  await rent.h.clock.advance(HOUR);
+  expect(cost()).toBeCloseTo(33, 4);
+});
+
+test("A price that cannot be read for a while is the last one that could, also for a step that began before it rose", async () => {
+  const context = { jobId: "job1", node: 0, signal: new AbortController().signal } as StepContext;
+  const held = heldMachine(rent.ports, context);
+  for (const price of [{ priceMicro: 2_000_000 }, { priceMicro: null }, {}]) {
+    status = { phase: "ready", address: "10.0.0.1", ...price };
+    await lookAtMachine(rent.ports, context, held);
+  }
+  await rent.h.clock.advance(HOUR);
+  expect(cost()).toBeCloseTo(2, 4);
+});
+
 test("A machine that has run once has no cheaper time any more", async () => {
   status = { phase: "ready", address: "10.0.0.1", priceMicro: null };
   await look();

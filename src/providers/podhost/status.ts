@@ -19,10 +19,13 @@ export function statusOf(pod: Pod): Exclude<MachineStatus, { phase: "gone" }> {
     return !pod.up && !isMeant ? { ...stopped, elsewhere: true } : stopped;
   }
   if (pod.id === null) return { phase: "broken", why: "the provider names it by an id that cannot be one", priceMicro };
-  if (COMING.has(pod.status)) return { phase: "starting", why: `the provider says ${pod.status}` };
-  if (!pod.up) return { phase: "starting", why: "its image is being fetched, or its container does not come up" };
-  if (pod.ssh === null)
-    return { phase: "starting", why: "its container runs, but no public way to port 22 is named that can be one" };
+  if (COMING.has(pod.status)) return { phase: "starting", why: `the provider says ${pod.status}`, priceMicro };
+  if (!pod.up)
+    return { phase: "starting", why: "its image is being fetched, or its container does not come up", priceMicro };
+  if (pod.ssh === null) {
+    const why = "its container runs, but no public way to port 22 is named that can be one";
+    return { phase: "starting", why, priceMicro };
+  }
   return {
     phase: "ready",
     address: pod.ssh.host,

@@ -2,17 +2,14 @@
 //
 // W1. No other work waits for a checkpoint: log, metrics and the machine are supervised during its download, however
 //     large it is. A scan that outlives the run, or this step, continues, and the collect step takes over from it.
-// W2. Nothing waits for the provider either: a hanging or throttling provider must delay neither the log nor the end of
-//     a run, whose machine costs money meanwhile.
-// W3. A machine that answers over SSH exists, even if a listing omits it for a while. When it is gone, SSH fails, and
-//     that failure triggers another request to the provider.
 
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../../domain/idleness.ts";
-import { describeError, SvcError, type ErrorData } from "../../errors/index.ts";
+import { describeError } from "../../errors/index.ts";
 import type { RunnerSample } from "../../schemas/runner.ts";
 import { besideWords } from "./beside-checkpoints.ts";
 import { announced, collectNow, type FollowedRun, type Pulled } from "./log-follower.ts";
-import { isVerdict, lookAtMachine, type HeldMachine } from "../rental/held-machine.ts";
+import type { HeldMachine } from "../rental/held-machine.ts";
+import { MachineWatch } from "../rental/machine-watch.ts";
 import { limitWords } from "../checkpoints/listing-limit.ts";
 import { noRoomWords } from "../checkpoints/room.ts";
 import { idleWindowMs, sampleSeconds } from "../launch/runner-spec.ts";
@@ -24,8 +21,6 @@ const MINUTE_MS = 60_000;
 const STALL_WINDOW_MS = 30 * MINUTE_MS;
 const SCAN_EVERY_MS = 10_000;
 const SAMPLES_EVERY_MS = 5_000;
-/** Interval at which svc asks the provider whether the machine still exists, and its present price. */
-const LOOK_EVERY_MS = 30_000;
 /** Interval at which svc asks for files like checkpoints that are saved where nothing downloads them, until there are some. */
 const BESIDE_EVERY_MS = 2 * MINUTE_MS;
 
@@ -39,12 +34,6 @@ export const checkpointsOf = (
 const BESIDE = "files beside the checkpoints";
 /** A script may write any number of oversized files. */
 const WARNINGS_MAX = 50;
-
-/** W3 */
-const saysGone = (verdict: unknown): boolean =>
-  verdict instanceof SvcError &&
-  (verdict.code === "machine_lost" || (verdict.code === "machine_preempted" && isGone(verdict)));
-const isGone = ({ data }: SvcError): boolean => (data as ErrorData<"machine_preempted">).gone === true;
 
 /** The state of one attempt to follow a run. */
 export class RunWatch {
@@ -62,9 +51,7 @@ export class RunWatch {
   #scanning = false;
   #scanFailed: { cause: unknown } | null = null;
   #besideDueAt: number;
-  #lookDueAt: number;
-  #looking = false;
-  #verdict: { cause: unknown } | null = null;
+  readonly #machine: MachineWatch;
   #samplesDueAt = 0;
   #samples: RunnerSample[] = [];
   #last: { log: number | null; metric: number | null; checkpoint: number | null } = {
@@ -83,7 +70,7 @@ export class RunWatch {
     this.#sampleMs = sampleSeconds(spec) * 1000;
     this.#scanDueAt = services.now() + SCAN_EVERY_MS;
     this.#besideDueAt = services.now() + BESIDE_EVERY_MS;
-    this.#lookDueAt = held.access.inPlace ? Infinity : services.now() + LOOK_EVERY_MS;
+    this.#machine = new MachineWatch(services, context, held);
   }
 
   samplesDue(): boolean {
@@ -95,29 +82,14 @@ export class RunWatch {
   quietMs(): number {
     // An installation has no checkpoints to scan.
     const scanAt = this.#scanning || this.#run.stream !== "run" ? Infinity : this.#scanDueAt;
-    const lookAt = this.#looking ? Infinity : this.#lookDueAt;
-    return Math.max(20, Math.min(scanAt, this.#samplesDueAt, lookAt) - this.#services.now());
+    return Math.max(20, Math.min(scanAt, this.#samplesDueAt, this.#machine.dueAt) - this.#services.now());
   }
 
   /**
    * Whether the machine still serves, at a price within the cap; throws the finding of an earlier poll against that.
    */
   look(): void {
-    if (this.#verdict) throw this.#verdict.cause;
-    if (!this.#looking && this.#services.now() >= this.#lookDueAt) void this.#look();
-  }
-
-  /** Never rejects. An unreachable provider ends nothing. */
-  async #look(): Promise<void> {
-    this.#looking = true;
-    this.#lookDueAt = this.#services.now() + LOOK_EVERY_MS;
-    try {
-      await lookAtMachine(this.#services, this.#context, this.#held);
-    } catch (cause) {
-      if (isVerdict(cause) && !saysGone(cause)) this.#verdict = { cause };
-    } finally {
-      this.#looking = false;
-    }
+    this.#machine.look();
   }
 
   async saw(pulled: Pulled): Promise<void> {

@@ -39,12 +39,16 @@ export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext,
  * `machine_preempted`, and `price_cap_exceeded` if the price has risen above the cap.
  */
 export async function lookAtMachine(ports: StepPorts, context: StepContext, held: HeldMachine): Promise<MachineStatus> {
-  const { provider, handle } = held;
+  const { provider } = held;
   const askedAt = ports.now();
-  const status = await provider.inspect(handle, context.signal);
-  const { nodes } = ports.facts(context.jobId).spec;
-  const about = { provider: provider.name, machine: nodes > 1 ? `${handle.name} (node ${context.node})` : handle.name };
-  const entry = ports.ledger.open(context.jobId, context.node).find(({ name }) => name === handle.name);
+  const status = await provider.inspect(held.handle, context.signal);
+  const { spec } = ports.facts(context.jobId);
+  const { nodes } = spec;
+  const { name } = held.handle;
+  const about = { provider: provider.name, machine: nodes > 1 ? `${name} (node ${context.node})` : name };
+  const entry = ports.ledger.open(context.jobId, context.node).find((one) => one.name === name);
+  // A step may be hours old: the price of an earlier poll is in the ledger.
+  const handle = entry?.handle && entry.handle.id === held.handle.id ? entry.handle : held.handle;
   if (status.phase === "gone") {
     if (entry) await assertSameAccount(provider, entry, context.signal, handle);
     if (status.preempted)
@@ -61,11 +65,12 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   }
   if (status.phase === "starting") {
     if (status.cheaper === true) await ports.ledger.cheaper(handle.name, askedAt);
-    else if (handle.billedMicro !== undefined && status.priceMicro !== undefined)
-      await ports.ledger.known(
-        handle.name,
-        billedWhole({ ...handle, priceMicro: status.priceMicro ?? handle.priceMicro }),
-      );
+    else if (typeof status.priceMicro === "number") {
+      const { priceOffered: _, ...known } = billedWhole(handle);
+      await ports.ledger.known(handle.name, { ...known, priceMicro: status.priceMicro });
+      checkCap(provider, spec, status.priceMicro, "svc releases it");
+    } else if (handle.billedMicro !== undefined && status.priceMicro === null)
+      await ports.ledger.known(handle.name, billedWhole(handle));
     return status;
   }
   if (entry) await learnAccount(ports.ledger, provider, entry, handle, context.signal);
@@ -79,7 +84,7 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
     ...(status.privateAddress ? { extra: { ...handle.extra, private_address: status.privateAddress } } : {}),
   };
   await ports.ledger.known(handle.name, known);
-  checkCap(provider, ports.facts(context.jobId).spec, known.priceOffered ? null : known.priceMicro, "svc releases it");
+  checkCap(provider, spec, known.priceOffered ? null : known.priceMicro, "svc releases it");
   return status;
 }
 

@@ -31,6 +31,7 @@ export const MEASURES: Readonly<
   price_moves: { unit: "percent", usual: 150 },
   price_higher: { unit: "percent", usual: 300 },
   price_rises: { unit: "percent", usual: 300 },
+  price_rises_early: { unit: "percent", usual: 300 },
   hostile_strings: { unit: "times", usual: Infinity },
   port_swap: { unit: "ms", usual: 1_500 },
   boot_never: { unit: "times", usual: 1 },

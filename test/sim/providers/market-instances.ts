@@ -87,7 +87,7 @@ export class MarketInstances {
       },
     });
     parts.faults.on((name) => {
-      if (name === "price_rises") for (const instance of this.all.values()) this.#bill(instance);
+      if (name.startsWith("price_rises")) for (const instance of this.all.values()) this.#bill(instance);
     });
   }
 
@@ -261,7 +261,9 @@ export class MarketInstances {
   }
 
   #rises({ actual }: Instance): number {
-    return actual === "running" ? (this.#parts.faults.get("price_rises") ?? 100) / 100 : 1;
+    const { faults } = this.#parts;
+    const early = (faults.get("price_rises_early") ?? 100) / 100;
+    return actual === "running" ? early * ((faults.get("price_rises") ?? 100) / 100) : early;
   }
 
   start(instance: Instance): void {

@@ -3,7 +3,7 @@
 // Faults: of the answers, all of http-server.ts; lost_after_create, error_after_create, error_before_create, slow_create;
 // listing_lag (list and get); no_capacity (searches find nothing); offer_taken (in four wordings); delete_ignored,
 // delete_errors, delete_lost; price_nan, price_null, price_text (offers); price_higher (percent, of the made machine),
-// price_rises (percent, while it runs), price_moves (percent; a bid may then be too low); sold_out; bad_hosts, busy_hosts and dead_hosts (by machine_id); hostile_strings (ways in, an offer's id); boot_never, boot_fails, container_refused, image_missing; and those of
+// price_rises (percent, while it runs), price_rises_early (percent, also before), price_moves (percent; a bid may then be too low); sold_out; bad_hosts, busy_hosts and dead_hosts (by machine_id); hostile_strings (ways in, an offer's id); boot_never, boot_fails, container_refused, image_missing; and those of
 // machine-faults.ts, where `preempted` is what being outbid looks like and `port_swap` moves both ways in.
 
 import { during } from "./faults.ts";

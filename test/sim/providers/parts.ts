@@ -118,6 +118,7 @@ export const FAULTS = [
   "price_moves", // between a search and an order: the machine costs more, a bid is too low
   "price_higher", // the machine costs more than its offer said
   "price_rises", // while it runs
+  "price_rises_early", // from now on, also before it is ready
   "hostile_strings", // hosts, users and ids that look like options, paths or shell text
   "port_swap", // the endpoint changes during the run
   "boot_never", // it never becomes ready

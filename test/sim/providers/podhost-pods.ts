@@ -97,7 +97,7 @@ export class PodhostPods {
       swapPort: async (machine) => await this.#of(machine)?.tunnel?.changePort(),
     });
     parts.faults.on((name) => {
-      if (name === "price_rises") for (const pod of this.all.values()) this.#bill(pod);
+      if (name.startsWith("price_rises")) for (const pod of this.all.values()) this.#bill(pod);
     });
   }
 
@@ -284,11 +284,14 @@ export class PodhostPods {
   }
 
   #bill(pod: Pod): void {
-    if (pod.up && pod.machine) this.#parts.ledger.priced(pod.id, this.price(pod), this.#parts.clock.now());
+    if (pod.up ? pod.machine : this.#parts.faults.get("price_rises_early"))
+      this.#parts.ledger.priced(pod.id, this.price(pod), this.#parts.clock.now());
   }
 
   price(pod: Pod): number {
-    return pod.up ? pod.costPerHr * ((this.#parts.faults.get("price_rises") ?? 100) / 100) : pod.costPerHr;
+    const { faults } = this.#parts;
+    const early = (faults.get("price_rises_early") ?? 100) / 100;
+    return pod.costPerHr * early * (pod.up ? (faults.get("price_rises") ?? 100) / 100 : 1);
   }
 
   async close(): Promise<void> {

@@ -4,7 +4,7 @@
 // Faults: of the answers, all of http-server.ts; api_retired, api_retiring, api_limited (the first API alone); lost_after_create, error_after_create, error_before_create, slow_create;
 // listing_lag (list and get); no_capacity, offer_taken (of the cheapest it was asked for, in several wordings); delete_ignored,
 // delete_errors, delete_lost; price_nan, price_null, price_text (catalogue and pods); price_higher (percent, of the made pod),
-// price_rises (percent, while it runs), price_moves (percent); sold_out; bad_hosts, busy_hosts and dead_hosts (by machineId); hostile_strings (ways in, texts); boot_never, boot_fails, container_refused, image_missing; and those of
+// price_rises (percent, while it runs), price_rises_early (percent, also before), price_moves (percent); sold_out; bad_hosts, busy_hosts and dead_hosts (by machineId); hostile_strings (ways in, texts); boot_never, boot_fails, container_refused, image_missing; and those of
 // machine-faults.ts, where `preempted` is what being outbid looks like.
 //
 // `stopAfter` and `terminateAfter` are accepted without effect, as by the real one.
