@@ -357,7 +357,7 @@ function exactJsonOf(text: string): unknown {
   const exact = (_key: string, value: unknown, { source = "" }: { source?: string } = {}): unknown =>
     typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? source : value;
   try {
-    return JSON.parse(text, LONG_NUMBER.test(text) ? exact : undefined);
+    return JSON.parse(text.replace(/^\uFEFF/, ""), LONG_NUMBER.test(text) ? exact : undefined);
   } catch {
     return undefined;
   }

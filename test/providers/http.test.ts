@@ -89,6 +89,11 @@ describe("a call", () => {
     ]);
   });
 
+  test("a byte order mark before JSON says nothing", async () => {
+    const base = await serve((_, response) => response.end('\uFEFF{"ok":[1]}'));
+    expect((await client(base).call({ method: "GET", path: "/" })).json()).toEqual({ ok: [1] });
+  });
+
   test("an answer of any status without JSON is an answer; a page is recognised", async () => {
     const base = await serve((_, response) => response.writeHead(502, { "content-type": "text/html" }).end("<html>no"));
     const answer = await client(base).call({ method: "GET", path: "/" });

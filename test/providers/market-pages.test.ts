@@ -45,3 +45,22 @@ it("An incomplete listing proves the existence of its rows; a missing machine is
     .catch((e: unknown) => e);
   expect(shownInPart(error)).toMatchObject({ gap: "anywhere", machines: [{ id: "1", name: NAME }] });
 });
+
+it("A null among the rows leaves the listing incomplete, and hides no other row", async () => {
+  stub.routes[LIST] = () => page([null, machineRow(), "x"]);
+  expect((await stub.provider().inspect(handle, signal)).phase).toBe("ready");
+  const error = await stub
+    .provider()
+    .listOwned(PREFIX, signal)
+    .catch((e: unknown) => e);
+  expect(shownInPart(error)).toMatchObject({ gap: "anywhere", machines: [{ id: "9001", name: NAME }] });
+});
+
+it("The token of the next page may be a number", async () => {
+  stub.routes[LIST] = ({ query }) => {
+    const isSecond = query.get("after_token") === "7";
+    const instances = [machineRow(isSecond ? {} : { id: 1, label: "theirs" })];
+    return { json: { success: true, instances, total_instances: 2, next_token: isSecond ? null : 7 } };
+  };
+  expect(await stub.provider().listOwned(PREFIX, signal)).toMatchObject([{ id: "9001", name: NAME }]);
+});

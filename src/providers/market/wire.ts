@@ -61,8 +61,8 @@ export const Offers = z.object({ offers: z.array(OfferRow.partial()) });
 export const GpuNames = z.object({ gpu_names: z.array(z.string().max(100)).max(20_000) });
 
 export const ListPage = z.object({
-  instances: z.array(InstanceRow.partial()),
-  next_token: z.string().nullish(),
+  instances: z.array(InstanceRow.partial().catch({})),
+  next_token: anything.optional(),
   total_instances: anything.optional(),
 });
 
