@@ -15,11 +15,26 @@ export const microOf = (usd: number): number => Math.round(usd * MICRO);
 /** Written so that NaN fails: a price that is not a number is never within the cap. */
 export const isWithinCap = (priceMicro: number, capUsd: number): boolean => priceMicro <= capUsd * MICRO;
 
+/** Dollars per hour. */
+const PRICE_MAX = 1_000_000;
+
 /** Dollars per hour as integer micro-dollars; null for anything that is not a finite number of 0 or more. */
 export function priceMicroOf(usd: unknown): number | null {
-  if (typeof usd !== "number" || !Number.isFinite(usd) || usd < 0 || usd > 1_000_000) return null;
+  if (typeof usd !== "number" || !Number.isFinite(usd) || usd < 0 || usd > PRICE_MAX) return null;
   // Upwards: a price above the cap must not be rounded onto it.
   return Math.max(0, Math.ceil(usd * MICRO - 1e-6));
+}
+
+const NUMBER = /^\+?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+/**
+ * The price of a machine that is rented already, in integer micro-dollars per hour; null if it cannot be read. More is accepted than from
+ * an offer, because such a machine costs money in any case: a number in text, and a price above the maximum, which counts as the maximum.
+ * No provider rents out for nothing: 0 is a price that it does not know.
+ */
+export function rentMicroOf(usd: unknown): number | null {
+  const told = typeof usd === "string" && NUMBER.test(usd.trim()) ? Number(usd) : usd;
+  return priceMicroOf(typeof told === "number" && told > PRICE_MAX ? PRICE_MAX : told) || null;
 }
 
 /** The cost in dollars of `ms` at a price per hour. */

@@ -5,6 +5,7 @@ import {
   isWithinCap,
   microOf,
   priceMicroOf,
+  rentMicroOf,
   spentText,
   usdOf,
   usdOrNull,
@@ -43,6 +44,15 @@ it("A price is rounded up to a micro-dollar, and a price that is not a number is
     false,
   ]);
   expect([usdOf(1), usdOrNull(null), microOf(0.0000014)]).toEqual([0.000001, null, 1]);
+});
+
+it("A rented machine's price may be text and has a maximum, and 0 is none", () => {
+  expect([7.5, "7.50", " 7.5 ", "7.5e0", "+7.5", "7500000e-6"].map(rentMicroOf)).toEqual(Array(6).fill(7_500_000));
+  expect([1_000_001, 1e300, Infinity, "99999999999999999999", "1e999"].map(rentMicroOf)).toEqual(Array(5).fill(1e12));
+  expect(
+    [0, -0, "0", "0.00", -1, "-1", Number.NaN, null, undefined, "", "$7.50", "7,50", "0x7", [7], {}].map(rentMicroOf),
+  ).toEqual(Array(15).fill(null));
+  expect(rentMicroOf(0.000_000_1)).toBe(1);
 });
 
 it("A cost with an unreported price is unknown or a lower bound, and never $0.00", () => {

@@ -112,7 +112,7 @@ describe("polling a machine", () => {
     expect((await look({ ports: null, ssh_host: "$(id)" })).phase).toBe("starting");
   });
 
-  test.each([null, undefined, "0.43", "NaN", -1])(
+  test.each([null, undefined, "0,43", 0, "0", "NaN", -1])(
     "a price of %s is null, also where it was known before",
     async (dph_total) => {
       expect(await look({ dph_total })).toMatchObject({ phase: "ready", priceMicro: null });

@@ -257,7 +257,8 @@ describe("renting", () => {
 
   test.each([
     ["null", null],
-    ["text", "0.43"],
+    ["no number", "0,43"],
+    ["nothing", 0],
     ["negative", -1],
   ])(
     "a price that is %s is not compared with the cap; the offer's price counts for the cost",
@@ -268,6 +269,13 @@ describe("renting", () => {
       expect(await stub.provider().create(OFFER, order())).toMatchObject({ priceMicro, priceOffered: true });
     },
   );
+
+  test("a machine that was offered for nothing may cost nothing", async () => {
+    stub.routes[CREATE] = () => made;
+    stub.routes[GET] = () => ({ json: { instances: machineRow({ dph_total: 0 }) } });
+    const handle = await stub.provider().create({ ...OFFER, priceMicro: 0 }, order());
+    expect([handle.priceMicro, handle.priceOffered]).toEqual([0, undefined]);
+  });
 
   test.each<[string, Reply, string]>([
     ["404 no_such_ask", refusal(404, "no_such_ask"), "offer_taken"],

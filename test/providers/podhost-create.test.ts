@@ -385,7 +385,7 @@ describe("a create call", () => {
     expect(await stub.provider.create(OFFER, orderOf())).toMatchObject({ id: "q7r2vd0kx1" });
   });
 
-  test.each([[null], ["2.99"], ["NaN"], [-1]])(
+  test.each([[null], ["2,99"], ["NaN"], [0], [-1]])(
     "a price of %j is unknown: another poll may report it",
     async (costPerHr) => {
       const stub = await podhostStub(({ root }) =>
@@ -397,6 +397,13 @@ describe("a create call", () => {
       expect((await stub.provider.create(OFFER, orderOf())).priceMicro).toBe(null);
     },
   );
+
+  test("a pod that was offered for nothing may cost nothing", async () => {
+    const answer = pod({ costPerHr: 0, adjustedCostPerHr: 0 });
+    const stub = await podhostStub(({ root }) => data(root === "pod" ? { pod: answer } : { [root]: answer }));
+    expect((await stub.provider.create({ ...OFFER, priceMicro: 0 }, orderOf())).priceMicro).toBe(0);
+    expect((await stub.provider.create(OFFER, orderOf())).priceMicro).toBe(null);
+  });
 
   test("a failure before anything is sent says so", async () => {
     const refused = new PodhostProvider({

@@ -94,7 +94,7 @@ describe("a poll of a pod", () => {
     },
   );
 
-  test.each([["3.5"], [null], [-1], ["NaN"], [{}]])(
+  test.each([["3,5"], [null], [0], [-1], ["NaN"], [{}]])(
     "a price %j is none; the adjusted one may stand in",
     async (costPerHr) => {
       const stub = await podhostStub(

@@ -9,7 +9,7 @@
 // M4. The machine receives no secret: the provider puts a key there that opens only this machine.
 
 import { idOf, memoryKey, ODD_ID } from "../../domain/endpoint.ts";
-import { priceMicroOf } from "../../domain/money.ts";
+import { priceMicroOf, rentMicroOf } from "../../domain/money.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIdsSold, gpuWishOf, nearGpus, neverSold, unknownName } from "../gpu-names.ts";
@@ -291,7 +291,8 @@ export class MarketProvider implements Provider {
         const row = await this.client.get(id, signal);
         if (row === null || row === "unclear") continue;
         this.remember(id, row);
-        const priceMicro = priceMicroOf(row.dph_total);
+        // What was offered for nothing may cost nothing.
+        const priceMicro = offered === 0 ? priceMicroOf(row.dph_total) : rentMicroOf(row.dph_total);
         if (priceMicro !== null) return { priceMicro };
         unreadable = true;
       } catch {
@@ -350,7 +351,8 @@ export class MarketProvider implements Provider {
     if (status.phase !== "broken") return enteredBySetting(status, () => this.options.credential().settings);
     if (SHAKY.has(actualStatus(row)) && worked) {
       memory.shakySince = Math.min(memory.shakySince ?? now, now);
-      if (now - memory.shakySince < SHAKY_MS) return { phase: "starting", why: `${status.why}; it may come back` };
+      const { why, priceMicro = null } = status;
+      if (now - memory.shakySince < SHAKY_MS) return { phase: "starting", why: `${why}; it may come back`, priceMicro };
     }
     // A host whose price rose has nothing wrong with it.
     if (status.preempted) return worked ? status : { ...status, elsewhere: true };
@@ -417,7 +419,7 @@ export class MarketProvider implements Provider {
           id,
           name: label,
           address: null,
-          priceMicro: priceMicroOf(row.dph_total),
+          priceMicro: rentMicroOf(row.dph_total),
           // Its creation time is unknown by this computer's clock, but not later than now.
           extra: { made_at: String(this.options.now()), ...(machineId === null ? {} : { machine_id: machineId }) },
         },

@@ -2,7 +2,7 @@
 
 import { firstChars } from "../../domain/terminal-text.ts";
 import { endpointOf, type SshEndpoint } from "../../domain/endpoint.ts";
-import { priceMicroOf } from "../../domain/money.ts";
+import { rentMicroOf } from "../../domain/money.ts";
 import { bootVerdict, faultOf } from "../boot-words.ts";
 import type { MachineStatus } from "../provider.ts";
 import { providerLine } from "./refusals.ts";
@@ -41,7 +41,7 @@ function isOutbid(row: InstanceRow): boolean {
 }
 
 export function statusOf(row: InstanceRow, nowMs: number): MachineStatus {
-  const priceMicro = priceMicroOf(row.dph_total);
+  const priceMicro = rentMicroOf(row.dph_total);
   const actual = actualStatus(row);
   const message = providerLine(textOf(row.status_msg));
   const said = message === "" ? "" : ` (${message})`;

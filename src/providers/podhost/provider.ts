@@ -194,6 +194,8 @@ export class PodhostProvider implements Provider {
     if (handle.priceMicro === null && handle.id !== ODD_ID) {
       const again = await api.get(handle.id, AbortSignal.timeout(10_000)).catch(() => null);
       handle.priceMicro = again?.priceMicro ?? null;
+      // What was offered for nothing may cost nothing.
+      if (offer.priceMicro === 0) handle.priceMicro ??= 0;
     }
     return handle;
   }

@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { endpointOf, idOf, oddIdOf, type SshEndpoint } from "../../domain/endpoint.ts";
-import { priceMicroOf } from "../../domain/money.ts";
+import { priceMicroOf, rentMicroOf } from "../../domain/money.ts";
 import type { SoldGpu } from "../gpu-names.ts";
 import type { List } from "../paging.ts";
 import type { Account } from "../provider.ts";
@@ -154,7 +154,7 @@ export function podOfGraphql(raw: unknown): Pod | null {
     name: pod.name ?? "",
     status: (pod.desiredStatus ?? "").toUpperCase(),
     lastChange: pod.lastStatusChange ?? "",
-    priceMicro: priceMicroOf(pod.costPerHr) ?? priceMicroOf(pod.adjustedCostPerHr),
+    priceMicro: higher(rentMicroOf(pod.costPerHr), rentMicroOf(pod.adjustedCostPerHr)),
     machineId: idOf(pod.machineId),
     up: pod.runtime !== null && pod.runtime !== undefined,
     ssh: firstWay(ports.filter((port) => port.isIpPublic !== false).map((port) => [port.ip, port.publicPort, "root"])),
@@ -178,7 +178,7 @@ export function podOfRest(raw: unknown): Pod | null {
     name: pod.name ?? "",
     status,
     lastChange: "",
-    priceMicro: priceMicroOf(pod.cost),
+    priceMicro: rentMicroOf(pod.cost),
     machineId: idOf(pod.machineId),
     up: status === "RUNNING",
     ssh: firstWay([
@@ -191,6 +191,8 @@ export function podOfRest(raw: unknown): Pod | null {
     deleted: status === "TERMINATED",
   };
 }
+
+const higher = (a: number | null, b: number | null): number | null => Math.max(a ?? 0, b ?? 0) || null;
 
 function firstWay(ways: [host: unknown, port: unknown, user: unknown][]): SshEndpoint | null {
   return ways.map(([host, port, user]) => endpointOf(host, port, user)).find((way) => way !== null) ?? null;
