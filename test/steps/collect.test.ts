@@ -68,7 +68,8 @@ function services(): RunServices {
   };
   return {
     ...rent.ports,
-    pause: () => Promise.resolve(),
+    // Until the provider is asked about the machine, half a minute passes.
+    pause: (ms: number, signal?: AbortSignal) => (ms < 30_000 ? Promise.resolve() : rent.ports.pause(ms, signal)),
     sink: {
       cursor: () => ({ sourceOffset: 0, displayOffset: 0 }),
       notice: async (_job: string, _level: string, words: string) => void notices.push(words),
