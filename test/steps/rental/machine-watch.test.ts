@@ -129,6 +129,15 @@ test("A cancelled upload ends with the step's own reason", async () => {
   expect(asked).toBe(0);
 });
 
+test("Work that is ended for the price fails with that reason, whatever it throws itself", async () => {
+  inspect = () => Promise.resolve(costs(30));
+  const end = watching(services, context, heldMachine(services, context), "act", ({ signal }) => {
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(new RangeError("cut"))));
+  }).catch((e: unknown) => e);
+  await rent.h.clock.advance(HALF_A_MINUTE);
+  expect(await end).toMatchObject({ code: "price_cap_exceeded" });
+});
+
 test("The last downloads continue at any price, which counts", async () => {
   inspect = () => Promise.resolve(costs(30));
   const done = Promise.withResolvers<string>();
