@@ -160,11 +160,14 @@ describe("CheckpointCollector", () => {
     for (const name of ["large-1", "large-2"]) await put(name, "x".repeat(1 << 20));
     const flying = new Set<string>();
     const most = { small: 0, large: 0 };
+    // None is over before 48 fly; then one more has the time to begin.
+    const enough = Promise.withResolvers<undefined>();
     meanwhile = async (path) => {
       flying.add(path);
       const kind = path.startsWith("small") ? "small" : "large";
       most[kind] = Math.max(most[kind], flying.size);
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      if (most.small >= 48) setTimeout(() => enough.resolve(undefined), 5);
+      await enough.promise;
       flying.delete(path);
     };
     const { saved } = await collector().scan(host, { final: true, announced: new Set(), signal });
