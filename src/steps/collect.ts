@@ -8,7 +8,7 @@ import { SvcError } from "../errors/index.ts";
 import type { ScanResult } from "./checkpoints/collector.ts";
 import { limitWords } from "./checkpoints/listing-limit.ts";
 import { noRoomYet } from "./checkpoints/room.ts";
-import { besideWords } from "./follow/beside-checkpoints.ts";
+import { besideFiles } from "./follow/beside-checkpoints.ts";
 import { collectNow, redactorIfReadable } from "./follow/log-follower.ts";
 import { drainRun } from "./follow/drain-run.ts";
 import { followedRun, RETRY_FOR_EVER } from "./follow/follow-to-end.ts";
@@ -85,14 +85,15 @@ export function collectStep(services: RunServices): StepDefinition {
         const others = limit ? left.slice(1) : left;
         const count = skipped.reduce((sum, s) => sum + (s === limit ? 0 : 1 + (s.others ?? 0)), 0);
         if (others.length > 0) await services.sink.notice(jobId, "warning", leftBehind(others, count));
-        const beside = await besideWords(followed, true, context.signal);
-        if (beside !== null) await services.sink.notice(jobId, "warning", beside);
+        const beside = await besideFiles(followed, true, context.signal);
+        if (beside !== null) await services.sink.notice(jobId, "warning", beside.words);
         const alive = [installation, run].flatMap((ended) => ended?.status?.left ?? []);
         const unended = alive
           .map(({ pid, name }) => (redactor === null ? String(pid) : `${pid} (${redactor.redactText(name)})`))
           .slice(0, 20);
         if (unended.length > 0) await services.sink.notice(jobId, "warning", stillThere(unended, alive.length, held));
         const detail = {
+          ...(beside === null ? {} : { not_downloaded: beside.files }),
           ...(run === null ? {} : { log_bytes: run.bytes }),
           ...(run !== null && run.missing > 0 ? { log_bytes_missing: run.missing } : {}),
           checkpoints: (await collector.atHome()).length,

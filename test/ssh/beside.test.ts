@@ -5,7 +5,7 @@ import { mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { RunHost } from "../../src/providers/host.ts";
-import { besideWords } from "../../src/steps/follow/beside-checkpoints.ts";
+import { besideFiles } from "../../src/steps/follow/beside-checkpoints.ts";
 import type { FollowedRun } from "../../src/steps/follow/log-follower.ts";
 import { ended, never, TestMachine } from "./machine.ts";
 
@@ -15,7 +15,8 @@ beforeEach(async () => {
 });
 afterEach(() => machine.close());
 
-const words = (host: Partial<RunHost>, isOver = true) => besideWords({ host } as FollowedRun, isOver, never);
+const words = async (host: Partial<RunHost>, isOver = true) =>
+  (await besideFiles({ host } as FollowedRun, isOver, never))?.words ?? null;
 const project = (path: string): string => join(machine.base, "project", path);
 function put(path: string): void {
   mkdirSync(dirname(project(path)), { recursive: true });

@@ -13,12 +13,18 @@ const NAMED: BesideNames = {
 };
 const ASK_MS = 15_000;
 
-/** What to tell of such files; null if there are none, or if the machine cannot say. @param isOver whether the script has ended */
-export async function besideWords(run: FollowedRun, isOver: boolean, signal: AbortSignal): Promise<string | null> {
+/** The files by name and size, and the warning about them. */
+interface BesideFound {
+  files: string;
+  words: string;
+}
+
+/** Null if there are none, or if the machine cannot say. @param isOver whether the script has ended */
+export async function besideFiles(run: FollowedRun, isOver: boolean, signal: AbortSignal): Promise<BesideFound | null> {
   try {
     const asked = AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]);
     const found = await run.host.besideCheckpoints?.(NAMED, asked);
-    return found === undefined || found.files === 0 ? null : wordsOf(found, isOver);
+    return found === undefined || found.files === 0 ? null : foundOf(found, isOver);
   } catch (cause) {
     // The question must neither end nor delay a run. What keeps the machine from an answer shows in other requests.
     if (signal.aborted) throw cause;
@@ -26,11 +32,12 @@ export async function besideWords(run: FollowedRun, isOver: boolean, signal: Abo
   }
 }
 
-function wordsOf({ files, bytes: size, largest }: BesideFiles, isOver: boolean): string {
+function foundOf({ files: count, bytes: size, largest }: BesideFiles, isOver: boolean): BesideFound {
   const named = largest.map(({ path, bytes: each }) => `${printable(path)} (${bytes(each)})`).join(", ");
-  const more = files > largest.length ? ` and ${files - largest.length} more, ${bytes(size)} in all` : "";
-  const what = `${named}${more}`;
-  return isOver
-    ? `The script saved files outside of the checkpoint directory, which svc does not download: ${what}. They are deleted with the machine. Save them in svc.checkpoint_dir() next time.`
-    : `The script saves files outside of the checkpoint directory, which svc does not download: ${what}. They will be deleted with the machine: save them in svc.checkpoint_dir(), or copy them with \`svc ssh\` before the run ends.`;
+  const more = count > largest.length ? ` and ${count - largest.length} more, ${bytes(size)} in all` : "";
+  const files = `${named}${more}`;
+  const words = isOver
+    ? `The script saved files outside of the checkpoint directory, which svc does not download: ${files}. They are deleted with the machine. Save them in svc.checkpoint_dir() next time.`
+    : `The script saves files outside of the checkpoint directory, which svc does not download: ${files}. They will be deleted with the machine: save them in svc.checkpoint_dir(), or copy them with \`svc ssh\` before the run ends.`;
+  return { files, words };
 }

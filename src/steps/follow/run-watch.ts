@@ -6,7 +6,7 @@
 import { HEARTBEAT_WINDOWS, judgeIdle, judgeStall, type IdleInput } from "../../domain/idleness.ts";
 import { describeError } from "../../errors/index.ts";
 import type { RunnerSample } from "../../schemas/runner.ts";
-import { besideWords } from "./beside-checkpoints.ts";
+import { besideFiles } from "./beside-checkpoints.ts";
 import { announced, collectNow, type FollowedRun, type Pulled } from "./log-follower.ts";
 import type { HeldMachine } from "../rental/held-machine.ts";
 import { MachineWatch } from "../rental/machine-watch.ts";
@@ -134,8 +134,8 @@ export class RunWatch {
   async #askBeside(): Promise<void> {
     if (this.#warned.has(BESIDE) || this.#services.now() < this.#besideDueAt) return;
     this.#besideDueAt = this.#services.now() + BESIDE_EVERY_MS;
-    const words = await besideWords(this.#run, false, this.#run.signal);
-    if (words !== null) await this.#warnOnce(BESIDE, words);
+    const found = await besideFiles(this.#run, false, this.#run.signal);
+    if (found !== null) await this.#warnOnce(BESIDE, found.words);
   }
 
   async #warnOnce(what: string, words: string, about?: "stuck"): Promise<void> {
