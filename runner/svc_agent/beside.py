@@ -19,8 +19,8 @@ WALK_SECONDS = 5
 
 
 def op_beside(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """How many files with one of `endings`, or with one of `parts` in their name, were written since the script began; and the largest ones,
-    as [path, bytes]."""
+    """How many files with one of `endings`, or with one of `parts` in their name, were written since the script began; and
+    the largest ones, as [path, bytes]."""
     status = read_status(ask["dir"])
     began = (status or {}).get("started_at_ms")
     found: list[tuple[int, str]] = []
@@ -42,7 +42,8 @@ def op_beside(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
 
 
 def walk(top: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Plain files below a folder, without hidden folders, caches and environments, and without following symlinks. Ends early in a large tree."""
+    """Plain files below a folder, without hidden folders, caches and environments. Follows no symlinks, and ends early in a
+    large tree."""
     waiting, seen, end = [""], 0, time.monotonic() + WALK_SECONDS
     while waiting:
         below = waiting.pop()

@@ -190,14 +190,17 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
   it.each([
     ["local", false],
     ["market", true],
-  ] as const)("that do not exist: the page of a run at %s says that svc downloads nothing else: %s", async (provider, says) => {
-    const world = { runs: [fakeRun("none", 100, { provider, status: "succeeded" })], machines: [], providers: [] };
-    await soundly(await board.open("/runs/none?tab=checkpoints", {}, world), async ({ page }) => {
-      const words = page.getByText("No checkpoint of this run is on this computer.");
-      await words.waitFor(WAIT);
-      expect((await words.textContent())?.includes("svc downloads no other file from its machine.")).toBe(says);
-    });
-  });
+  ] as const)(
+    "that do not exist: the page of a run at %s says that svc downloads nothing else: %s",
+    async (provider, says) => {
+      const world = { runs: [fakeRun("none", 100, { provider, status: "succeeded" })], machines: [], providers: [] };
+      await soundly(await board.open("/runs/none?tab=checkpoints", {}, world), async ({ page }) => {
+        const words = page.getByText("No checkpoint of this run is on this computer.");
+        await words.waitFor(WAIT);
+        expect((await words.textContent())?.includes("svc downloads no other file from its machine.")).toBe(says);
+      });
+    },
+  );
 
   it("stay when the server refuses: the reason is in the dialog, and nothing can be confirmed", async () => {
     const { world, run } = worldOfThree();
