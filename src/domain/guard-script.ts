@@ -206,6 +206,12 @@ named=
 (echo -900 >/proc/$$/oom_score_adj) 2>/dev/null
 machine=$(within ${LOOK_SECONDS} variables)
 spent() { [ "$end" != - ] && [ "$now" -ge "$end" ]; }
+# Whether a runner is left, by its number in \`found\`. A look that took too long does not know: then one may be.
+may_run() {
+  found=$(within ${LOOK_SECONDS} runners)
+  late=$?
+  [ -n "$found" ] || [ "$late" = ${LATE} ]
+}
 while :; do
   sleep 1
   look
@@ -226,14 +232,17 @@ while :; do
     *) strange=0; [ "$now" -ge "$keep" ] || { asked= tries=0 by=; continue; } ;;
   esac
   if [ -z "$asked" ]; then
-    found=$(within ${LOOK_SECONDS} runners)
     asked=1
-    [ -z "$found" ] || [ -n "$by" ] || by=$((now + ${stop}))
-    if [ -n "$found" ] && [ "$now" -lt "$by" ]; then
-      note "nobody came, asking the run to end"
-      kill -TERM $found 2>/dev/null
-      while [ "$now" -lt "$by" ] && [ -n "$(within ${LOOK_SECONDS} runners)" ] && ! spent; do look; done
-      continue
+    if may_run; then
+      [ -n "$by" ] || by=$((now + ${stop}))
+      if [ "$now" -lt "$by" ]; then
+        # It asks once it knows whom.
+        [ -n "$found" ] || { asked=; continue; }
+        note "nobody came, asking the run to end"
+        kill -TERM $found 2>/dev/null
+        while [ "$now" -lt "$by" ] && may_run && ! spent; do look; done
+        continue
+      fi
     fi
   fi
   note "nobody came, ending this machine"

@@ -147,9 +147,15 @@ export const MACHINE_MUTANTS: readonly TestedMutant[] = [
   ]),
   guard(
     "G6: the end of the run is not waited for",
-    'while [ "$now" -lt "$by" ] && [ -n',
-    'while [ "$now" -lt 0 ] && [ -n',
+    'while [ "$now" -lt "$by" ] && may_run',
+    'while [ "$now" -lt 0 ] && may_run',
     [`${GUARD}asks an active run to end, waits for it, and only then ends the machine`],
+  ),
+  guard(
+    "G6: a look that takes too long finds no run",
+    '[ -n "$found" ] || [ "$late" = ${LATE} ]',
+    '[ -n "$found" ] || [ "$late" = none ]',
+    [`${GUARD}does not take a look that lasts too long for the end of the run`],
   ),
   guard(
     "G7: a spent budget waits for the time of the machine",

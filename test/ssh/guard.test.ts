@@ -46,12 +46,19 @@ async function boot(
     env = {},
     limit,
     stepped = false,
-  }: { shell?: string; env?: NodeJS.ProcessEnv; limit?: OrderLimit; stepped?: boolean } = {},
+    changes = [],
+  }: {
+    shell?: string;
+    env?: NodeJS.ProcessEnv;
+    limit?: OrderLimit;
+    stepped?: boolean;
+    changes?: readonly (readonly [string, string])[];
+  } = {},
 ): Promise<void> {
   const watching = (): string => (existsSync(file("pid")) ? readFileSync(file("pid"), "utf8") : "");
   const before = watching();
   const guard = { name, graceSeconds: 60, stopSeconds: 60, selfEnd, limit: limit ?? null };
-  const text = quickened(guardScript(guard), stepped);
+  const text = quickened(guardScript(guard), stepped, changes);
   const done = spawnSync(shell, [], {
     input: text,
     encoding: "utf8",
@@ -119,6 +126,28 @@ describe("the guard", { tags: "needs/root" }, () => {
     expect(readFileSync(ending, "utf8")).not.toContain("too early");
     expect(readFileSync(file("log"), "utf8")).toContain("asking the run to end");
     // A runner of another machine is not affected: it names another `keep`.
+  });
+
+  it("does not take a look that lasts too long for the end of the run", async () => {
+    const ending = join(folder, name);
+    const runDir = join(folder, `${name}-run`);
+    mkdirSync(runDir);
+    const script = `trap 'sleep 4; echo saved >saved; exit 0' TERM; echo up >up; while :; do sleep 0.05; done`;
+    const spec = { nonce: name, argv: ["sh", "-c", script], cwd: runDir, env: { KEEP: file("keep") } };
+    const rest = { stop_grace_seconds: 60, spool_cap_bytes: 1 << 20, sample_seconds: 10 };
+    writeFileSync(join(runDir, "spec.json"), JSON.stringify({ ...spec, ...rest }));
+    expect(spawnSync("python3", ["-I", "-S", runnerPath, "start", runDir]).status).toBe(0);
+    onTestFinished(() => void spawnSync("python3", ["-I", "-S", runnerPath, "stop", runDir, "--grace", "0"]));
+    await until(() => existsSync(join(runDir, "up")), "the script runs");
+    // Each second look through the processes lasts too long, from the first one on.
+    const slow = join(folder, `${name}-slow`);
+    const late = `runners() {\n  if rm ${slow} 2>/dev/null; then :; else : >${slow}; sleep 100; fi\n`;
+    await boot(`[ -e ${runDir}/saved ] && echo in order >>${ending} || echo too early >>${ending}`, {
+      changes: [["runners() {\n", late]],
+    });
+    setKeep(uptime() - 1);
+    await until(() => times(ending) >= 1, "the machine is ended");
+    expect(readFileSync(ending, "utf8")).not.toContain("too early");
   });
 
   describe("with the deadlines of a budget", () => {
