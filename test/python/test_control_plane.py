@@ -119,11 +119,9 @@ class Discovery(WithHome):
         calls.join(60)
         self.assertEqual(len(self.starts()), 1)
 
-    def test_the_control_plane_ends_although_a_forked_child_lives_on(self):
-        child = self.child(
-            'from svc import _call; _call.call("GET", "/jobs")\npid = os.fork()\nif pid == 0: os.close(1); time.sleep(600)\nprint(pid, flush=True); os.kill(os.getpid(), 9)',
-            stdout=subprocess.PIPE,
-        )
+    def ends_although_a_fork_lives_on(self, script):
+        """Of a script that prints the number of its fork, which does not end, and is killed itself."""
+        child = self.child(script, stdout=subprocess.PIPE)
         forked = int(child.stdout.readline())
         child.communicate()
         try:
@@ -131,8 +129,13 @@ class Discovery(WithHome):
         finally:
             os.kill(forked, signal.SIGKILL)
 
+    def test_the_control_plane_ends_although_a_forked_child_lives_on(self):
+        self.ends_although_a_fork_lives_on(
+            'from svc import _call; _call.call("GET", "/jobs")\npid = os.fork()\nif pid == 0: os.close(1); time.sleep(600)\nprint(pid, flush=True); os.kill(os.getpid(), 9)',
+        )
+
     def test_the_control_plane_ends_although_a_child_that_was_forked_while_it_started_lives_on(self):
-        child = self.child(
+        self.ends_although_a_fork_lives_on(
             """
 from svc import _call, _control_plane
 read = _control_plane._first_line
@@ -145,14 +148,7 @@ _control_plane._first_line = forked_meanwhile
 _call.call("GET", "/jobs")
 os.kill(os.getpid(), 9)
 """,
-            stdout=subprocess.PIPE,
         )
-        forked = int(child.stdout.readline())
-        child.communicate()
-        try:
-            until((self.home / "ended").exists)
-        finally:
-            os.kill(forked, signal.SIGKILL)
 
     def test_ctrl_c_during_a_wait_ends_the_control_plane_gracefully(self):
         child = self.child(

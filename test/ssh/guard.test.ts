@@ -77,6 +77,22 @@ async function step(): Promise<void> {
 
 const times = (path: string): number => (existsSync(path) ? readFileSync(path, "utf8").split("\n").length - 1 : 0);
 
+/** Starts a run that saves for a while when it is asked to end, and a way to end the machine that writes down whether it had saved. */
+async function runThatSaves(): Promise<{ ending: string; selfEnd: string }> {
+  const ending = join(folder, name);
+  const runDir = join(folder, `${name}-run`);
+  mkdirSync(runDir);
+  // Longer than several looks of the guard, each of which reads every process of this computer.
+  const script = `trap 'sleep 4; echo saved >saved; exit 0' TERM; echo up >up; while :; do sleep 0.05; done`;
+  const spec = { nonce: name, argv: ["sh", "-c", script], cwd: runDir, env: { KEEP: file("keep") } };
+  const rest = { stop_grace_seconds: 60, spool_cap_bytes: 1 << 20, sample_seconds: 10 };
+  writeFileSync(join(runDir, "spec.json"), JSON.stringify({ ...spec, ...rest }));
+  expect(spawnSync("python3", ["-I", "-S", runnerPath, "start", runDir]).status).toBe(0);
+  onTestFinished(() => void spawnSync("python3", ["-I", "-S", runnerPath, "stop", runDir, "--grace", "0"]));
+  await until(() => existsSync(join(runDir, "up")), "the script runs");
+  return { ending, selfEnd: `[ -e ${runDir}/saved ] && echo in order >>${ending} || echo too early >>${ending}` };
+}
+
 describe("the guard", { tags: "needs/root" }, () => {
   for (const shell of ["dash", "bash", "busybox"]) {
     it(`ends the machine when its time has passed, again and again, and not before (${shell})`, async (ctx) => {
@@ -109,18 +125,8 @@ describe("the guard", { tags: "needs/root" }, () => {
   }
 
   it("asks an active run to end, waits for it, and only then ends the machine", async () => {
-    const ending = join(folder, name);
-    const runDir = join(folder, `${name}-run`);
-    mkdirSync(runDir);
-    // Longer than several looks of the guard, each of which reads every process of this computer.
-    const script = `trap 'sleep 4; echo saved >saved; exit 0' TERM; echo up >up; while :; do sleep 0.05; done`;
-    const spec = { nonce: name, argv: ["sh", "-c", script], cwd: runDir, env: { KEEP: file("keep") } };
-    const rest = { stop_grace_seconds: 60, spool_cap_bytes: 1 << 20, sample_seconds: 10 };
-    writeFileSync(join(runDir, "spec.json"), JSON.stringify({ ...spec, ...rest }));
-    expect(spawnSync("python3", ["-I", "-S", runnerPath, "start", runDir]).status).toBe(0);
-    onTestFinished(() => void spawnSync("python3", ["-I", "-S", runnerPath, "stop", runDir, "--grace", "0"]));
-    await until(() => existsSync(join(runDir, "up")), "the script runs");
-    await boot(`[ -e ${runDir}/saved ] && echo in order >>${ending} || echo too early >>${ending}`);
+    const { ending, selfEnd } = await runThatSaves();
+    await boot(selfEnd);
     setKeep(uptime() - 1);
     await until(() => times(ending) >= 1, "the machine is ended");
     expect(readFileSync(ending, "utf8")).not.toContain("too early");
@@ -129,22 +135,11 @@ describe("the guard", { tags: "needs/root" }, () => {
   });
 
   it("does not take a look that lasts too long for the end of the run", async () => {
-    const ending = join(folder, name);
-    const runDir = join(folder, `${name}-run`);
-    mkdirSync(runDir);
-    const script = `trap 'sleep 4; echo saved >saved; exit 0' TERM; echo up >up; while :; do sleep 0.05; done`;
-    const spec = { nonce: name, argv: ["sh", "-c", script], cwd: runDir, env: { KEEP: file("keep") } };
-    const rest = { stop_grace_seconds: 60, spool_cap_bytes: 1 << 20, sample_seconds: 10 };
-    writeFileSync(join(runDir, "spec.json"), JSON.stringify({ ...spec, ...rest }));
-    expect(spawnSync("python3", ["-I", "-S", runnerPath, "start", runDir]).status).toBe(0);
-    onTestFinished(() => void spawnSync("python3", ["-I", "-S", runnerPath, "stop", runDir, "--grace", "0"]));
-    await until(() => existsSync(join(runDir, "up")), "the script runs");
+    const { ending, selfEnd } = await runThatSaves();
     // Each second look through the processes lasts too long, from the first one on.
     const slow = join(folder, `${name}-slow`);
     const late = `runners() {\n  if rm ${slow} 2>/dev/null; then :; else : >${slow}; sleep 100; fi\n`;
-    await boot(`[ -e ${runDir}/saved ] && echo in order >>${ending} || echo too early >>${ending}`, {
-      changes: [["runners() {\n", late]],
-    });
+    await boot(selfEnd, { changes: [["runners() {\n", late]] });
     setKeep(uptime() - 1);
     await until(() => times(ending) >= 1, "the machine is ended");
     expect(readFileSync(ending, "utf8")).not.toContain("too early");
