@@ -78,8 +78,7 @@ export function collectStep(services: RunServices): StepDefinition {
           };
         // The reason may be the machine's words.
         const redactor = redactorIfReadable(followed);
-        const isMasked = redactor !== null;
-        const left = skipped.map((s) => (isMasked ? `${s.path}: ${s.why}` : s.path)).slice(0, 20);
+        const left = skipped.map((s) => (redactor === null ? s.path : `${s.path}: ${s.why}`)).slice(0, 20);
         const { inPlace } = held.access;
         if (limit) await services.sink.notice(jobId, "warning", limitWords(limit.path, { isOver: true, inPlace }));
         const others = limit ? left.slice(1) : left;
