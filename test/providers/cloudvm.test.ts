@@ -159,8 +159,6 @@ describe("a machine that is not found", () => {
   it.each([
     ["compute.instances.preempted", "system", /preempted/],
     ["compute.instances.deferredDelete", "system", /time limit/],
-    ["compute.instances.guestTerminate", "system", /powered off from inside/],
-    ["compute.instances.hostError", "system", /hardware failed/],
     ["delete", "anna@example.com", /deleted by anna@example\.com/],
     ["delete", `runs@${PROJECT}.example.com`, /deleted by this account's key/],
   ])("is gone, and %s of %s gives the reason", async (operationType, user, words) => {
@@ -172,6 +170,19 @@ describe("a machine that is not found", () => {
     });
     const [asked] = stub.asked("GET", /operations$/);
     expect(asked?.query.get("filter")).toBe("targetId=4200000000000000001");
+  });
+
+  it.each([
+    ["stop", /stopped by/],
+    ["compute.instances.deferredStop", /time limit/],
+    ["compute.instances.guestTerminate", /powered off from inside/],
+    ["compute.instances.hostError", /hardware failed/],
+  ])("is not gone because of %s: that leaves its disk, and one answer may omit it", async (operationType, words) => {
+    stub.on("GET", OPERATIONS, listed(operation({ operationType })));
+    stub.on("GET", `${OPERATIONS}/operation-1`, operation());
+    expect(await stub.provider().inspect(fresh(), never)).toMatchObject({ phase: "starting" });
+    // Older than any answer's lag.
+    expect(await stub.provider().inspect(handle(), never)).toEqual({ phase: "gone", why: matching(words) });
   });
 
   it("the first cause counts, not the cleanup, and only its own operations", async () => {

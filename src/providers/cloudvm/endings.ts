@@ -29,7 +29,7 @@ export interface Endings {
   preempted: boolean;
   /** Its guest or its hardware ended it, or the list does not show what did: a machine elsewhere may work. */
   byItself: boolean;
-  /** A finished operation that ended the machine: it proves that the machine existed. */
+  /** A finished operation that removed the machine completely: it proves that the machine existed. */
   ended: boolean;
   /** An operation that removes the machine completely is still running. */
   ending: boolean;
@@ -72,7 +72,9 @@ export async function endingsOf(
     why: first === undefined ? null : wordsOf(first, ownEmail),
     preempted: first?.operationType === PREEMPTED,
     byItself: first === undefined || BY_ITSELF.has(first.operationType ?? ""),
-    ended: endings.some((operation) => operation.status === "DONE" && operation.error === null),
+    ended: endings.some(
+      ({ operationType: type = "", status, error }) => REMOVES.has(type) && status === "DONE" && error === null,
+    ),
     ending: endings.some(({ operationType: type = "", status }) => REMOVES.has(type) && status !== "DONE"),
     making: mine.some((operation) => operation.operationType === "insert" && operation.status !== "DONE"),
   };
