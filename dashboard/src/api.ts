@@ -27,6 +27,7 @@ import type { MetricSummaries } from "../../src/schemas/series.ts";
 import type { Offers } from "../../src/schemas/offers.ts";
 import type { Plan, Summary } from "../../src/schemas/plan.ts";
 import { takeEarly } from "./early.ts";
+import { despiteLoss } from "./lost-request.ts";
 
 export class ApiError extends Error {
   readonly problem: Problem;
@@ -85,8 +86,9 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   );
 }
 
-export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
-  (await (await call(path, signal ? { signal } : {})).json()) as T;
+/** Reads the JSON of an address; a request that is lost is sent again. */
+export const get = <T>(path: string, signal?: AbortSignal): Promise<T> =>
+  despiteLoss(async () => (await (await call(path, signal ? { signal } : {})).json()) as T, signal);
 
 export const sendJson = async <T>(
   method: "POST" | "PUT" | "PATCH",

@@ -35,7 +35,7 @@ async function visit(browser: Browser, url: string, options: BrowserContextOptio
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on("console", (message) => {
-    // The browser says this when another test adds or removes a network interface; the page reads again by itself.
+    // The browser says this when another test adds or removes a network interface; the page sends such a request again.
     if (message.text().includes("net::ERR_NETWORK_CHANGED")) return;
     if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
   });
