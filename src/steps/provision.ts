@@ -290,7 +290,10 @@ export function checkCap(
     throw new SvcError("price_cap_exceeded", { offered: usdOf(priceMicro), cap: spec.price_cap, outcome });
 }
 
-/** The guard of the machine gets the budget's deadlines with the order: svc may never reach it. */
+/**
+ * The guard of the machine gets the budget's deadlines with the order: svc may never reach it. Decided once for the row and the request: a
+ * budget that is changed in between would let the machine cost more than the row counts for it.
+ */
 function limitOf(ports: StepPorts, jobId: string, spec: RunSpec, { priceMicro }: Offer) {
   // Not the cap: far above the price, it would end the machine before svc has reached it.
   const rate = priceMicro ?? (spec.price_cap === undefined ? null : microOf(spec.price_cap));
@@ -298,10 +301,15 @@ function limitOf(ports: StepPorts, jobId: string, spec: RunSpec, { priceMicro }:
   return limit && { ...limit, madeAtMs: ports.now() };
 }
 
-/** The most that the machine may cost if the answer to its order is lost. The request leaves later, so its guard ends it later than this says. */
-function atMostOf(ports: StepPorts, provider: Provider, jobId: string, spec: RunSpec, offer: Offer): OrderAtMost {
+/** The most that the machine may cost if the answer to its order is lost. Its guard waits longer for the first contact if it boots later. */
+function atMostOf(
+  ports: StepPorts,
+  provider: Provider,
+  spec: RunSpec,
+  offer: Offer,
+  limit: ReturnType<typeof limitOf>,
+): OrderAtMost {
   const cap = spec.price_cap === undefined ? null : microOf(spec.price_cap);
-  const limit = limitOf(ports, jobId, spec, offer);
   const ends = [
     ...(limit === null ? [] : [limit.madeAtMs + limit.endSeconds * 1_000]),
     ...(provider.info.capabilities.self_end
@@ -330,7 +338,8 @@ async function order(
   const horizon = () => ports.now() + INTENT_FRESH_MS + provider.certainty.horizonMs;
   let stampedAt = ports.now();
   const spot = offer.spot === true;
-  const atMost = atMostOf(ports, provider, jobId, spec, offer);
+  const limit = limitOf(ports, jobId, spec, offer);
+  const atMost = atMostOf(ports, provider, spec, offer, limit);
   const intent = { name, jobId, node, ordinal, provider: provider.name, account, spot, atMost };
   await ports.ledger.intend({ ...intent, horizonAt: horizon() });
   while (ports.now() - stampedAt > INTENT_FRESH_MS) {
@@ -343,7 +352,7 @@ async function order(
   }
   let handle: MachineHandle;
   try {
-    handle = await provider.create(offer, { name, jobId, node, spec, limit: limitOf(ports, jobId, spec, offer) });
+    handle = await provider.create(offer, { name, jobId, node, spec, limit });
   } catch (e) {
     const spoilt = madeInVain(e);
     if (spoilt !== null) {

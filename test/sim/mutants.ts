@@ -51,8 +51,7 @@ const store = (find: string, replace: string): Patch => ({ file: "src/store/engi
 
 const HORIZON = "const certainAt = entry.horizonAt + certainty.listingLagMs;";
 const INTEND = "await ports.ledger.intend({ ...intent, horizonAt: horizon() });";
-const CREATE =
-  "handle = await provider.create(offer, { name, jobId, node, spec, limit: limitOf(ports, jobId, spec, offer) });";
+const CREATE = "handle = await provider.create(offer, { name, jobId, node, spec, limit });";
 
 const next = (find: string, replace: string): Patch => ({ file: "src/machines/next-placement.ts", find, replace });
 const machine = (find: string, replace: string): Patch => ({ file: "src/machines/job-machine.ts", find, replace });

@@ -1,6 +1,6 @@
 // How an order whose answer was lost is closed: proven to have rented nothing, or counted at the most that it may have cost (ADR 0035).
 
-import { afterAll, afterEach, beforeEach, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, it, vi } from "vitest";
 import { SvcError } from "../../../src/errors/index.ts";
 import { provisionStep } from "../../../src/steps/provision.ts";
 import { terminateStep } from "../../../src/steps/terminate.ts";
@@ -129,4 +129,20 @@ it("The end of a placement says that the rest of the budget is too small for ano
   rent.ports.budget = { ...rent.ports.budget!, lack: () => lack };
   await rent.runToEnd(terminateStep);
   expect(await rent.run(terminateStep)).toMatchObject({ done: { lack } });
+});
+
+it("A budget that is raised while the order leaves gives its machine no later deadline than its row counts", async () => {
+  withBudget();
+  const budget = rent.ports.budget!;
+  rent.ports.budget = {
+    ...budget,
+    limitOfOrder: () => {
+      rent.ports.budget = { ...budget, limitOfOrder: () => ({ stopSeconds: 180, endSeconds: 200, mostMicro: 58_000 }) };
+      return budget.limitOfOrder("job1", null);
+    },
+  };
+  const create = vi.spyOn(rent.cloud, "create");
+  await rent.run(provisionStep);
+  expect(create.mock.calls[0]?.[1].limit).toMatchObject({ endSeconds: 100 });
+  expect(row()).toMatchObject({ most_micro: 29_000, ends_from: rent.h.clock.now() + 100_000 });
 });
