@@ -17,6 +17,7 @@ import { checkEntrypoint } from "../files/entrypoint.ts";
 import type { KnownSecrets } from "../secrets/known.ts";
 import { unsealSpec } from "../secrets/sealed-spec.ts";
 import type { SinkSet } from "../sinks/sinks.ts";
+import { MachineLooks } from "../steps/rental/machine-looks.ts";
 import { TunnelOutages } from "../steps/rental/tunnel-outage.ts";
 import { CheckpointCollector } from "../steps/checkpoints/collector.ts";
 import type { NodeOfSeveral } from "../steps/checkpoints/sets.ts";
@@ -102,6 +103,7 @@ export function runServices(parts: RunParts): RunServices & {
     secrecy: (jobId) => secrets.secrecy(jobId),
     entry: checkEntrypoint,
     ways: new TunnelOutages(engine.clock.now),
+    looks: new MachineLooks(engine.clock.now),
     gone: parts.gone,
     packagesDir: join(parts.programRoot, "python"),
     code: (jobId, node) => ({ ...runs.code(jobId), stageDir: homeLayout.stage(home, jobId, node) }),

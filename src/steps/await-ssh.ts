@@ -3,7 +3,7 @@
 import { SvcError } from "../errors/index.ts";
 import type { MachineFacts } from "../providers/host.ts";
 import { CANNOT_ASK, type MachineStatus } from "../providers/provider.ts";
-import { heldMachine, holdMachine, lacksKey, lookAtMachine } from "./rental/held-machine.ts";
+import { heldMachine, holdMachine, lacksKey, lookAtMachine, lookAtOtherNodes } from "./rental/held-machine.ts";
 import { endLeftovers } from "./rental/release-borrowed.ts";
 import { costSoFar, judgeMachine, type Faults } from "./rental/machine-fit.ts";
 import { Pace } from "./poll-backoff.ts";
@@ -49,6 +49,7 @@ async function look(
   let status: MachineStatus;
   try {
     status = await lookAtMachine(services, context, heldMachine(services, context));
+    await lookAtOtherNodes(services, context);
   } catch (e) {
     // This says nothing about the machine, which may cost money: the step waits until the provider can be asked again.
     if (!(e instanceof SvcError && CANNOT_ASK.has(e.code))) throw e;

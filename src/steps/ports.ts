@@ -1,6 +1,7 @@
 // The interface of the steps to the control plane. The engine's side implements it over the store; a simulation does
 // too.
 
+import type { MachineLooks } from "./rental/machine-looks.ts";
 import type { TunnelOutages } from "./rental/tunnel-outage.ts";
 import type { CheckpointFile, JobError, MachineState, Note } from "../schemas/job.ts";
 import type { RunSpec } from "../schemas/spec.ts";
@@ -185,7 +186,7 @@ export interface RunLogWriter {
 /** The ports for releasing a machine: no job, only the ledger. */
 export type OrphanPorts = Omit<
   StepPorts,
-  "facts" | "provider" | "ways" | "silent" | "search" | "searches" | "checkpoint" | "pause" | "budget"
+  "facts" | "provider" | "ways" | "looks" | "silent" | "search" | "searches" | "checkpoint" | "pause" | "budget"
 >;
 
 /** Every call answers with null for a job without a budget. */
@@ -220,6 +221,8 @@ export interface StepPorts {
   ledger: Ledger;
   /** Tracks outages of machines whose provider cannot be asked. */
   ways: TunnelOutages;
+  /** When the provider was last asked about each machine. */
+  looks: MachineLooks;
   /** Closes the connections to a machine that no step needs any more, and stops renewing its lease. */
   gone?: (machine: string) => void;
   /** Every machine of this node is gone: no more data arrives from it. */

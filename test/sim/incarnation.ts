@@ -12,6 +12,7 @@ import { DurableLedger } from "../../src/engine/ledger.ts";
 import { reconcile, sweep, type ReconcileParts } from "../../src/engine/reconcile.ts";
 import type { FeedEvent } from "../../src/schemas/job.ts";
 import type { RunSpec } from "../../src/schemas/spec.ts";
+import { MachineLooks } from "../../src/steps/rental/machine-looks.ts";
 import { TunnelOutages } from "../../src/steps/rental/tunnel-outage.ts";
 import type { StepPorts } from "../../src/steps/ports.ts";
 import type { RunServices } from "../../src/steps/run-services.ts";
@@ -165,6 +166,7 @@ export class Incarnation implements Caller {
       provider,
       ledger,
       ways: new TunnelOutages(() => world.now),
+      looks: new MachineLooks(() => world.now),
       ...(this.#budgets && { budget: this.#budgets }),
       plan: (jobId: string, node: number) =>
         Promise.resolve({

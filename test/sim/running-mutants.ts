@@ -71,6 +71,12 @@ export const RUNNING_MUTANTS: readonly TestedMutant[] = [
     "",
     ["test/steps/rental/machine-watch.test.ts"],
   ),
+  looks(
+    "V4: the machine of a node that waits for another one is not asked about",
+    "await lookAtOtherNodes(this.#ports, this.#context);",
+    "void lookAtOtherNodes;",
+    ["test/steps/rental/machine-watch.test.ts"],
+  ),
   sent(
     "D1: the digest of a file on the machine does not count",
     "{ root, files: filesOf(data), digests: true, drop: true, progress }",

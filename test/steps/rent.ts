@@ -5,6 +5,7 @@ import { nodePrefix } from "../../src/domain/machine-names.ts";
 import { DurableLedger } from "../../src/engine/ledger.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import { RunSpec, type RunSpecInput } from "../../src/schemas/spec.ts";
+import { MachineLooks } from "../../src/steps/rental/machine-looks.ts";
 import { TunnelOutages } from "../../src/steps/rental/tunnel-outage.ts";
 import type { Search, StepPorts } from "../../src/steps/ports.ts";
 import type { StepContext, StepDefinition } from "../../src/steps/step.ts";
@@ -39,6 +40,7 @@ export class Rent {
       provider: () => this.cloud,
       ledger: this.ledger,
       ways: new TunnelOutages(h.clock.now),
+      looks: new MachineLooks(h.clock.now),
     };
   }
 

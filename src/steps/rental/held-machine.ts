@@ -41,6 +41,7 @@ export function heldMachine(ports: StepPorts, { jobId, node }: Pick<StepContext,
 export async function lookAtMachine(ports: StepPorts, context: StepContext, held: HeldMachine): Promise<MachineStatus> {
   const { provider } = held;
   const askedAt = ports.now();
+  ports.looks.asked(held.handle.name);
   const status = await provider.inspect(held.handle, context.signal);
   const { spec } = ports.facts(context.jobId);
   const { nodes } = spec;
@@ -86,6 +87,23 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
   await ports.ledger.known(handle.name, known);
   checkCap(provider, spec, known.priceOffered ? null : known.priceMicro, "svc releases it");
   return status;
+}
+
+/**
+ * Asks about the machines of the job's other nodes about which nobody has asked for a while. Throws `price_cap_exceeded` for them;
+ * everything else about them is for their own steps.
+ */
+export async function lookAtOtherNodes(ports: StepPorts, context: StepContext): Promise<void> {
+  const { jobId } = context;
+  for (let node = 0; node < ports.facts(jobId).spec.nodes; node++) {
+    const entry = node === context.node ? undefined : heldEntry(ports.ledger, jobId, node);
+    if (entry?.state !== "held" || ports.looks.isWatched(entry.name)) continue;
+    try {
+      await lookAtMachine(ports, { ...context, node }, heldMachine(ports, { jobId, node }));
+    } catch (e) {
+      if (context.signal.aborted || (e instanceof SvcError && e.code === "price_cap_exceeded")) throw e;
+    }
+  }
 }
 
 /** It has run: no later time counts at the lower price. */

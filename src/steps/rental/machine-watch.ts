@@ -5,11 +5,12 @@
 // V2. A machine that answers over SSH exists, even if a listing omits it for a while. When it is gone, SSH fails, and
 //     that failure triggers another request to the provider.
 // V3. A price above the cap ends an upload, and an upload that is ended for it does not hide the reason.
+// V4. The machine of another node costs money while that node waits: it is asked about as well, and only its price ends the work.
 
 import { SvcError, type ErrorData } from "../../errors/index.ts";
 import type { StepPorts } from "../ports.ts";
 import type { StepContext } from "../step.ts";
-import { isVerdict, lookAtMachine, type HeldMachine } from "./held-machine.ts";
+import { isVerdict, lookAtMachine, lookAtOtherNodes, type HeldMachine } from "./held-machine.ts";
 
 /** Interval at which svc asks the provider whether the machine still exists, and its present price. */
 const LOOK_EVERY_MS = 30_000;
@@ -60,6 +61,7 @@ export class MachineWatch {
     this.#dueAt = this.#ports.now() + LOOK_EVERY_MS;
     try {
       await lookAtMachine(this.#ports, this.#context, this.#held);
+      await lookAtOtherNodes(this.#ports, this.#context);
     } catch (cause) {
       if (isVerdict(cause) && !saysGone(cause)) this.#verdict = { cause };
     } finally {

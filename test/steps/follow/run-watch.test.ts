@@ -13,6 +13,7 @@ import { CheckpointCollector } from "../../../src/steps/checkpoints/collector.ts
 import type { FollowedRun, Pulled } from "../../../src/steps/follow/log-follower.ts";
 import type { HeldMachine } from "../../../src/steps/rental/held-machine.ts";
 import type { RunServices } from "../../../src/steps/run-services.ts";
+import { MachineLooks } from "../../../src/steps/rental/machine-looks.ts";
 import { RunWatch } from "../../../src/steps/follow/run-watch.ts";
 import type { StepContext } from "../../../src/steps/step.ts";
 import { DEADLINE_MS } from "../../deadline.ts";
@@ -89,6 +90,7 @@ function watchOf(stream: "run" | "install" = "run"): RunWatch {
     facts: () => ({ spec: { provider: "podhost", nodes: 1, price_cap: 1, idle_timeout_minutes: 30 } }),
     collector: () => collector,
     ledger: { open: () => [], known: async () => undefined },
+    looks: new MachineLooks(() => now),
     sink,
   } as unknown as RunServices;
   const run = { jobId: "job1", node: 0, stream, host, sink, redactor, signal: controller.signal };

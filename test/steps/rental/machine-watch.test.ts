@@ -154,3 +154,37 @@ test("The last downloads continue at any price, which counts", async () => {
   done.resolve("all files");
   expect(await end).toBe("all files");
 });
+
+test("A node that waits for the upload to another one is asked about: its price counts, and above the cap ends the run", async () => {
+  rent.want({ price_cap: 2, nodes: 2 });
+  await rent.run(provisionStep, 1, 2);
+  let waiting = 1;
+  rent.cloud.inspect = ({ name }) => Promise.resolve(costs(name === rent.name(1, 1) ? waiting : 1));
+  const { end } = await begin(syncStep);
+  waiting = 2;
+  await rent.h.clock.advance(3 * HALF_A_MINUTE);
+  await turn();
+  const before = cost();
+  await rent.h.clock.advance(HOUR / 2);
+  expect(cost() - before).toBeCloseTo(1.5, 4);
+  expect(begun[0]?.aborted).toBe(false);
+  waiting = 30;
+  await rent.h.clock.advance(3 * HALF_A_MINUTE);
+  expect(await end).toMatchObject({ code: "price_cap_exceeded", data: { offered: 30, cap: 2 } });
+});
+
+test("What else an answer says about the machine of a waiting node does not end the work of another one", async () => {
+  rent.want({ price_cap: 2, nodes: 2 });
+  await rent.run(provisionStep, 1, 2);
+  let told = 0;
+  rent.cloud.inspect = ({ name }) => {
+    if (name !== rent.name(1, 1)) return Promise.resolve(costs(1));
+    told++;
+    return Promise.resolve({ phase: "broken", why: "its container has exited" });
+  };
+  await begin(syncStep);
+  await rent.h.clock.advance(HOUR / 10);
+  await turn();
+  expect(told).toBeGreaterThan(3);
+  expect(begun[0]?.aborted).toBe(false);
+});
