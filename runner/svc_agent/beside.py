@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 import time
+from itertools import islice
 
 from .run_folder import read_status
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 NAMED_MAX = 3
 # The walk shares the machine with the script.
 ENTRIES_MAX = 50000
+# A folder with more names holds data.
+FOLDER_MAX = 10000
 WALK_SECONDS = 5
 
 
@@ -43,24 +47,27 @@ def op_beside(ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
 
 def walk(top: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Plain files below a folder, without hidden folders, caches and environments. Follows no symlinks, and ends early in a
-    large tree."""
-    waiting, seen, end = [""], 0, time.monotonic() + WALK_SECONDS
+    large tree. Folders with many neighbours come last: the classes of a data set must not keep it from a folder of results."""
+    waiting, seen, end = [(0, "")], 0, time.monotonic() + WALK_SECONDS
     while waiting:
-        below = waiting.pop()
+        neighbours, below = heapq.heappop(waiting)
         try:
             with os.scandir(os.path.join(top, below)) as entries:
-                listed = list(entries)
+                listed = list(islice(entries, FOLDER_MAX + 1 if below else ENTRIES_MAX))
         except OSError:
             continue
         seen += len(listed)
         if seen > ENTRIES_MAX or time.monotonic() > end:
             return
-        if any(entry.name == "pyvenv.cfg" for entry in listed):
+        if (below and len(listed) > FOLDER_MAX) or any(entry.name == "pyvenv.cfg" for entry in listed):
             continue
+        folders = []
         for entry in listed:
             path = os.path.join(below, entry.name)
             if entry.is_dir(follow_symlinks=False):
                 if not entry.name.startswith(".") and entry.name not in ("__pycache__", "node_modules", "wandb"):
-                    waiting.append(path)
+                    folders.append(path)
             elif entry.is_file(follow_symlinks=False):
                 yield path, entry
+        for path in folders:
+            heapq.heappush(waiting, (max(neighbours, len(folders)), path))

@@ -1,7 +1,7 @@
 // Files that a script saves in the project's folder of a machine, behind a real sshd: svc downloads none of them, and says so.
 // @module-tag needs/sshd
 
-import { mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { RunHost } from "../../src/providers/host.ts";
@@ -54,4 +54,17 @@ it("No warning comes of a run that saves nothing there, that never started, or w
   expect(await words(host)).toBeNull();
   expect(await words({})).toBeNull();
   expect(await words({ besideCheckpoints: () => Promise.reject(new Error("lost")) })).toBeNull();
+});
+
+it("Results are named next to a data set with more files than svc looks at, in one folder or in many", async () => {
+  put("train.py");
+  const host = machine.host();
+  const script = `mkdir -p out/run data && printf 12 > out/run/model.pt
+    (cd data && for i in $(seq 600); do mkdir c$i; done && seq 11000 | sed 's#.*#c1/&.jpg#' | xargs touch
+    seq 42000 | awk '{ print "c" 2 + $1 % 500 "/" $1 ".jpg" }' | xargs touch); mv out zout`;
+  await host.start(machine.spec(script, { cwd: project("") }), {}, never);
+  await ended(host);
+  expect(await words(host)).toContain("zout/run/model.pt (2 B)");
+  renameSync(project("zout"), project("aout"));
+  expect(await words(host)).toContain("aout/run/model.pt (2 B)");
 });
