@@ -1,7 +1,7 @@
 // Decides which values of a run's environment and arguments are secrets, and which parts of an address.
 
 import { REDACTED } from "./redaction.ts";
-import { isKey, looksRandom, webhookTokens } from "./secret-values.ts";
+import { isKey, keysIn, looksRandom, webhookTokens } from "./secret-values.ts";
 
 /** Names whose literal value never enters a record; the value itself is also redacted from the log. */
 export const SECRET_NAME =
@@ -34,7 +34,7 @@ const isSecret = (value: string): boolean => isKey(value) || hasPassword(value) 
 const SECRET_ARGUMENT =
   /(^|_)(api_?key|access_?key|secret_?key|private_?key|account_?key|auth|token|secret|pass|password|passwd|passphrase|pwd|pat|credentials?|cookie|jwt|dsn)$/i;
 const VOCABULARY_TOKEN =
-  /(^|_)(pad|eos|bos|unk|mask|sep|cls|special|image|start|end|stop|eot|num|max|min|per|new|page|next)_token$/i;
+  /(^|_)(pad|eos|bos|unk|mask|sep|cls|special|image|start|end|stop|eot|eod|num|max|min|per|new|page|next|placeholder|initializer|instance|modifier)_token$/i;
 /** Its value is often the name of a column, and of the last of these a digest: it has to look like a key itself. */
 const KEY_ARGUMENT = /key$/i;
 const KEY_OF_DATA =
@@ -82,7 +82,7 @@ function tokensIn(text: string): string[] {
   const named = [...text.matchAll(SETTING)].flatMap(([, name = "", value = ""]) =>
     isTokenSetting(wordsOf(name.trim()), value) ? decodedToo(value) : [],
   );
-  return [...webhookTokens(text), ...named];
+  return [...webhookTokens(text), ...keysIn(text), ...named];
 }
 
 const isTokenSetting = (words: string, value: string): boolean =>

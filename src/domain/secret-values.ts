@@ -52,6 +52,10 @@ const KEY = new RegExp(`^(?:${KEYS.join("|")})$|-----BEGIN [A-Z ]{0,40}PRIVATE K
 /** Whether a value is a key as a whole, or holds a private key. */
 export const isKey = (value: string): boolean => KEY.test(value.trim());
 
+/** Keys with their maker's prefix beside other text: in a JSON object, in a line of a shell. */
+export const keysIn = (text: string): string[] =>
+  text.split(/[\s"'`,;:=&|<>(){}[\]\\]+/).filter((word) => word !== text && isKey(word));
+
 /** Who knows the rest of such an address may write there. */
 const WEBHOOK =
   /\bhttps:\/\/(?:hooks\.slack(?:-gov)?\.com\/(?:services|triggers|workflows)|(?:\w+\.)?discord(?:app)?\.com\/api(?:\/v\d+)?\/webhooks|[\w-]+\.webhook\.office\.com\/webhookb2|outlook\.office(?:365)?\.com\/webhook|hooks\.zapier\.com\/hooks\/catch|open\.(?:feishu\.cn|larksuite\.com)\/open-apis\/bot\/v2\/hook)\/([^\s"'`?#]{8,1000})|\bhttps:\/\/api\.telegram\.org\/bot(\d+:[\w-]{20,200})/gi;

@@ -2,6 +2,7 @@
 // references.
 
 import { addressPasswords, holdsSecret, isReference, secretArguments, secretParts } from "../domain/secret-names.ts";
+import { keysIn } from "../domain/secret-values.ts";
 import type { RunSpec } from "../schemas/spec.ts";
 import type { Places } from "./read-credential.ts";
 import { resolveSecret } from "./resolve.ts";
@@ -11,7 +12,7 @@ export function secretsOfSpec(
   spec: Pick<RunSpec, "env" | "args" | "install">,
   { home, env }: Pick<Places, "home" | "env">,
 ): string[] {
-  const values = [...secretArguments(spec.args), ...addressPasswords(spec.install)];
+  const values = [...secretArguments(spec.args), ...addressPasswords(spec.install), ...keysIn(spec.install)];
   for (const [name, value] of Object.entries(spec.env)) {
     if (isReference(value)) {
       try {

@@ -134,12 +134,25 @@ it.each([
   [["--conn", "AccountName=a;AccountKey=abc123abc123==;x=y"], "abc123abc123=="],
   [["https://s3.example/data.tar?X-Amz-Signature=0123456789abcdef0123"], "0123456789abcdef0123"],
   [["nvapi-aB3dE5gH7jK9mN1pQ3sT5vX"], "nvapi-aB3dE5gH7jK9mN1pQ3sT5vX"],
+  [["--config", '{"hub":{"token":"hf_abcdefghijklmnop"},"lr":0.1}'], "hf_abcdefghijklmnop"],
+  [["logger={key: sk-proj-aB3dE5gH7jK9mN1pQ3sT5vX, lr: 1}"], "sk-proj-aB3dE5gH7jK9mN1pQ3sT5vX"],
+  [["--before", "export HF_TOKEN=hf_abcdefghijklmnop && python prepare.py"], "hf_abcdefghijklmnop"],
 ])("The arguments %j hold a secret", (args, secret) => expect(secretArguments(args)).toContain(secret));
 
 it.each([
   [["--epochs", "10", "--lr=0.1"]],
   [["--pad-token", "<|endoftext|>"]],
   [["--eos_token=[END2TEXT]"]],
+  [
+    [
+      "--placeholder_token",
+      "cat-toy-v1",
+      "--instance-token=ohwx-man1",
+      "--initializer_token=toy-2",
+      "--eod-token=end-of-1",
+    ],
+  ],
+  [['{"model":"hf_transformers_baseline_3","run":"sk-learn-run-12","sha":"0123456789abcdef0123456789abcdef01234567"}']],
   [["--max-token", "20480000"]],
   [["--token-length", "512"]],
   [["--key", "layer12.weight"]],

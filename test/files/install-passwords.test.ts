@@ -71,6 +71,12 @@ describe("a password in the command that a spec names", () => {
     expect(installPlan({ command }).steps).toEqual([command.replace("hunter22", "***redacted***")]);
   });
 
+  it("is a secret of the run if it is a key with a known prefix", () => {
+    const install = 'export HF_TOKEN="hf_abcdefghijklmnop" && pip install a';
+    const spec = RunSpec.parse({ entrypoint: "train.py", project_dir: "/p", install });
+    expect(secretsOfSpec(spec, { home: "/none", env: {} })).toEqual(["hf_abcdefghijklmnop"]);
+  });
+
   it("is not on the command line of the shell, which runs the command as written", () => {
     const given = `echo "one  two"; cat <<X\n${INDEX}\nX\nenv | grep -c SVC_INSTALL; exit 3`;
     const { argv, variables } = installStart({ command: given }, places);
