@@ -52,7 +52,8 @@ export function secretArguments(args: readonly string[]): string[] {
     const [, dashes = "", name = "", value] = /^(-{0,2})([A-Za-z][\w.-]{0,127})(?:=([^]*))?$/.exec(arg) ?? [];
     const given = value ?? (dashes === "" ? undefined : args[i + 1]);
     const words = wordsOf(name);
-    return given !== undefined && isSecretSetting(words, given) ? [given] : markedIn(value ?? arg);
+    if (given !== undefined && isSecretSetting(words, given)) return [given];
+    return value === undefined ? markedIn(arg) : [...markedIn(value), ...pairedIn(arg)];
   });
 }
 
@@ -74,15 +75,26 @@ function isSecretSetting(words: string, value: string): boolean {
 
 /** `name=value` in the query of an address, or in a list such as `AccountName=me;AccountKey=…`. */
 const SETTING = /(?:^(?=[^;&]*[;&])|[?&;#])\s{0,8}([A-Za-z][\w .-]{0,63})=([^\s&;#"'`$][^\s&;#"'`]{7,2000})/g;
+/** `"name": "value"` of a JSON object, `name: value` of a mapping, `NAME=value` in a line of a shell. */
+const PAIR =
+  /(?<![\w.-])(["']?)([A-Za-z][\w.-]{0,63})\1\s{0,8}[:=]\s{0,8}(?:"([^"\\$][^"\\]{7,2000})"|'([^'\\$][^'\\]{7,2000})'|([^\s"'`,;&<>()[\]{}\\$][^\s"'`,;&<>()[\]{}\\]{7,2000}))/g;
 const SIGNATURE_NAME = /^(sig|signature|x_(amz|goog)_(signature|security_token))$/i;
 const SIGNATURE_CHARS_MIN = 16;
 
 /** Secrets that stand in a value beside other text, also decoded: an address or a list shows what it belongs to. */
-function tokensIn(text: string): string[] {
+export function tokensIn(text: string): string[] {
   const named = [...text.matchAll(SETTING)].flatMap(([, name = "", value = ""]) =>
     isTokenSetting(wordsOf(name.trim()), value) ? decodedToo(value) : [],
   );
-  return [...webhookTokens(text), ...keysIn(text), ...named];
+  return [...webhookTokens(text), ...keysIn(text), ...named, ...pairedIn(text)];
+}
+
+function pairedIn(text: string): string[] {
+  return [...text.matchAll(PAIR)].flatMap(([, quote, name = "", ...values]) => {
+    const value = values.find((each) => each !== undefined) ?? "";
+    const isSecretPair = quote === "" ? isSecretSetting : isTokenSetting;
+    return isSecretPair(wordsOf(name), value) ? [value] : [];
+  });
 }
 
 const isTokenSetting = (words: string, value: string): boolean =>

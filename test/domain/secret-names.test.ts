@@ -137,6 +137,11 @@ it.each([
   [["--config", '{"hub":{"token":"hf_abcdefghijklmnop"},"lr":0.1}'], "hf_abcdefghijklmnop"],
   [["logger={key: sk-proj-aB3dE5gH7jK9mN1pQ3sT5vX, lr: 1}"], "sk-proj-aB3dE5gH7jK9mN1pQ3sT5vX"],
   [["--before", "export HF_TOKEN=hf_abcdefghijklmnop && python prepare.py"], "hf_abcdefghijklmnop"],
+  [["--config", '{"wandb_api_key": "0123456789abcdef0123456789abcdef"}'], "0123456789abcdef0123456789abcdef"],
+  [["--config", '{"hub":{"token":"0123abcd0123abcd"},"lr":0.1}'], "0123abcd0123abcd"],
+  [["--config={'db': {'password': 'correct horse, staple'}}"], "correct horse, staple"],
+  [["logger={api_key: 0123abcd0123abcd, mode: online}"], "0123abcd0123abcd"],
+  [["--env", "WANDB_API_KEY=0123abcd0123abcd MODE=1"], "0123abcd0123abcd"],
 ])("The arguments %j hold a secret", (args, secret) => expect(secretArguments(args)).toContain(secret));
 
 it.each([
@@ -152,6 +157,9 @@ it.each([
       "--eod-token=end-of-1",
     ],
   ],
+  [['{"pad_token":"<pad-01>","sort_key":"loss/train_1","tokenizer":"gpt2-medium-1","auth":"none","password":""}']],
+  [["--prompt", "the next token: begins with 4 letters, and the password: is not told"]],
+  [["--config", '{"token":"${oc.env:HF_TOKEN}","api_key":"$WANDB_API_KEY","max_token": 12345678}']],
   [['{"model":"hf_transformers_baseline_3","run":"sk-learn-run-12","sha":"0123456789abcdef0123456789abcdef01234567"}']],
   [["--max-token", "20480000"]],
   [["--token-length", "512"]],

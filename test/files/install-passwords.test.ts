@@ -71,10 +71,13 @@ describe("a password in the command that a spec names", () => {
     expect(installPlan({ command }).steps).toEqual([command.replace("hunter22", "***redacted***")]);
   });
 
-  it("is a secret of the run if it is a key with a known prefix", () => {
-    const install = 'export HF_TOKEN="hf_abcdefghijklmnop" && pip install a';
-    const spec = RunSpec.parse({ entrypoint: "train.py", project_dir: "/p", install });
-    expect(secretsOfSpec(spec, { home: "/none", env: {} })).toEqual(["hf_abcdefghijklmnop"]);
+  it.each(['HF_TOKEN="hf_abcdefghijklmnop"', "DB_PASSWORD=hf_abcdefghijklmnop"])("%s is a secret of the run", (set) => {
+    const spec = RunSpec.parse({
+      entrypoint: "train.py",
+      project_dir: "/p",
+      install: `export ${set} && pip install a`,
+    });
+    expect(new Set(secretsOfSpec(spec, { home: "/none", env: {} }))).toEqual(new Set(["hf_abcdefghijklmnop"]));
   });
 
   it("is not on the command line of the shell, which runs the command as written", () => {
