@@ -29,7 +29,9 @@ def process(pid: int) -> Process | None:
     if not data:
         return None
     f = data[data.rindex(b")") + 2 :].split()
-    return Process(pid, int(f[1]), int(f[2]), f[0], int(f[19]), int(f[11]) + int(f[12]) + int(f[13]) + int(f[14]))
+    # Only the first thread of a process with further ones has ended: it lives.
+    state = b"S" if f[0] == b"Z" and int(f[17]) > 1 else f[0]
+    return Process(pid, int(f[1]), int(f[2]), state, int(f[19]), int(f[11]) + int(f[12]) + int(f[13]) + int(f[14]))
 
 
 def all_processes() -> list[Process]:

@@ -115,6 +115,27 @@ describe("stop", () => {
     }
   });
 
+  it("reaches a script whose first thread has ended, and kills one that does not listen", async () => {
+    const threads = (act: string) => `
+import ctypes, os, signal, threading, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+def work():
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z": time.sleep(0.01)
+    print("up", flush=True)
+    ${act}
+threading.Thread(target=work).start()
+ctypes.CDLL(None).pthread_exit(None)
+`;
+    const saves = await startRun(py(threads(`signal.sigwait([signal.SIGTERM]); print("saved", flush=True); os._exit(3)`)));
+    await until(saves, "up");
+    await saves.host.stop(20, never);
+    expect(await finish(saves)).toMatchObject({ status: { phase: "exited", exit_code: 3, left: [] }, log: Buffer.from("up\nsaved\n") });
+    const deaf = await startRun(py(threads("time.sleep(1000)")));
+    await until(deaf, "up");
+    await deaf.host.stop(0.1, never);
+    expect((await finish(deaf)).status).toMatchObject({ phase: "exited", signal: "SIGKILL", left: [] });
+  });
+
   it("may be repeated, and a later order may shorten the grace", async () => {
     const run = await startRun(py("import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\nwhile True: time.sleep(100)"));
     await until(run, "up");
