@@ -3,7 +3,7 @@
 // @module-tag needs/sshd
 
 import { spawnSync } from "node:child_process";
-import { appendFileSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, rmdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { makeLedger } from "../sim/providers/ledger.ts";
@@ -87,6 +87,23 @@ it("`svc serve` starts, is found by the commands, and continues when there is ro
   rmSync(ballast());
   const next = await served.submit({ entrypoint: "train.py", project_dir: place.project });
   expect((await served.ended(next)).status).toBe("succeeded");
+});
+
+it("`svc serve` outlives another failure to write where it is found, and is found once that passes", async () => {
+  const id = await stranded();
+  const file = join(place.home, "control-plane.json");
+  rmSync(file);
+  fillUp();
+  const served = await place.serve();
+  expect(existsSync(file)).toBe(false);
+  mkdirSync(file);
+  rmSync(ballast());
+  await until(() => served.err.includes("control-plane.json"), "the failure is reported");
+  expect((await served.job(id)).status).toBe("awaiting_ssh");
+  rmdirSync(file);
+  await until(() => existsSync(file), "it is written");
+  expect((await svcBeside(place, "kill", id)).code).toBe(0);
+  expect(ledger.alive()).toEqual([]);
 });
 
 it("a control plane that ended properly has given its room away: `svc kill` says that it cannot end the machine, and does so with room", async () => {

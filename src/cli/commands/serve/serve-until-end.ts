@@ -9,7 +9,7 @@
 import { readFileSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { keepFilesPrivate } from "../../../platform/own-umask.ts";
-import { asSvcError } from "../../../errors/index.ts";
+import { asSvcError, messageOf } from "../../../errors/index.ts";
 import { pidStart, type ControlPlaneFile } from "../../../../sdk/discover.ts";
 import type { OpenControlPlane } from "../../../app/app.ts";
 import { Holds } from "../../../api/holds.ts";
@@ -101,8 +101,15 @@ export async function serveUntilEnd(options: ServeOptions, io: Io): Promise<numb
   let unwritten: NodeJS.Timeout | undefined;
   if (!isWritten()) {
     log.warn(`The disk of the home is full: until it has room, only ${url} leads here, and no command of svc.`);
+    let isTold = false;
     unwritten = setInterval(() => {
-      if (isWritten()) clearInterval(unwritten);
+      try {
+        if (isWritten()) clearInterval(unwritten);
+      } catch (e) {
+        // Runs and machines need this process, not the file.
+        if (!isTold) log.warn(`${path} cannot be written (${messageOf(e)}). svc tries again.`);
+        isTold = true;
+      }
     }, REWRITE_MS);
   }
   await io.out(options.json ? `${toJson({ url, pid: process.pid })}\n` : `svc serves ${url}\n`);
