@@ -36,8 +36,19 @@ export async function withOwnControlPlane<T>(
   const log = (line: string): void => io.err(safeField(line));
   const cp = await openControlPlane({ home: io.home(), purpose, env: io.env, log, ...options });
   try {
+    if (options.newStore) tellUnasked(cp, log);
     return await use(cp);
   } finally {
     await cp.close();
   }
+}
+
+/** A new store does not know where the home has rented machines. Without a key, a provider is not even asked. */
+function tellUnasked(cp: OpenControlPlane, log: (line: string) => void): void {
+  const unasked = cp.providers().filter(({ connected, capabilities }) => !connected && capabilities.owns_machine);
+  const names = unasked.map(({ name }) => name).join(", ");
+  if (names === "") return;
+  log(
+    `svc has no key for ${names}: machines that this home has rented there may still cost money. Connect these providers, then run \`svc reconcile\`.`,
+  );
 }

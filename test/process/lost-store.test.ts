@@ -1,7 +1,7 @@
 // A home whose store is lost while a rented machine costs money: svc remains the same installation, so that the machine is found and ended.
 // @module-tag needs/sshd
 
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { makeLedger } from "../sim/providers/ledger.ts";
@@ -68,4 +68,20 @@ it("a home without its store and without a copy gets a new store for the same in
   expect(ended.out).toContain(name);
   expect(ledger.alive()).toEqual([]);
   expect(installation()).toBe(before);
+});
+
+it("a new store without a provider's key says that it could not ask there, and finds the machine once the key is back", async () => {
+  const name = await lost("svc.db", "svc.db-wal", "svc.db-shm");
+  const file = join(place.home, "credentials.json");
+  const credentials = readFileSync(file);
+  const { env } = place;
+  rmSync(file);
+  for (const variable of Object.keys(env)) if (env[variable]?.startsWith("sim-")) Reflect.deleteProperty(env, variable);
+  const looked = await svcBeside(place, "reconcile", "--new-store", "--dry-run");
+  expect(looked.err).toMatch(/no key for .*podhost.*may still cost money/);
+  expect(looked.out).not.toContain(name);
+  writeFileSync(file, credentials, { mode: 0o600 });
+  const ended = await svcBeside(place, "reconcile");
+  expect(ended.out, ended.err).toContain(name);
+  expect(ledger.alive()).toEqual([]);
 });
