@@ -196,7 +196,8 @@ def freeze(folder):
     await run.host.stop(0, never);
     await terminateLocal({ runDir: run.runDir, runnerPath, python }, 0, never);
     expect(readFileSync(`/proc/${status.left[0]?.pid}/stat`, "latin1")).toMatch(/\) D /);
-    expect(listLocalRuns(home)).toEqual([]);
+    // The runner may still be exiting.
+    await expect.poll(() => listLocalRuns(home)).toEqual([]);
     // The next run of the folder starts at once.
     const again = { ...run.spec, nonce: `${run.spec.nonce}a`, argv: ["echo", "again"] };
     await run.host.start(again, {}, never);
