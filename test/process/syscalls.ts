@@ -16,6 +16,9 @@ const ENDED: readonly string[] = OUTCOMES;
 /** Whether the fault may occur from the program's first instruction on, or only once it answers and drives the run. */
 type From = "start" | "ready";
 
+/** An injected error hits each thread once: a step may fail and wait as often as the thread pool has threads. */
+const RUN_ENDS_MS = 300_000;
+
 /**
  * Calls, with how often one thread of a control plane makes them from its first instruction until it answers, and then until its run
  * has ended (a little more, as `strace` counted them); and errors that the kernel gives for them on a disk of this computer.
@@ -208,7 +211,7 @@ async function attempt(place: Place, served: Served, sure: boolean): Promise<str
       await until(
         async () => !served.running || ENDED.includes((await served.job(body.id)).status),
         "the run ends while the control plane lives",
-        60_000,
+        RUN_ENDS_MS,
       );
       return body.id;
     } catch (e) {
