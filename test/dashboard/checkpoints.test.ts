@@ -167,6 +167,8 @@ describe("the checkpoints of a run", { tags: "needs/chromium" }, () => {
       expect(run.checkpoints).toHaveLength(3);
       await expect.poll(() => page.evaluate(() => document.activeElement?.textContent), WAIT).toBe("Delete…");
       await page.keyboard.press("Enter");
+      // A key does nothing there while the dialog measures the disk space.
+      await expect.poll(() => dialog.textContent(), WAIT).toContain("Would free 800 MB on the disk.");
       await dialog.getByRole("button", { name: "Delete 2 checkpoints" }).press("Enter");
       await page.getByText("2 checkpoints deleted. Freed 800 MB on the disk.").waitFor();
       await expect.poll(() => points(page).allTextContents(), WAIT).toEqual([expect.stringContaining("epoch-010.bin")]);
