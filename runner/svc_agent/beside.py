@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import json
 import os
 import time
-from itertools import islice
 
 from .run_folder import read_status
 
@@ -53,7 +53,7 @@ def walk(top: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
         neighbours, below = heapq.heappop(waiting)
         try:
             with os.scandir(os.path.join(top, below)) as entries:
-                listed = list(islice(entries, FOLDER_MAX + 1 if below else ENTRIES_MAX))
+                listed = list(itertools.islice(entries, FOLDER_MAX + 1 if below else ENTRIES_MAX))
         except OSError:
             continue
         seen += len(listed)
