@@ -90,8 +90,8 @@ export async function lookAtMachine(ports: StepPorts, context: StepContext, held
 }
 
 /**
- * Asks about the machines of the job's other nodes about which nobody has asked for a while. Throws `price_cap_exceeded` for them;
- * everything else about them is for their own steps.
+ * Asks about the machine of each other node of the job, unless a step has asked about it shortly before. Throws `price_cap_exceeded` if one
+ * costs too much; the nodes' own steps judge everything else.
  */
 export async function lookAtOtherNodes(ports: StepPorts, context: StepContext): Promise<void> {
   const { jobId } = context;

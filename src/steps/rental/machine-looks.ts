@@ -1,5 +1,5 @@
-// When the provider was last asked about each machine, by any step. A node of several whose step is done waits for the
-// others: nobody asks about its machine meanwhile, unless they do.
+// When the provider was last asked about each machine, by any step. A node whose step is done waits for the other
+// nodes of its run. Only their steps ask about its machine while it waits.
 
 /** Somewhat longer than the interval at which a step asks about its own machine. */
 const UNWATCHED_MS = 45_000;
