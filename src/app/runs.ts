@@ -250,7 +250,7 @@ function collectorsOf(
             targetDir,
             now: Date.now,
             given: resumes.given(jobId),
-            announced: () => resumes.announcements(jobId),
+            announced: () => resumes.announced(jobId),
             place: place.nodes > 1 ? { ...place, checkpoints } : undefined,
             placements: {
               present: place.placement,

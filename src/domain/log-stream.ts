@@ -47,6 +47,8 @@ export interface CheckpointRecord {
   kind: "checkpoint";
   path: string;
   step: number | null;
+  /** Seconds since the epoch, by the script's clock; null if the line does not say it. */
+  time: number | null;
   rank: number;
   offset: number;
 }
@@ -226,7 +228,8 @@ function readRecord(bytes: Buffer, from: number, to: number, offset: number, red
   if (k === "t") return isLink(url) ? { kind: "tracker", url: redactor.redactText(url), rank: r, offset } : null;
   if (k === "a") return isAlert(text) ? { kind: "alert", message: redactor.redactText(text), rank: r, offset } : null;
   if (k !== "c" || !isPath(path) || !(s === null || s === undefined || isFiniteNumber(s))) return null;
-  return { kind: "checkpoint", path: redactor.redactText(path), step: s ?? null, rank: r, offset };
+  const time = isFiniteNumber(t) ? t : null;
+  return { kind: "checkpoint", path: redactor.redactText(path), step: s ?? null, time, rank: r, offset };
 }
 
 function readValues(map: unknown, redactor: Redactor): [string, LoggedValue][] | null {

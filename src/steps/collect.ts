@@ -66,7 +66,8 @@ export function collectStep(services: RunServices): StepDefinition {
         scanned.delete(whose);
         // On a full or unfit disk the script may have outlived the request to end.
         const final = hasEnded || run === null;
-        const result = await collectNow(followed, collector, { ...options, final });
+        const hasSucceeded = run?.status?.exit_code === 0;
+        const result = await collectNow(followed, collector, { ...options, final, hasSucceeded });
         if (!final) refuseUnfinished(result, collector.home.folder);
         const { saved } = result;
         const limit = result.skipped.find(({ isLimit }) => isLimit);
@@ -84,6 +85,7 @@ export function collectStep(services: RunServices): StepDefinition {
         const others = limit ? left.slice(1) : left;
         const count = skipped.reduce((sum, s) => sum + (s === limit ? 0 : 1 + (s.others ?? 0)), 0);
         if (others.length > 0) await services.sink.notice(jobId, "warning", leftBehind(others, count));
+        if (result.torn.length > 0) await services.sink.notice(jobId, "warning", tornWords(result.torn));
         const beside = await besideFiles(followed, true, context.signal);
         if (beside !== null) await services.sink.notice(jobId, "warning", beside.words);
         const alive = [installation, run].flatMap((ended) => ended?.status?.left ?? []);
@@ -131,6 +133,14 @@ function stillThere(some: readonly string[], count: number, { access, provider }
     ? `The end of the machine removes ${them}.`
     : `svc leaves ${them} on ${access.inPlace ? "this computer" : "the machine"}; an administrator can end ${them}.`;
   return `${who} of the run could not be ended: ${named}. ${why}. ${then}`;
+}
+
+/** The warning for announced folders of which a file was overwritten later (announcements.ts AN2). */
+function tornWords(names: readonly string[]): string {
+  const [first = ""] = names;
+  const [what, it] =
+    names.length === 1 ? [`The checkpoint ${first}`, "it"] : [`${names.length} checkpoints (such as ${first})`, "them"];
+  return `${what} may be a mixture of two saves: the script wrote into ${it} again after svc.checkpoint, and ended before it announced ${it} again. The files are on this computer, but no run resumes from this version of ${it}.`;
 }
 
 /** The warning for files of the checkpoint directory that are lost with the machine. */

@@ -1,4 +1,5 @@
 import type { Redactor } from "../domain/redaction.ts";
+import type { Announcement } from "./checkpoints/announcements.ts";
 import type { CheckpointCollector } from "./checkpoints/collector.ts";
 import type { HostMemory, StepPorts, RunLogWriter } from "./ports.ts";
 import type { Guard } from "../providers/host.ts";
@@ -39,7 +40,7 @@ export interface RunServices extends StepPorts {
   /** The checkpoint from which the run resumes, chosen at the first call; null if it starts from the beginning. */
   resume(jobId: string): Promise<Resume | null>;
   /** Records files that the script announced as complete: names in the checkpoint directory. */
-  announced(jobId: string, node: number, names: readonly { path: string; step: number | null }[]): void;
+  announced(jobId: string, node: number, names: readonly Announcement[]): void;
   /** One per job and node, so that two scans of one run can be compared. */
   collector(jobId: string, node: number): CheckpointCollector;
   undecided: Undecided;

@@ -95,12 +95,12 @@ async function save(names: Record<string, string[]>, id = "job1", nodes = 1): Pr
         writeFileSync(join(top, name, file), "w".repeat(KB * 1_024));
       }
   }
-  const sets = new CheckpointSets({ targetDir: folderOf(id), announced: () => resumes.announcements(id) });
+  const sets = new CheckpointSets({ targetDir: folderOf(id), announced: () => resumes.announced(id), now: Date.now });
   await sets.prepare();
   resumes.announce(
     id,
     0,
-    Object.keys(names).map((path) => ({ path, step: null })),
+    Object.keys(names).map((path) => ({ path, step: null, at: null })),
   );
   const listing = (await readCheckpoints(folderOf(id))).map((file) => ({
     path: file.path,

@@ -20,6 +20,10 @@ const retention = single("retention", "src/steps/checkpoints/retention.ts", [
   "test/steps/checkpoints/retention.test.ts",
 ]);
 const sets = single("sets", "src/steps/checkpoints/sets.ts", ["test/steps/checkpoints/sets.test.ts"]);
+const announcements = single("announcements", "src/steps/checkpoints/announcements.ts", [
+  "test/steps/checkpoints/announcements.test.ts",
+  "test/steps/checkpoints/sets.test.ts",
+]);
 const earlier = single("earlier files", "src/steps/checkpoints/earlier-files.ts", [
   "test/steps/checkpoints/kept-at-home.test.ts",
 ]);
@@ -184,8 +188,8 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   ),
   collector(
     "K2: files that changed lately stay behind at the end",
-    "} else if (final || settled || isAnnounced(",
-    "} else if (settled || isAnnounced(",
+    "} else if (final || settled || isAsAnnounced(",
+    "} else if (settled || isAsAnnounced(",
   ),
   collector(
     "K3: a file that changed during its download is moved into place",
@@ -252,6 +256,28 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
     "return now.size !== then?.size || true;",
   ),
   sets(
+    "AN2: a folder that was written again after its announcement is kept",
+    "if (!hasSucceeded && this.#isTorn(name, files, kept, known)) {",
+    "if (!hasSucceeded && this.#isTorn(name, [], kept, known)) {",
+  ),
+  sets("AN2: a later mark of a framework says nothing", "Math.max(announcedAt, ...marks)", "announcedAt"),
+  announcements(
+    "AN1: an announcement covers newer files",
+    "names.has(place) && !isNewer(",
+    "names.has(place) || !isNewer(",
+  ),
+  announcements(
+    "AN2: a file that was only added counts as overwritten",
+    "(seen.before.has(file.path) || members.has(file.path))",
+    "members.size >= 0",
+  ),
+  announcements("AN2: a folder rests after the end of its script", "if (isRunning) seen", "seen"),
+  announcements(
+    "AN3: an announcement without a time covers nothing",
+    "at !== undefined && file.mtimeMs > at + ROUNDING_MS",
+    "at === undefined || file.mtimeMs > at + ROUNDING_MS",
+  ),
+  sets(
     "U2: a set is complete only once",
     "if (announced > (kept?.announced ?? 0)) return true;",
     "if (kept === null && announced > 0) return true;",
@@ -276,14 +302,16 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   ),
   earlier(
     "EF1: a file of an earlier machine is replaced",
-    "(await lstat(join(this.#targetDir, second)).catch(nullIfMissing)) === null",
-    "(await lstat(join(this.#targetDir, second)).catch(nullIfMissing)) !== null",
+    "(await lstat(join(this.#targetDir, name)).catch(nullIfMissing)) === null",
+    "(await lstat(join(this.#targetDir, name)).catch(nullIfMissing)) !== null",
   ),
   earlier(
     "EF2: a file that the new one continues gets a second name",
-    "if (await beginsWith(beside, join(this.#targetDir, path), old.size)) return [];",
-    "await beginsWith(beside, join(this.#targetDir, path), old.size);",
+    "if (await beginsWith(beside, join(this.#targetDir, path), there.size)) return [];",
+    "await beginsWith(beside, join(this.#targetDir, path), there.size);",
   ),
+  earlier("EF3: a folder of an earlier machine goes", "if (there?.isDirectory()) {", "if (there?.isBlockDevice()) {"),
+  earlier("EF3: a file goes where a folder is needed", "if (inTheWay?.isFile())", "if (inTheWay?.isBlockDevice())"),
   resume(
     "F1: a torn file counts as a checkpoint",
     "if (!(await areWhole(direct)) || !(await haveShards(direct))",

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { Guard, MachineAccess } from "../../src/providers/host.ts";
-import type { ScanResult } from "../../src/steps/checkpoints/collector.ts";
+import type { CheckpointScan, ScanResult } from "../../src/steps/checkpoints/collector.ts";
 import type { CheckpointHost } from "../../src/steps/checkpoints/home-names.ts";
 import { collectStep } from "../../src/steps/collect.ts";
 import type { RunnerStatus } from "../../src/schemas/runner.ts";
@@ -22,6 +22,9 @@ let stop: () => Promise<void>;
 let finals: boolean[];
 let pending: string[];
 let skipped: ScanResult["skipped"];
+let torn: string[];
+/** Of each scan: whether it was told that the script succeeded. */
+let succeeded: boolean[];
 let noRoom: { path: string; needs: number; free: number; total: number }[];
 /** Throws while the run's secrets cannot be read. */
 let redactor: () => Redactor;
@@ -34,7 +37,7 @@ beforeEach(async () => {
   [rent, calls, status] = [await Rent.open(), [], () => Promise.resolve(null)];
   [stop, finals, pending, log] = [() => Promise.resolve(), [], [], noLog];
   notices = [];
-  [skipped, noRoom, stored, redactor] = [[], [], [], () => new Redactor([])];
+  [skipped, noRoom, torn, succeeded, stored, redactor] = [[], [], [], [], [], () => new Redactor([])];
   await rent.h.create("job1");
   const name = rent.name(1);
   await rent.ledger.intend({ name, jobId: "job1", node: 0, ordinal: 1, provider: "podhost", horizonAt: 0 });
@@ -60,11 +63,12 @@ function services(): RunServices {
     }),
   } as unknown as MachineAccess;
   rent.cloud.access = () => access;
-  const scan = async (host: CheckpointHost, { final }: { final: boolean }) => {
+  const scan = async (host: CheckpointHost, { final, hasSucceeded = false }: CheckpointScan) => {
     calls.push("scan");
+    succeeded.push(hasSucceeded);
     finals.push(final);
     stored = (await host.listCheckpoints(rent.controller.signal)).map(({ path }) => path);
-    return { saved: [], skipped, pending, noRoom };
+    return { saved: [], skipped, pending, noRoom, torn };
   };
   return {
     ...rent.ports,
@@ -235,4 +239,17 @@ test("A listing that ended at its limit is named before all other reasons, with 
     ),
     `43 files of the checkpoint directory could not be downloaded: a.jpg: ${why}; b.jpg: ${why}; and 40 more, in the timeline.`,
   ]);
+});
+
+test("A checkpoint that may be a mixture of two saves is named, and the scan knows whether the script succeeded", async () => {
+  log = () => Promise.resolve({ bytes: Buffer.alloc(0) });
+  torn = ["last"];
+  status = () => Promise.resolve({ phase: "exited", log_bytes: 0, exit_code: 1 });
+  await rent.run(() => collectStep(services()));
+  expect(notices).toEqual([
+    expect.stringMatching(/^The checkpoint last may be a mixture of two saves: .*no run resumes/),
+  ]);
+  status = () => Promise.resolve({ phase: "exited", log_bytes: 0, exit_code: 0 });
+  await rent.run(() => collectStep(services()));
+  expect(succeeded).toEqual([false, true]);
 });

@@ -48,7 +48,8 @@ import {
   STAGING,
   stillToCome,
 } from "./files.ts";
-import { isAnnounced, placesOf, plainName, printable, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
+import { isAsAnnounced } from "./announcements.ts";
+import { placesOf, plainName, printable, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 import { CheckpointSets, type KnownComplete, type SetsOptions } from "./sets.ts";
 import { GivenFiles, type GivenFile } from "./given-files.ts";
 import type { HomeFolder } from "./kept-apart.ts";
@@ -69,6 +70,8 @@ const FINAL_PASSES_MAX = 3;
 export interface CheckpointScan {
   /** The run has ended: no file will change any more. */
   final: boolean;
+  /** It ended by itself with exit code 0: nothing is half written. */
+  hasSucceeded?: boolean;
   /**
    * Files and folders that the script announced as complete, relative to the checkpoint directory. The collector takes
    * a name out when everything below it was downloaded; the caller adds it again when it is announced again.
@@ -93,8 +96,10 @@ export interface ScanResult {
   pending: string[];
   /** Not downloaded, and why. `again`: the next scan may be able to read it. See `RemoteFile` for the others. */
   skipped: { path: string; why: string; again?: true; isLimit?: true | undefined; others?: number | undefined }[];
-  /** Skipped files for which the local disk has no room. */
+  /** For which the local disk has no room. */
   noRoom: NoRoom[];
+  /** Announced folders that do not count as complete because they were written again (announcements.ts AN2). */
+  torn: string[];
 }
 
 interface Seen {
@@ -118,9 +123,7 @@ export class CheckpointCollector {
   readonly #retention: Retention | null;
   readonly #meter: UnfetchedMeter;
   #prepared = false;
-  /** From before the last listing of the scan. */
-  #known: KnownComplete = { announced: new Map(), ofNode0: new Map() };
-  /** The running scan. */
+  #known: KnownComplete = { announced: new Map(), announcedAt: new Map(), ofNode0: new Map() };
   #scan: { over: Promise<ScanResult>; controller: AbortController } | null = null;
   #stopped = false;
 
@@ -149,7 +152,7 @@ export class CheckpointCollector {
     this.#now = options.now;
     this.#followEveryMs = options.followEveryMs ?? SETTLE_MS;
     this.#given = new GivenFiles(options.targetDir, options.given ?? [], options.place);
-    const announced = options.announced ?? (() => Promise.resolve(new Map<string, number>()));
+    const announced = options.announced ?? (() => Promise.resolve({ times: new Map(), at: new Map() }));
     this.#sets = new CheckpointSets({
       ...options,
       announced,
@@ -191,7 +194,7 @@ export class CheckpointCollector {
 
   async #scanOnce(host: CheckpointHost, options: OneScan): Promise<ScanResult> {
     await this.#prepare();
-    const result: ScanResult = { saved: [], pending: [], skipped: [], noRoom: [] };
+    const result: ScanResult = { saved: [], pending: [], skipped: [], noRoom: [], torn: [] };
     let listing = await this.#list(host, options);
     let isOver = false;
     try {
@@ -216,9 +219,9 @@ export class CheckpointCollector {
           result.noRoom.push(...fetched.noRoom);
           result.pending.push(...fetched.moved);
           moved.push(...fetched.moved);
-          listing = fetched.after;
+          [listing, result.torn] = [fetched.after, fetched.torn];
         }
-        if (ready.length === 0) await this.#keepSets(listing, options);
+        if (ready.length === 0) result.torn = await this.#keepSets(listing, options);
         if (options.final && moved.length > 0 && pass < FINAL_PASSES_MAX) continue;
         // K8. Space may still become free for it.
         const full = options.final ? noRoomYet(this.#targetDir, result.noRoom) : undefined;
@@ -238,11 +241,12 @@ export class CheckpointCollector {
     }
   }
 
-  async #list(host: CheckpointHost, { signal, announced }: OneScan): Promise<RemoteFile[]> {
+  async #list(host: CheckpointHost, { signal, announced, final }: OneScan): Promise<RemoteFile[]> {
     const known = await this.#sets.knownComplete();
     const names = [...known.announced.keys(), ...known.ofNode0.keys(), ...[...announced].map(plainName)].toReversed();
     const listing = this.#given.ofNode(await host.listCheckpoints(signal, names));
     this.#known = known;
+    await this.#sets.saw(listing, known, !final);
     return listing;
   }
 
@@ -297,12 +301,15 @@ export class CheckpointCollector {
     }
   }
 
-  async #keepSets(listing: readonly RemoteFile[], options: OneScan): Promise<void> {
+  /** Returns the names that are torn. */
+  async #keepSets(listing: readonly RemoteFile[], { hasSucceeded, ...options }: OneScan): Promise<string[]> {
     const isDropped = (file: RemoteFile): boolean => this.#retention?.isDropped(file) === true;
-    const { stale, linked } = await this.#sets.keep(listing, (file) => this.#isHome(file), this.#known, isDropped);
+    const isHome = (file: RemoteFile): Promise<boolean> => this.#isHome(file);
+    const { stale, linked, torn } = await this.#sets.keep(listing, isHome, this.#known, isDropped, hasSucceeded);
     await this.#growing.rests(linked.map(({ path }) => path));
-    const removed = (await this.#retention?.apply(listing, (file) => this.#isHome(file))) ?? [];
+    const removed = (await this.#retention?.apply(listing, isHome)) ?? [];
     await this.#record(linked, options, [...stale, ...removed]);
+    return torn;
   }
 
   /** The local files, from every process and scan. */
@@ -343,7 +350,7 @@ export class CheckpointCollector {
         else pending.push(file.path);
       } else if (await this.#isHome(file)) {
         if (!this.#recorded.has(file.path)) found.push(asRecord(file.path, file.size, file.mtimeMs));
-      } else if (final || settled || isAnnounced(file.path, told)) {
+      } else if (final || settled || isAsAnnounced(file, told, this.#known.announcedAt)) {
         ready.push(file);
       } else {
         pending.push(file.path);
@@ -421,10 +428,11 @@ export class CheckpointCollector {
       for (const folder of folders) if ((await lstat(folder).catch(nullIfMissing)) !== null) await flushFolder(folder);
       await this.#record([...kept, ...saved], options, removed);
       // Now, not at the end of the scan: the machine may be lost during the next download.
-      await this.#keepSets(after, options);
+      const torn = await this.#keepSets(after, options);
       if (failure !== undefined) throw failure;
       // A file that vanished does not count as lost: rotation removed it.
-      return { saved, moved: moved.filter((path) => now.has(path)), refused, noRoom, after, rest: files.slice(begun) };
+      const left = moved.filter((path) => now.has(path));
+      return { saved, moved: left, refused, noRoom, torn, after, rest: files.slice(begun) };
     } catch (cause) {
       throw orDiskFull(cause, this.#targetDir);
     }

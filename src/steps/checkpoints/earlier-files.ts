@@ -5,17 +5,18 @@
 //      with `~placement<N>`. It stays, whatever the rules for checkpoints: it belongs to none.
 // EF2. Not so if nothing is lost: the new file begins with all bytes of the old one, svc gave the old one to the present machine, or both
 //      belong to a checkpoint of many files, whose names are saved again and again.
+// EF3. So it is when the present machine has a folder where an earlier one saved a file, or a file where an earlier one had a folder.
 
 import { constants } from "node:fs";
-import { lstat, open } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { lstat, mkdir, open } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { hashOf } from "../../platform/hash-of.ts";
 import { linkOrCopy } from "../../platform/link-or-copy.ts";
 import { nullIfMissing } from "../../errors/index.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
-import { asRecord, homeStats } from "./files.ts";
+import { asRecord, homeStats, readCheckpoints } from "./files.ts";
 import type { GivenFiles } from "./given-files.ts";
-import { NAME_BYTES_MAX } from "./names.ts";
+import { foldersOf, NAME_BYTES_MAX } from "./names.ts";
 import type { CheckpointSets, SavingPlacements } from "./sets.ts";
 
 export class EarlierFiles {
@@ -36,21 +37,40 @@ export class EarlierFiles {
   }
 
   /**
-   * EF1. Call it before the download `beside` is moved to `path`.
-   * @returns the file under its second name; empty if it needs none.
+   * EF1, EF3. Call it before the download `beside` is moved to `path`.
+   * @returns the files under their second names; empty if none needs one.
    */
   async keep(path: string, beside: string): Promise<CheckpointFile[]> {
+    if ((this.#placements?.present ?? 1) === 1) return [];
+    const there = await homeStats(this.#targetDir, path);
+    if (there?.isDirectory()) {
+      const below = await readCheckpoints(join(this.#targetDir, path));
+      const kept = below.map((file) =>
+        this.#keepOne(`${path}/${file.path}`, (ending) => `${secondName(path, ending)}/${file.path}`),
+      );
+      return (await Promise.all(kept)).flat();
+    }
+    for (const folder of there === null ? foldersOf(path).slice(1) : []) {
+      const inTheWay = await homeStats(this.#targetDir, folder);
+      if (inTheWay?.isFile()) return this.#keepOne(folder, (ending) => secondName(folder, ending));
+    }
+    if (!there?.isFile() || (await this.#sets.isMember(path))) return [];
+    if (await beginsWith(beside, join(this.#targetDir, path), there.size)) return [];
+    return this.#keepOne(path, (ending) => secondName(path, ending));
+  }
+
+  async #keepOne(path: string, second: (ending: string) => string): Promise<CheckpointFile[]> {
     const by = this.#placements?.of(path) ?? null;
     if (this.#placements === undefined || by === null || by >= this.#placements.present) return [];
-    if (this.#given.hasPath(path) || (await this.#sets.isMember(path))) return [];
     const old = await homeStats(this.#targetDir, path);
-    if (!old?.isFile() || old.size === 0) return [];
-    if (await beginsWith(beside, join(this.#targetDir, path), old.size)) return [];
-    const second = secondName(path, `~placement${by}`);
+    if (this.#given.hasPath(path) || !old?.isFile() || old.size === 0) return [];
+    const name = second(`~placement${by}`);
     // A process that ended before it could replace the file has made the link already.
-    if ((await lstat(join(this.#targetDir, second)).catch(nullIfMissing)) === null)
-      await linkOrCopy(join(this.#targetDir, path), join(this.#targetDir, second));
-    return [asRecord(second, old.size, old.mtimeMs)];
+    if ((await lstat(join(this.#targetDir, name)).catch(nullIfMissing)) === null) {
+      await mkdir(dirname(join(this.#targetDir, name)), { recursive: true, mode: 0o700 });
+      await linkOrCopy(join(this.#targetDir, path), join(this.#targetDir, name));
+    }
+    return [asRecord(name, old.size, old.mtimeMs)];
   }
 }
 

@@ -82,7 +82,4 @@ export function plainName(name: string): string {
   return plain === "." ? "" : plain.slice(0, end);
 }
 
-export const isAnnounced = (path: string, told: ReadonlySet<string>): boolean =>
-  told.size > 0 && placesOf(path).some((place) => told.has(place));
-
 export const printable = (path: string): string => JSON.stringify(firstChars(path, 256)).slice(1, -1);

@@ -6,16 +6,8 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from "n
 import { SvcError } from "../../errors/index.ts";
 import type { ResumePoint } from "../../schemas/job.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
-import {
-  chooseResume,
-  completeOnes,
-  lastComplete,
-  pinResume,
-  readAnnounced,
-  Resume,
-  type Announced,
-  type ResumeSource,
-} from "./resume.ts";
+import { chooseResume, completeOnes, lastComplete, pinResume, Resume, type ResumeSource } from "./resume.ts";
+import { lineOf, readAnnounced, type Announced, type Announcement } from "./announcements.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 import { homeLayout } from "../../platform/home-layout.ts";
 
@@ -165,23 +157,18 @@ export class Resumes {
     return next === null ? [] : [next];
   }
 
-  /** For each name, how often the script has announced it. */
-  async announcements(jobId: string): Promise<Map<string, number>> {
-    return (await readAnnounced(this.#announcedFile(jobId))).times;
-  }
-
-  /** The announcements of each name, with the step of each. */
+  /** What the script has announced. */
   announced(jobId: string): Promise<Announced> {
     return readAnnounced(this.#announcedFile(jobId));
   }
 
   /** Names of the other nodes are below `node<k>/` on this computer and are not recorded: rank 0 announces for all. */
-  announce(jobId: string, node: number, names: readonly { path: string; step: number | null }[]): void {
+  announce(jobId: string, node: number, names: readonly Announcement[]): void {
     if (names.length === 0 || node !== 0) return;
     const file = this.#announcedFile(jobId);
     mkdirSync(homeLayout.artifactsOf(this.#home, jobId), { recursive: true, mode: 0o700 });
     if (existsSync(file) && statSync(file).size > ANNOUNCED_BYTES_MAX) return;
-    const lines = names.map(({ path, step }) => `${JSON.stringify(step === null ? path : { path, step })}\n`);
+    const lines = names.map((each) => `${lineOf(each)}\n`);
     // A full disk may have cut the line before. The log's cursor moves on after this, on the disk, so these lines must be there, too.
     appendFileSync(file, `\n${lines.join("")}`, { mode: 0o600, flush: true });
   }
@@ -193,7 +180,7 @@ export class Resumes {
   async #leavings(job: string) {
     const spec = this.#specOf(job);
     if (spec === null) return null;
-    const announced = new Set((await this.announcements(job)).keys());
+    const announced = new Set((await this.announced(job)).times.keys());
     const checkpoints = homeLayout.checkpoints(this.#home, job);
     const [removed, savedBy] = [this.#removedOf(job), this.#savedBy(job)];
     return { job, checkpoints, announced, removed, savedBy, nodes: spec.nodes, resumedFrom: sourceOf(spec) };

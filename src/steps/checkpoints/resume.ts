@@ -21,19 +21,9 @@ import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
 import type { MachineAccess } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
 import { readCheckpoints } from "./files.ts";
+import { markedFolders, marksIn, TF_STATE } from "./folders-in-listing.ts";
 import { foldersOf, INCOMPLETE, plainName, TEMPORARY, temporaryOfTensorFlow } from "./names.ts";
-import {
-  allKept,
-  keptSet,
-  knowsSets,
-  markedFolders,
-  marksIn,
-  rootOf,
-  TF_STATE,
-  versionsOf,
-  WhenSaved,
-  type Version,
-} from "./sets.ts";
+import { allKept, keptSet, knowsSets, rootOf, versionsOf, WhenSaved, type Version } from "./sets.ts";
 import { Shares } from "./shares.ts";
 import { readInProgress } from "./growing-files.ts";
 import { trackedFolders } from "./trackers.ts";
@@ -322,28 +312,6 @@ export async function placeResume(
     });
     await utimes(target, mtime_ms / 1_000, mtime_ms / 1_000);
   }
-}
-
-/** The script's announcements: how often each was made, and the step of the last one. */
-export interface Announced {
-  times: Map<string, number>;
-  steps: Map<string, number>;
-}
-
-const AnnouncedLine = z.union([z.string(), z.object({ path: z.string(), step: z.number() })]);
-
-/** Lines that a crash cut short are skipped. */
-export async function readAnnounced(file: string): Promise<Announced> {
-  const text = await readFile(file, "utf8").catch(() => "");
-  const found: Announced = { times: new Map(), steps: new Map() };
-  for (const line of text.split("\n")) {
-    const said = AnnouncedLine.safeParse(jsonOf(line));
-    if (!said.success) continue;
-    const plain = plainName(typeof said.data === "string" ? said.data : said.data.path);
-    found.times.set(plain, (found.times.get(plain) ?? 0) + 1);
-    if (typeof said.data !== "string") found.steps.set(plain, said.data.step);
-  }
-  return found;
 }
 
 /**

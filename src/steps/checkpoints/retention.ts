@@ -24,7 +24,8 @@ import { isCopyOf, readCheckpoints } from "./files.ts";
 import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 import { isAtOrBelow, placesOnNodes } from "./named-files.ts";
 import { keptSet, type CheckpointSets } from "./sets.ts";
-import { completeOnes, type Announced, type Resume } from "./resume.ts";
+import type { Announced } from "./announcements.ts";
+import { completeOnes, type Resume } from "./resume.ts";
 
 export interface KeepRules {
   keep: KeepCheckpoints;

@@ -5,7 +5,8 @@
 //     set, never from half of one, nor from a mixture of two that were saved under one name. A file that the run was given
 //     and that its script left as it was counts as downloaded (given-files.ts).
 // U2. It is complete again when it is announced again, or when its last file has changed. Otherwise its files may be
-//     half overwritten, or half removed. So it is with a set that the run was given.
+//     half overwritten, or half removed. So it is with a set that the run was given. A folder that the script writes again before
+//     the announced version is downloaded waits (announcements.ts).
 // U3. A kept set changes by one rename: the old one is removed once the new one is in place. The local tree has the
 //     newest of each file. Files that only the set saved before under the same name had are removed there, and no others:
 //     what never belonged to the set stays, and so does what belongs to another set below it. A folder that TensorFlow's
@@ -25,40 +26,15 @@ import { replaceFile } from "../../platform/replace-file.ts";
 import { nullIfMissing, orDiskFull } from "../../errors/index.ts";
 import type { RemoteFile } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
+import { AnnouncedFolders, type Announced } from "./announcements.ts";
 import { asRecord, isCopyOf, isOurs, readCheckpoints } from "./files.ts";
 import { GivenFiles } from "./given-files.ts";
+import { marksIn, marksOf, setsIn, TF_STATE } from "./folders-in-listing.ts";
 import { trackedFolders, TRACKERS } from "./trackers.ts";
 import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 
 /** Next to the local checkpoints of a node: the kept sets, and one file that describes each. */
 export const SETS = ".svc-sets";
-/**
- * Frameworks mark a complete folder with these files: torch DCP and Megatron, the Trainer of Hugging Face, Orbax,
- * TensorFlow's SavedModel.
- */
-export const LAST_WRITTEN = [".metadata", "trainer_state.json", "_CHECKPOINT_METADATA", "saved_model.pb"];
-/** TensorFlow's CheckpointManager replaces this file after each save: it names the last prefix of those in its folder. */
-export const TF_STATE = "checkpoint";
-const TF_INDEX = /\.index$/;
-/** The Trainer also writes this file at the end, into the folder of all of its checkpoints. */
-const TRAINER_STATE = "trainer_state.json";
-/** The marks among these file names. */
-export const marksIn = (names: ReadonlySet<string>): string[] => [
-  ...LAST_WRITTEN.filter((mark) => names.has(mark)),
-  ...(names.has(TF_STATE) && [...names].some((name) => TF_INDEX.test(name)) ? [TF_STATE] : []),
-];
-
-/** The folders that a framework has marked as checkpoints. @param folders the names in each folder */
-export function markedFolders(folders: ReadonlyMap<string, ReadonlySet<string>>): Set<string> {
-  const hold = new Set<string>();
-  for (const [folder, names] of folders)
-    if (names.has(TRAINER_STATE)) for (const above of foldersOf(folder)) hold.add(above);
-  const marked = new Set<string>();
-  for (const [folder, names] of folders)
-    if (marksIn(names).some((mark) => mark !== TRAINER_STATE || !hold.has(folder))) marked.add(folder);
-  return marked;
-}
-
 export const WhenSaved = z.object({ placement: z.int(), at: z.number() });
 const KeptFile = z.object({ path: z.string(), size: z.number(), mtime_ms: z.number() });
 const Version = z.object({
@@ -106,16 +82,19 @@ export interface NodeOfSeveral {
 /** The sets that were complete before a listing was requested. */
 export interface KnownComplete {
   announced: ReadonlyMap<string, number>;
+  /** When each was announced last, by the clock of node 0's machine. */
+  announcedAt: ReadonlyMap<string, number>;
   /** On a node other than 0: node 0's sets of this placement. */
   ofNode0: ReadonlyMap<string, Kept>;
 }
 
-/** For each name, how often the script has announced it. */
-type Announcements = () => Promise<ReadonlyMap<string, number>>;
+type Announcements = () => Promise<Pick<Announced, "times" | "at">>;
 
 export interface SetsOptions {
   targetDir: string;
   announced: Announcements;
+  /** Milliseconds on a clock that never goes back. */
+  now: () => number;
   /** Absent for a run on one node. */
   place?: NodeOfSeveral | undefined;
   given?: GivenFiles;
@@ -184,8 +163,10 @@ export class CheckpointSets {
   readonly #hasRules: boolean;
   readonly #place: NodeOfSeveral | undefined;
   readonly #known = new Map<string, Kept | null>();
+  readonly #folders: AnnouncedFolders;
 
-  constructor({ targetDir, announced, place, given, placements, hasRules = false }: SetsOptions) {
+  constructor({ targetDir, announced, now, place, given, placements, hasRules = false }: SetsOptions) {
+    this.#folders = new AnnouncedFolders(now);
     this.#hasRules = hasRules;
     this.#targetDir = targetDir;
     this.#announced = announced;
@@ -200,27 +181,53 @@ export class CheckpointSets {
 
   /** To be asked before the listing is requested: a listing may be older than an announcement that follows it. */
   async knownComplete(): Promise<KnownComplete> {
-    const announced = await this.#announced();
-    if (!this.#place || this.#place.node === 0) return { announced, ofNode0: new Map() };
+    const { times: announced, at: announcedAt } = await this.#announced();
+    if (!this.#place || this.#place.node === 0) return { announced, announcedAt, ofNode0: new Map() };
     const { placement, checkpoints } = this.#place;
     const sets = [...(await allKept(checkpoints))].filter(([, kept]) => kept.placement === placement);
-    return { announced, ofNode0: new Map(sets) };
+    // By the clock of another machine.
+    return { announced, announcedAt: new Map(), ofNode0: new Map(sets) };
+  }
+
+  /** AN2. To be called with every listing, before files of it are downloaded. @param isRunning whether the script may still write. */
+  async saw(listing: readonly RemoteFile[], known: KnownComplete, isRunning: boolean): Promise<void> {
+    if (known.announcedAt.size === 0) return;
+    for (const [name, files] of setsIn(listing, known.announced, new Set(), true)) {
+      const [times, at] = [known.announced.get(name) ?? 0, known.announcedAt.get(name)];
+      if (at === undefined || times <= ((await this.#keptOf(name))?.announced ?? 0)) this.#folders.forget(name);
+      else this.#folders.saw(name, { times, at }, this.#own(files), isRunning);
+    }
+  }
+
+  #own(files: readonly RemoteFile[]): RemoteFile[] {
+    return files.filter((file) => !this.#given.has(file));
+  }
+
+  /** AN2. A framework's mark that was written later says that the folder is complete as it was at that time. */
+  #isTorn(name: string, files: readonly RemoteFile[], kept: Kept | null, known: KnownComplete): boolean {
+    const announcedAt = known.announcedAt.get(name);
+    if (announcedAt === undefined) return false;
+    const marks = marksOf(name, files).map(({ mtimeMs }) => mtimeMs);
+    const members = new Set(kept?.files.map(({ path }) => path));
+    return this.#folders.isTorn(name, Math.max(announcedAt, ...marks), this.#own(files), members);
   }
 
   /**
    * Keeps every set of the listing that is complete (U2, U4) and fully downloaded. Throws `disk_full`.
    * @param isHome whether the listed file was downloaded
    * @param isDropped whether the listed file belongs to a checkpoint that retention removed, and that was not saved again
+   * @param hasSucceeded whether the script has ended by itself, with exit code 0
    * @returns `stale`: paths of files that only an earlier save under the same name had: they no longer exist locally.
-   *   `linked`: given files that are now among the run's own.
+   *   `linked`: given files that are now among the run's own. `torn`: names of complete downloads that AN2 does not keep.
    */
   async keep(
     listing: readonly RemoteFile[],
     isHome: (file: RemoteFile) => Promise<boolean>,
     known: KnownComplete,
     isDropped: (file: RemoteFile) => boolean = () => false,
-  ): Promise<{ stale: string[]; linked: CheckpointFile[] }> {
-    const stale: string[] = [];
+    hasSucceeded = false,
+  ): Promise<{ stale: string[]; linked: CheckpointFile[]; torn: string[] }> {
+    const [stale, torn]: [string[], string[]] = [[], []];
     const linked: CheckpointFile[] = [];
     const isHere = this.#isHere(isHome);
     const isOther = this.#place !== undefined && this.#place.node > 0;
@@ -239,20 +246,23 @@ export class CheckpointSets {
       // A given file counts as downloaded although retention removed it. Which sets other nodes have a share of, node 0 says.
       if (!isOther && files.some(isDropped)) continue;
       if (!(await areAll(files, isHere))) continue;
+      if (!hasSucceeded && this.#isTorn(name, files, kept, known)) {
+        torn.push(name);
+        continue;
+      }
       try {
         for (const file of files) {
           if (!this.#given.has(file)) continue;
           if (await this.#given.link(file, stale)) linked.push(asRecord(file.path, file.size, file.mtimeMs));
         }
-        const own = files.filter((file) => !this.#given.has(file)).map(({ mtimeMs }) => mtimeMs);
-        const at = own.reduce((newest, each) => Math.max(newest, each), 0);
+        const at = this.#own(files).reduce((newest, { mtimeMs }) => Math.max(newest, mtimeMs), 0);
         await this.#keep(name, times, files, of, { placement: this.#placements.present, at });
       } catch (cause) {
         throw orDiskFull(cause, this.#targetDir);
       }
       if (kept !== null) stale.push(...(await this.#removeStale(kept, files, announced)));
     }
-    return { stale, linked };
+    return { stale, linked, torn };
   }
 
   /** Writes down what the machine has after the script has ended, on a run of several nodes. */
@@ -319,15 +329,15 @@ export class CheckpointSets {
 
   /** Whether the path is in a folder that counts as one checkpoint: one that was kept, or that the script announced. */
   async isMember(path: string): Promise<boolean> {
-    const announced = await this.#announced();
+    const { times } = await this.#announced();
     for (const folder of foldersOf(path))
-      if (folder !== "" && (announced.has(folder) || (await this.#keptOf(folder)) !== null)) return true;
+      if (folder !== "" && (times.has(folder) || (await this.#keptOf(folder)) !== null)) return true;
     return false;
   }
 
   /** Whether the script has announced it. */
   async isAnnounced(path: string): Promise<boolean> {
-    return (await this.#announced()).has(path);
+    return (await this.#announced()).times.has(path);
   }
 
   /** Keeps a complete file under its name before a possibly torn version replaces it. */
@@ -413,36 +423,6 @@ async function trackersAtHome(
   return found;
 }
 
-/** The folders of a listing that are sets, with all their files. */
-function setsIn(
-  listing: readonly RemoteFile[],
-  announced: ReadonlyMap<string, number>,
-  tracked: ReadonlySet<string>,
-  onlyTracked: boolean,
-): Map<string, RemoteFile[]> {
-  const unfinished = unfinishedFolders(listing);
-  const names = new Map<string, Set<string>>();
-  for (const { path, refused } of listing) {
-    const folder = foldersOf(path).at(-1) ?? "";
-    if (refused !== undefined) continue;
-    const inside = names.get(folder) ?? new Set<string>();
-    names.set(folder, inside.add(path.slice(path.lastIndexOf("/") + 1)));
-  }
-  const marked = new Set(tracked);
-  for (const folder of onlyTracked ? [] : markedFolders(names)) marked.add(folder);
-  const sets = new Map<string, RemoteFile[]>();
-  for (const file of listing) {
-    if (file.path.split("/").some(isOurs) || whyTemporary(file.path, unfinished) !== null) continue;
-    for (const folder of foldersOf(file.path)) {
-      if (folder === "" || !(announced.has(folder) || marked.has(folder))) continue;
-      const files = sets.get(folder);
-      if (files) files.push(file);
-      else sets.set(folder, [file]);
-    }
-  }
-  return sets;
-}
-
 /** U2. */
 function isAnew(
   kept: Kept | null,
@@ -452,9 +432,7 @@ function isAnew(
   given: GivenFiles,
 ): boolean {
   if (announced > (kept?.announced ?? 0)) return true;
-  const marks = [...LAST_WRITTEN, TF_STATE].flatMap(
-    (last) => files.find(({ path }) => path === `${name}/${last}`) ?? [],
-  );
+  const marks = marksOf(name, files);
   // A folder without a mark of its own: a tracker next to it names it, and is never given.
   if (kept === null && marks.length === 0) return !files.every((file) => given.has(file));
   return marks.some((now) => {

@@ -3,7 +3,7 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { z } from "zod";
-import { LAST_WRITTEN } from "./sets.ts";
+import { LAST_WRITTEN } from "./folders-in-listing.ts";
 
 const ZIP_TAIL = 65_558;
 const HEADER_MAX = 100_000_000;

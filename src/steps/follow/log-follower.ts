@@ -3,6 +3,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { CheckpointCollector, CheckpointScan } from "../checkpoints/collector.ts";
+import type { Announcement } from "../checkpoints/announcements.ts";
 import { withHomeNames } from "../checkpoints/home-names.ts";
 import type { LogCursor, RunLogWriter } from "../ports.ts";
 import { SvcError } from "../../errors/index.ts";
@@ -250,12 +251,18 @@ function tagged(text: Buffer, tag: string | null): Buffer {
 }
 
 /** Paths, relative to the checkpoint directory, that the script itself announced as complete. */
-export function announced(records: LogRecord[], checkpointDir: string): { path: string; step: number | null }[] {
+export function announced(records: LogRecord[], checkpointDir: string): Announcement[] {
   const root = checkpointDir.endsWith("/") ? checkpointDir : `${checkpointDir}/`;
   return records.flatMap((r) =>
     r.kind !== "checkpoint"
       ? []
-      : [{ path: r.path.startsWith(root) ? r.path.slice(root.length) : r.path, step: r.step }],
+      : [
+          {
+            path: r.path.startsWith(root) ? r.path.slice(root.length) : r.path,
+            step: r.step,
+            at: r.time === null ? null : Math.round(r.time * 1_000),
+          },
+        ],
   );
 }
 
@@ -275,11 +282,7 @@ export function redactorIfReadable(run: FollowedRun): Redactor | null {
 }
 
 /** One scan; downloaded files are recorded at once. Secrets that cannot be read keep no file from being downloaded. */
-export function collectNow(
-  run: FollowedRun,
-  collector: CheckpointCollector,
-  options: Pick<CheckpointScan, "announced" | "final" | "signal">,
-) {
+export function collectNow(run: FollowedRun, collector: CheckpointCollector, options: Omit<CheckpointScan, "record">) {
   const below = nodeFolder(run.node);
   const record = (files: CheckpointFile[], removed: readonly string[]) =>
     run.sink.checkpoints(

@@ -180,7 +180,7 @@ describe("CheckpointCollector", () => {
     await utimes(join(source, "epoch-1/model.pt"), 1_764_000_000.123, 1_764_000_000.123);
     const c = collector();
     const scan = () => c.scan(host, { final: false, announced: new Set(), signal });
-    expect(await scan()).toEqual({ saved: [], pending: ["epoch-1/model.pt"], skipped: [], noRoom: [] });
+    expect(await scan()).toEqual({ saved: [], pending: ["epoch-1/model.pt"], skipped: [], noRoom: [], torn: [] });
     now += SETTLE_MS - 1;
     expect((await scan()).pending).toEqual(["epoch-1/model.pt"]);
     now += 1;
@@ -189,6 +189,7 @@ describe("CheckpointCollector", () => {
       pending: [],
       skipped: [],
       noRoom: [],
+      torn: [],
     });
     const file = join(targetDir, "epoch-1/model.pt");
     expect(await readFile(file, "utf8")).toBe("weights");
@@ -278,7 +279,7 @@ describe("CheckpointCollector", () => {
     meanwhile = async (path) => (path === "gone" ? rm(join(source, "gone")) : put("a", `new ${fetched.length}`));
     const c = collector();
     const during = await c.scan(host, { final: false, announced: new Set(["."]), signal });
-    expect(during).toEqual({ saved: [], pending: ["a"], skipped: [], noRoom: [] });
+    expect(during).toEqual({ saved: [], pending: ["a"], skipped: [], noRoom: [], torn: [] });
     expect(await readCheckpoints(targetDir)).toEqual([]);
     const end = await c.scan(host, { final: true, announced: new Set(), signal });
     expect(end.saved).toEqual([]);

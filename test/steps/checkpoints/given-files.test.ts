@@ -47,7 +47,7 @@ class World {
         targetDir: node === 0 ? this.#home : join(this.#home, `node${node}`),
         now: () => this.#now,
         given: this.#given,
-        announced: () => Promise.resolve(new Map(this.#told)),
+        announced: () => Promise.resolve({ times: new Map(this.#told), at: new Map() }),
         place: this.#nodes > 1 ? place : undefined,
         placements: { present: this.#placement, of: () => null },
       });

@@ -52,7 +52,11 @@ const host: CheckpointHost = {
 
 const announced = new Map<string, number>();
 const collector = () =>
-  new CheckpointCollector({ targetDir, now: () => now, announced: () => Promise.resolve(announced) });
+  new CheckpointCollector({
+    targetDir,
+    now: () => now,
+    announced: () => Promise.resolve({ times: announced, at: new Map() }),
+  });
 
 async function scan(options: { final?: boolean; afterMs?: number; from?: CheckpointHost } = {}): Promise<void> {
   now += options.afterMs ?? SETTLE_MS;

@@ -55,14 +55,14 @@ class World {
       return new CheckpointCollector({
         targetDir: this.#below(node),
         now: () => this.#now,
-        announced: () => Promise.resolve(this.#times),
+        announced: () => Promise.resolve({ times: this.#times, at: new Map() }),
         place: this.#nodes > 1 ? { node, nodes: this.#nodes, placement: 1, checkpoints: this.home } : undefined,
         keep: {
           keep: this.#keep,
           checkpoints: this.home,
           node,
           nodes: this.#nodes,
-          announced: () => Promise.resolve({ times: this.#times, steps: this.#steps }),
+          announced: () => Promise.resolve({ times: this.#times, steps: this.#steps, at: new Map() }),
           points: () => this.points,
           savedBy: () => new Map(),
           isEarlier: () => false,

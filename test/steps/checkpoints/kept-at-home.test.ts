@@ -44,11 +44,11 @@ function nextMachine(given: GivenFile[] = [], keep?: KeepCheckpoints): void {
     targetDir: join(dir, "home"),
     given,
     now: () => now,
-    announced: () => Promise.resolve(told),
+    announced: () => Promise.resolve({ times: told, at: new Map() }),
     placements: { present: machine, of: (path) => savedBy.get(path) ?? null },
     keep: keep && {
       keep,
-      announced: () => Promise.resolve({ times: told, steps: new Map() }),
+      announced: () => Promise.resolve({ times: told, steps: new Map(), at: new Map() }),
       points: () => [],
       savedBy: () => savedBy,
       isEarlier: () => false,
@@ -229,6 +229,41 @@ describe("A file of an earlier machine", () => {
     await scan(true);
     expect(await home()).toEqual(Object.keys(checkpoint("checkpoint-1")));
     expect(atHome("checkpoint-1/optimizer.pt.bin")).toBe("another");
+  });
+
+  it("EF3: gets it where the later machine has a folder for its file, or a file for its folder", async () => {
+    save({
+      model: "a file",
+      "runs/a/log.txt": "one",
+      "runs/b.txt": "two",
+      "step-1": "a checkpoint",
+      ...checkpoint("ckpt"),
+    });
+    await scan(true);
+    nextMachine();
+    save({ "model/weights.pt": "in a folder", runs: "a file", "step-1/a.pt": "new", ckpt: "one file" });
+    await scan(true);
+    expect(await home()).toEqual(
+      [
+        ...Object.keys(checkpoint("ckpt~placement1")),
+        "ckpt",
+        "model/weights.pt",
+        "model~placement1",
+        "runs",
+        "runs~placement1/a/log.txt",
+        "runs~placement1/b.txt",
+        "step-1/a.pt",
+        "step-1~placement1",
+      ].toSorted(),
+    );
+    expect(atHome("model~placement1")).toBe("a file");
+    expect(atHome("runs~placement1/a/log.txt")).toBe("one");
+    save({ "runs2/x": "of this machine" });
+    await scan(true);
+    remove("runs2");
+    save({ runs2: "newer, of the same machine" });
+    await scan(true);
+    expect((await home()).filter((path) => path.startsWith("runs2"))).toEqual(["runs2"]);
   });
 
   it("gets a name that fits, however long its own is", async () => {

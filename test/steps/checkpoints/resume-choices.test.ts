@@ -31,7 +31,7 @@ function save(job: string, name: string, text: string, minute: number): void {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, name), text);
   utimesSync(join(folder, name), AT / 1_000 + minute * 60, AT / 1_000 + minute * 60);
-  resumes.announce(job, 0, [{ path: name, step: minute }]);
+  resumes.announce(job, 0, [{ path: name, step: minute, at: null }]);
 }
 /** The checkpoint that the placement resumes from, with the bytes that its machine would get. */
 async function chosen(): Promise<[string, string, string] | null> {
@@ -46,7 +46,7 @@ test("an announcement counts after one that a full disk cut in the middle of its
   save("theirs", "a.pt", "a", 1);
   appendFileSync(homeLayout.announced(home, "theirs"), '{"path":"b.pt","st');
   save("theirs", "c.pt", "c", 2);
-  expect([...(await resumes.announcements("theirs")).keys()]).toEqual(["a.pt", "c.pt"]);
+  expect([...(await resumes.announced("theirs")).times.keys()]).toEqual(["a.pt", "c.pt"]);
 });
 
 describe("a job that resumes from another one, and loses its machine before its own first checkpoint", () => {

@@ -4,13 +4,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { MachineAccess, RemoteFile, RunHost, TreePush } from "../../../src/providers/host.ts";
 import { CheckpointCollector } from "../../../src/steps/checkpoints/collector.ts";
-import {
-  completeOnes,
-  chooseResume,
-  lastComplete,
-  placeResume,
-  readAnnounced,
-} from "../../../src/steps/checkpoints/resume.ts";
+import { completeOnes, chooseResume, lastComplete, placeResume } from "../../../src/steps/checkpoints/resume.ts";
 
 let dir: string;
 beforeEach(() => {
@@ -159,17 +153,6 @@ describe("the last complete checkpoint", () => {
   });
 });
 
-it("readAnnounced returns the announcements of complete lines, and counts repeated ones", async () => {
-  writeFileSync(join(dir, "a.jsonl"), '"./x/"\n"y"\n17\n{"path":"x","step":7}\n"cut');
-  const { times, steps } = await readAnnounced(join(dir, "a.jsonl"));
-  expect([...times]).toEqual([
-    ["x", 2],
-    ["y", 1],
-  ]);
-  expect([...steps]).toEqual([["x", 7]]);
-  expect((await readAnnounced(join(dir, "none"))).times.size).toBe(0);
-});
-
 describe("placing it", () => {
   const target = (): string => join(dir, "target");
   async function place(access: Partial<MachineAccess>) {
@@ -218,7 +201,7 @@ describe("placing it", () => {
     } as unknown as RunHost;
     const scan = () =>
       collector.scan(host, { final: true, announced: new Set(), signal: new AbortController().signal });
-    expect(await scan()).toEqual({ saved: [], pending: [], skipped: [], noRoom: [] });
+    expect(await scan()).toEqual({ saved: [], pending: [], skipped: [], noRoom: [], torn: [] });
     listed = { ...listed, mtimeMs: AT + 60_000, inode: 2 };
     expect((await scan()).saved.map((f) => f.path)).toEqual(["last.pt"]);
   });

@@ -13,10 +13,12 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { RemoteFile, RunHost } from "../../../src/providers/host.ts";
 import { fetchFile, listFiles } from "../../../src/providers/local/checkpoint-files.ts";
+import { REST_MS } from "../../../src/steps/checkpoints/announcements.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
+import { allKept } from "../../../src/steps/checkpoints/sets.ts";
 import { lastComplete, pinResume, placeResume } from "../../../src/steps/checkpoints/resume.ts";
 
 const signal = new AbortController().signal;
@@ -25,11 +27,12 @@ let now: number;
 /** Files of the machine that are no longer fetched, because the machine is lost then. */
 let lostAfter: number;
 let told: Map<string, number>;
+let toldAt: Map<string, number>;
 let fetchMs: number;
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "svc-sets-"));
-  [now, lostAfter, told, fetchMs] = [1_000, Infinity, new Map(), 0];
+  [now, lostAfter, told, toldAt, fetchMs] = [1_000, Infinity, new Map(), new Map(), 0];
   mkdirSync(join(dir, "there"));
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
@@ -45,10 +48,19 @@ const host = {
 
 /** Each process has one; a new one simulates a new process. */
 const collector = () =>
-  new CheckpointCollector({ targetDir: join(dir, "home"), now: () => now, announced: () => Promise.resolve(told) });
+  new CheckpointCollector({
+    targetDir: join(dir, "home"),
+    now: () => now,
+    announced: () => Promise.resolve({ times: told, at: toldAt }),
+  });
 const announce = (name: string): Set<string> => {
   told.set(name, (told.get(name) ?? 0) + 1);
   return new Set([name]);
+};
+/** With the time, as `svc.checkpoint` does. */
+const announceNow = (name: string): Set<string> => {
+  toldAt.set(name, clock * 1_000);
+  return announce(name);
 };
 const scan = (one: CheckpointCollector, announced = new Set<string>(), final = false) =>
   one.scan(host, { final, announced, signal });
@@ -93,6 +105,7 @@ function treeOf(top: string): Record<string, string> {
     }),
   );
 }
+const keptNames = async (): Promise<string[]> => [...(await allKept(join(dir, "home"))).keys()];
 const versions = (name: string, version: number, count: number) =>
   Object.fromEntries(Object.keys(shards(name, version, count)).map((path) => [path, `v${version}`]));
 
@@ -274,4 +287,107 @@ it("a chosen set stays unchanged, whatever its run saves meanwhile", async () =>
   const to = join(dir, "to");
   await placeResume(pinned, { inPlace: true } as Parameters<typeof placeResume>[1], to, signal);
   expect(treeOf(to)).toEqual(versions("last", 1, 3));
+});
+
+describe("AN2: a folder that is written again before the announced version is downloaded", () => {
+  const part = (version: number, ...names: string[]) =>
+    Object.fromEntries(names.map((name) => [`last/${name}.bin`, version]));
+  /** The announced version was listed; then the first of its files is overwritten. */
+  async function overwritten(): Promise<{ one: CheckpointCollector; names: Set<string> }> {
+    const one = collector();
+    save(part(1, "a", "b", "c"));
+    await scan(one, announceNow("last"));
+    save(part(2, "a", "b", "c"));
+    const names = announceNow("last");
+    fetchMs = 6_000;
+    lostAfter = 1;
+    await expect(scan(one, new Set(names))).rejects.toThrow("lost");
+    [lostAfter, fetchMs] = [Infinity, 0];
+    save(part(3, "a"));
+    return { one, names };
+  }
+  const settle = async (one: CheckpointCollector, names: Set<string>): Promise<void> => {
+    for (let i = 0; i < 2; i++) {
+      await scan(one, names);
+      now += SETTLE_MS;
+    }
+    await scan(one, names);
+  };
+
+  it("is no checkpoint: the version before is resumed from, until the next is announced", async () => {
+    const { one, names } = await overwritten();
+    await settle(one, names);
+    expect(atHome("home/last/a.bin")).toBe("v3");
+    expect(await resumed()).toEqual(part1());
+    save(part(3, "b", "c"));
+    await scan(one, announceNow("last"));
+    expect(await resumed()).toEqual({ "last/a.bin": "v3", "last/b.bin": "v3", "last/c.bin": "v3" });
+  });
+  const part1 = () => ({ "last/a.bin": "v1", "last/b.bin": "v1", "last/c.bin": "v1" });
+
+  it("counts once it has rested: a process may save its part late", async () => {
+    const { one, names } = await overwritten();
+    await settle(one, names);
+    now += REST_MS;
+    await scan(one);
+    expect(await resumed()).toEqual({ "last/a.bin": "v3", "last/b.bin": "v2", "last/c.bin": "v2" });
+  });
+
+  it("counts at the end only if the script succeeded, however long the end takes", async () => {
+    for (const hasSucceeded of [false, true]) {
+      rmSync(join(dir, "there/last"), { recursive: true, force: true });
+      rmSync(join(dir, "home"), { recursive: true, force: true });
+      [told, toldAt] = [new Map(), new Map()];
+      const { one } = await overwritten();
+      const last = { final: true, hasSucceeded, announced: new Set<string>(), signal };
+      await one.scan(host, last);
+      now += REST_MS;
+      const { torn } = await one.scan(host, last);
+      expect(torn).toEqual(hasSucceeded ? [] : ["last"]);
+      expect((await resumed())?.["last/a.bin"]).toBe(hasSucceeded ? "v3" : "v1");
+    }
+  });
+
+  it("is noticed although this process has seen no listing of the announced version, or a file is removed", async () => {
+    save(part(1, "a", "b"));
+    await scan(collector(), announceNow("last"));
+    save(part(2, "a", "b"));
+    announceNow("last");
+    save(part(3, "a"));
+    const one = collector();
+    await settle(one, new Set());
+    expect(await resumed()).toEqual({ "last/a.bin": "v1", "last/b.bin": "v1" });
+    save(part(4, "a", "b"));
+    const names = announceNow("last");
+    lostAfter = 0;
+    const listed = { ...host, fetchCheckpoint: () => Promise.reject(new Error("lost")) } as unknown as RunHost;
+    lostAfter = Infinity;
+    await expect(one.scan(listed, { final: false, announced: names, signal })).rejects.toThrow("lost");
+    remove("last/b.bin");
+    await scan(one, names);
+    expect(await resumed()).toEqual({ "last/a.bin": "v1", "last/b.bin": "v1" });
+    save(part(5, "first"));
+    save({ "new/a.bin": 5, "new/b.bin": 5 });
+    const first = announceNow("new");
+    await expect(one.scan(listed, { final: false, announced: new Set(first), signal })).rejects.toThrow("lost");
+    save({ "new/a.bin": 6 });
+    await settle(one, first);
+    expect(await resumed()).toEqual({ "last/a.bin": "v1", "last/b.bin": "v1" });
+  });
+
+  it("is complete with files that were only added, and at the time of a framework's later mark", async () => {
+    const one = collector();
+    save({ ...part(1, "a"), ...shards("dcp", 1, 1) });
+    announceNow("last");
+    announceNow("dcp");
+    const names = new Set(["last", "dcp"]);
+    lostAfter = 1;
+    await expect(scan(one, new Set(names))).rejects.toThrow("lost");
+    lostAfter = Infinity;
+    save({ "last/score.json": 1, "dcp/s0.bin": 2 });
+    save({ "dcp/.metadata": 2 });
+    await settle(one, names);
+    const kept = await keptNames();
+    expect(kept.toSorted()).toEqual(["dcp", "last"]);
+  });
 });

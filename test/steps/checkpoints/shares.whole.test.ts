@@ -49,7 +49,7 @@ class World {
       return new CheckpointCollector({
         targetDir,
         now: () => this.#now,
-        announced: () => Promise.resolve(new Map(this.#told)),
+        announced: () => Promise.resolve({ times: new Map(this.#told), at: new Map() }),
         place,
       });
     });

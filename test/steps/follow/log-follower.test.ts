@@ -314,13 +314,13 @@ describe("a home that was restored from an older copy", () => {
 
 describe("announced checkpoints", () => {
   it("are named relative to the folder, whatever the working directory of the script", () => {
-    const said = (path: string) => ({ kind: "checkpoint" as const, path, step: null, rank: 0, offset: 0 });
+    const said = (path: string) => ({ kind: "checkpoint" as const, path, step: null, time: 5.25, rank: 0, offset: 0 });
     expect(announced([said("/c/a.pt"), said("b/c.pt"), said("/cc/d.pt")], "/c").map(({ path }) => path)).toEqual([
       "a.pt",
       "b/c.pt",
       "/cc/d.pt",
     ]);
-    expect(announced([said("/c/a.pt")], "/c/")).toEqual([{ path: "a.pt", step: null }]);
+    expect(announced([said("/c/a.pt")], "/c/")).toEqual([{ path: "a.pt", step: null, at: 5_250 }]);
   });
 });
 
