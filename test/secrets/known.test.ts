@@ -82,7 +82,10 @@ it("A key file anywhere that changes, or appears later, is known from then on, a
   put("hub", "thirds-of-hub-3");
   writeFileSync(file("later"), "it-appears-later");
   expect(unknown([...first, "thirds-of-hub-3", "second-of-cloud-2", "it-appears-later"])).toEqual([]);
+  let looks = 0;
+  known.learnFrom(() => void looks++);
   expect(known.redactor()).toBe(known.redactor());
+  expect(looks, "files that have not changed are not read again").toBe(1);
 });
 
 it("Another source is asked again when a file that it read has changed, and may use the redactor meanwhile", () => {
