@@ -1,6 +1,7 @@
 // Asks the hub which commit a revision is, which files it has, and for their bytes. Validates the answers.
 
 import { z } from "zod";
+import { boundedJson } from "../domain/bounded-json.ts";
 import { Redactor } from "../domain/redaction.ts";
 import { retryAfter } from "../domain/retry-after.ts";
 import { SvcError } from "../errors/index.ts";
@@ -127,11 +128,9 @@ export class HubClient {
       if (length > JSON_BYTES_MAX) throw bad(url, "it is longer than 64 MiB");
     }
     if (reply.status >= 400) throw this.#refusal(reply, asked, null);
-    try {
-      return { value: JSON.parse(Buffer.concat(parts).toString("utf8")) as unknown, reply };
-    } catch {
-      throw bad(url, "it is not JSON");
-    }
+    const value = boundedJson(Buffer.concat(parts).toString("utf8"));
+    if (value === undefined) throw bad(url, "it is not JSON, or has too many values");
+    return { value, reply };
   }
 
   /** The server chooses the next page's address, and the token would be sent to it. */

@@ -2,6 +2,7 @@
 
 import { open, readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { boundedJson } from "../domain/bounded-json.ts";
 import { SvcError } from "../errors/index.ts";
 import type { HubAdopted } from "../schemas/hub.ts";
 import { BOOKS } from "./folder-place.ts";
@@ -193,13 +194,9 @@ class ModelFolder {
 
   async #json(path: string): Promise<Record<string, unknown> | null> {
     if ((this.#sizes.get(path) ?? 0) > JSON_BYTES_MAX) return (void this.#missing.push(`${path} is too large`), null);
-    try {
-      const value: unknown = JSON.parse(await readFile(join(this.#folder, path), "utf8"));
-      if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-    } catch {
-      // Said below.
-    }
-    this.#missing.push(`${path} is not a JSON object`);
+    const value = boundedJson(await readFile(join(this.#folder, path), "utf8").catch(() => ""));
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+    this.#missing.push(`${path} is not a JSON object, or has too many values`);
     return null;
   }
 
@@ -218,7 +215,7 @@ async function safetensorsObjection(file: string, size: number): Promise<string 
   if (!(length >= 2 && length <= SAFETENSORS_HEADER_MAX && 8 + length <= size))
     return "is not a safetensors file, or is truncated";
   try {
-    const header = JSON.parse((await firstBytes(file, 8 + length)).toString("utf8", 8)) as Record<
+    const header = boundedJson((await firstBytes(file, 8 + length)).toString("utf8", 8)) as Record<
       string,
       { data_offsets?: [number, number] }
     >;

@@ -9,7 +9,7 @@
 
 import { createHash, randomUUID } from "node:crypto";
 import { z } from "zod";
-import { jsonOf } from "../domain/parsed-lines.ts";
+import { boundedJson } from "../domain/bounded-json.ts";
 import { asSvcError, SvcError } from "../errors/index.ts";
 import { isBug, networkWords, plainWords, type ObjectStore, type SourceFile, type UploadTurn } from "./object-store.ts";
 import { readKeyFile } from "../providers/cloudvm/auth.ts";
@@ -89,7 +89,7 @@ class GcsStore implements ObjectStore {
   async holds({ key, size, sha256, md5 }: SourceFile, signal: AbortSignal): Promise<boolean> {
     const ask: Ask = { method: "GET", url: this.#object(key), good: [200, 403, 404] };
     const answer = await this.#ask(ask, signal);
-    const facts = ObjectFacts.safeParse(jsonOf(answer.text));
+    const facts = ObjectFacts.safeParse(boundedJson(answer.text));
     if (answer.status !== 200 || !facts.success) return false;
     // The metadata is svc's own claim about the sent content; the MD5 is the store's about the stored one.
     const has = facts.data.size === size && facts.data.metadata?.["sha256"] === sha256;
@@ -186,7 +186,7 @@ class GcsStore implements ObjectStore {
   }
 
   #facts(answer: Answer): ObjectFacts {
-    const facts = ObjectFacts.safeParse(jsonOf(answer.text));
+    const facts = ObjectFacts.safeParse(boundedJson(answer.text));
     if (facts.success) return facts.data;
     throw this.#unreachable("it answered with something else than the facts of an object");
   }
@@ -276,7 +276,7 @@ class GcsStore implements ObjectStore {
       const why = `it redirects to ${plainWords(new URL(to).origin, [])}, and svc sends files only to the endpoint that you named`;
       return new SvcError("sink_refused", { sink: this.#access.url, why });
     }
-    const parsed = Refusal.safeParse(jsonOf(text));
+    const parsed = Refusal.safeParse(boundedJson(text));
     const said = !parsed.success
       ? ""
       : typeof parsed.data.error === "string"

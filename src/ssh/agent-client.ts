@@ -6,6 +6,7 @@ import type { Duplex, Readable } from "node:stream";
 import { z } from "zod";
 import { SvcError } from "../errors/index.ts";
 import { lastBytes, lastChars, oneLine } from "../domain/terminal-text.ts";
+import { boundedJson } from "../domain/bounded-json.ts";
 import { abortReason } from "../domain/abort-reason.ts";
 
 /**
@@ -62,6 +63,9 @@ const TIMEOUT_MS = 20_000;
 /** Limit for a whole call, even if bytes keep trickling in. */
 const TOTAL_MS = 15 * 60_000;
 const LINE_MAX = 1 << 20;
+const LINE = { values: 20_000, depth: 16 };
+/** The agent sends one every few seconds, and none after its answer; a machine that floods svc with them would keep it busy. */
+const [KEEPALIVES_MAX, LATE_KEEPALIVES_MAX] = [100, 100];
 const GREETING_MAX = 256 << 10;
 const STDERR_MAX = 4 << 10;
 const LAST_MAX = 300;
@@ -79,6 +83,7 @@ interface Pending {
   maxBytes: number;
   sentAt: number;
   heardAt: number;
+  keepalives: number;
   timeoutMs: number;
   timer: NodeJS.Timeout | undefined;
   resolve: (answer: { value: unknown; bytes: Buffer }) => void;
@@ -100,6 +105,7 @@ export class AgentClient {
   #stderr: Buffer = Buffer.alloc(0);
   #exit: number | undefined;
   #next = 1;
+  #lateKeepalives = 0;
   #failure: SvcError | undefined;
   #ready: { resolve: () => void; reject: (why: unknown) => void } | undefined;
   /** Output of the machine's shell before the agent's; empty if the shell is clean. */
@@ -191,7 +197,17 @@ export class AgentClient {
         const now = performance.now();
         const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
         const maxBytes = options.maxBytes ?? 0;
-        entry = { op, maxBytes, sentAt: now, heardAt: now, timeoutMs, timer: undefined, resolve, reject };
+        entry = {
+          op,
+          maxBytes,
+          sentAt: now,
+          heardAt: now,
+          keepalives: 0,
+          timeoutMs,
+          timer: undefined,
+          resolve,
+          reject,
+        };
         this.#pending.set(id, entry);
         this.#watch(entry, timeoutMs);
         onAbort = () => reject(abortReason(signal));
@@ -269,25 +285,22 @@ export class AgentClient {
   }
 
   #heard(line: string): void {
-    let json: unknown;
-    try {
-      json = JSON.parse(line);
-    } catch {
-      // `undefined` is not an answer either.
-    }
-    const parsed = Answer.safeParse(json);
+    const parsed = Answer.safeParse(boundedJson(line, LINE));
     if (!parsed.success) return void this.#unfit("the agent's answer cannot be read");
     const { id, ok, error, alive, bytes } = parsed.data;
     const entry = this.#pending.get(id);
     if (!entry) {
       // A keepalive that arrives after its own answer is harmless.
-      if (alive && id < this.#next) return;
+      if (alive && id < this.#next && ++this.#lateKeepalives <= LATE_KEEPALIVES_MAX) return;
       return void this.#unfit("the agent answered a request that svc did not send");
     }
     if (alive) {
       entry.heardAt = performance.now();
+      const most = KEEPALIVES_MAX + (entry.heardAt - entry.sentAt) / 1_000;
+      if (++entry.keepalives > most) this.#unfit("the agent sends keepalives without end");
       return;
     }
+    this.#lateKeepalives = 0;
     if (bytes > entry.maxBytes) return void this.#unfit("the agent sent more than svc requested");
     if (error && bytes > 0) return void this.#unfit("the agent sent bytes with a refusal");
     // While its bytes arrive, the call still needs its watchdog.

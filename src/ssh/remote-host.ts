@@ -5,7 +5,8 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { CHECKPOINT_FILES_MAX } from "../domain/checkpoint-bounds.ts";
 import { firstChars } from "../domain/terminal-text.ts";
-import { jsonOf, linesOf } from "../domain/parsed-lines.ts";
+import { boundedJson } from "../domain/bounded-json.ts";
+import { linesOf } from "../domain/parsed-lines.ts";
 import { MachineClock } from "../domain/machine-clock.ts";
 import { startable } from "../domain/startable.ts";
 import { AgentRefusal, type AgentClient, type CallOptions } from "./agent-client.ts";
@@ -81,6 +82,7 @@ const RefusedRow = z.tuple([
   z.int().min(0).optional(),
 ]);
 const ListedFile = z.union([FileRow.transform(fileOf), RefusedRow.transform(refusalOf)]);
+const ROW = { values: 8, depth: 1 };
 const ListAnswer = z.object({ full: z.boolean() });
 function fileOf([path, size, mtimeMs, inode, leadsTo, stored]: z.infer<typeof FileRow>): RemoteFile {
   return {
@@ -171,17 +173,14 @@ export class RemoteHost implements RunHost {
     const options = { signal, maxBytes: LISTING_MAX, timeoutMs: 60_000 };
     const { value, bytes } = await this.#ask("list", names, ListAnswer, options);
     const files: RemoteFile[] = [];
-    const lines = bytes.toString("utf8").split("\n");
-    if (lines.length > ROWS_MAX + 1)
-      throw new SvcError("machine_unfit", { machine: this.#o.machine, why: "its list of checkpoints is too long" });
-    for (const line of lines) {
-      if (line === "") continue;
-      const row = ListedFile.safeParse(jsonOf(line));
-      if (!row.success)
-        throw new SvcError("machine_unfit", {
-          machine: this.#o.machine,
-          why: "it returned an invalid list of checkpoints",
-        });
+    const unfit = (why: string) => new SvcError("machine_unfit", { machine: this.#o.machine, why });
+    for (let at = 0, end = 0; at < bytes.length; at = end + 1) {
+      end = bytes.indexOf(0x0a, at);
+      if (end < 0) end = bytes.length;
+      if (end === at) continue;
+      if (files.length >= ROWS_MAX) throw unfit("its list of checkpoints is too long");
+      const row = ListedFile.safeParse(boundedJson(bytes.toString("utf8", at, end), ROW));
+      if (!row.success) throw unfit("it returned an invalid list of checkpoints");
       files.push(row.data);
     }
     return { isFull: value.full, files };
@@ -189,7 +188,7 @@ export class RemoteHost implements RunHost {
 
   async besideCheckpoints(named: BesideNames, signal: AbortSignal): Promise<BesideFiles> {
     const { value, bytes } = await this.#ask("beside", { ...named }, BesideAnswer, { signal, maxBytes: BESIDE_MAX });
-    const largest = BesideLargest.safeParse(jsonOf(bytes.toString("utf8")));
+    const largest = BesideLargest.safeParse(boundedJson(bytes.toString("utf8")));
     return { ...value, largest: largest.success ? largest.data.map(([path, size]) => ({ path, bytes: size })) : [] };
   }
 

@@ -2,7 +2,7 @@
 // reported and a lost connection costs only one part.
 
 import { z } from "zod";
-import { jsonOf } from "../domain/parsed-lines.ts";
+import { boundedJson } from "../domain/bounded-json.ts";
 import { AgentRefusal } from "./agent-client.ts";
 import { askAgent, type AskedMachine } from "./ask-agent.ts";
 import { SvcError } from "../errors/index.ts";
@@ -12,6 +12,7 @@ const PART_FILES = 5_000;
 const PART_BYTES = 2 * 1024 ** 3;
 const ANSWER_MAX = 16 << 20;
 
+const WRONG = { values: 1 + 3 * PART_FILES, depth: 2 };
 const Wrong = z.array(z.tuple([z.string(), z.string().max(300)]));
 
 /** Throws `sync_failed` if the machine cannot compare, and the errors of reaching it. */
@@ -33,7 +34,7 @@ export async function compareTree(
         : thrown;
     });
     const asked = new Set(part.map(({ path }) => path));
-    const said = Wrong.safeParse(jsonOf(bytes.toString("utf8")));
+    const said = Wrong.safeParse(boundedJson(bytes.toString("utf8"), WRONG));
     if (!said.success || said.data.some(([path]) => !asked.has(path))) throw refuse("its list of files is malformed");
     wrong.push(...said.data.map(([path, why]) => ({ path, why })));
     done.files += part.length;

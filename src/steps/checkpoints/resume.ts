@@ -14,7 +14,7 @@ import { lstat, mkdir, readFile, rm, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { copyWithHoles } from "../../platform/copy-with-holes.ts";
-import { jsonOf } from "../../domain/parsed-lines.ts";
+import { boundedJson } from "../../domain/bounded-json.ts";
 import { linkOrCopy } from "../../platform/link-or-copy.ts";
 import { newestFirst, newestOf, type SavedWhen } from "../../domain/newest-first.ts";
 import { isMissing, orDiskFull, SvcError } from "../../errors/index.ts";
@@ -379,7 +379,7 @@ async function haveShards(files: readonly Member[]): Promise<boolean> {
   const names = new Set(files.map(({ path }) => lastName(path)));
   for (const { root, path, size } of files) {
     if (!path.endsWith(".index.json") || size > SHARD_INDEX_MAX) continue;
-    const index = ShardIndex.safeParse(jsonOf(await readFile(join(root, path), "utf8").catch(() => "")));
+    const index = ShardIndex.safeParse(boundedJson(await readFile(join(root, path), "utf8").catch(() => "")));
     if (index.success && Object.values(index.data.weight_map).some((shard) => !names.has(shard))) return false;
   }
   return true;

@@ -3,6 +3,7 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { z } from "zod";
+import { boundedJson } from "../../domain/bounded-json.ts";
 import { LAST_WRITTEN } from "./folders-in-listing.ts";
 
 const ZIP_TAIL = 65_558;
@@ -30,7 +31,7 @@ export async function isWhole(path: string, size: number, name = path): Promise<
       if (start.length < 8) return false;
       const length = Number(start.readBigUInt64LE());
       if (length > Math.min(size - 8, HEADER_MAX)) return false;
-      const tensors = Tensors.safeParse(JSON.parse((await read(8, length)).toString("utf8")));
+      const tensors = Tensors.safeParse(boundedJson((await read(8, length)).toString("utf8")));
       if (!tensors.success) return false;
       const ends = Object.entries(tensors.data).map(([name, t]) => (name === "__metadata__" ? 0 : t.data_offsets![1]));
       return size === 8 + length + Math.max(0, ...ends);
