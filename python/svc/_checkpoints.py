@@ -33,6 +33,8 @@ _LOCAL_DIR = "checkpoints-local"
 # (src/files/listing/protections.ts).
 _MADE = ".svc-made"
 _PATH_UNITS_MAX = 4096
+# A file that is written after an announcement must look newer than it: kernels date files in steps of up to 10 ms.
+_TICK_SECONDS = 0.015
 _DEPTH_MAX = 8
 _ENTRIES_MAX = 20_000
 _INCOMPLETE = "checkpoint-is-incomplete.txt"
@@ -106,7 +108,7 @@ def _inside(path: StrPath) -> tuple[str, str | None]:
 
 def checkpoint(path: StrPath, step: int | None = None) -> None:
     """Announce that the checkpoint at ``path`` (a file or a directory) is complete: it is downloaded at once, and a
-    run may resume from it.
+    run may resume from it. It is about the files as they are at the call, which takes 15 ms.
 
     :param path: inside ``checkpoint_dir()``; a relative path is taken from there.
     :param step: the training step that it belongs to.
@@ -134,15 +136,15 @@ def checkpoint(path: StrPath, step: int | None = None) -> None:
             _remember(full, quoted, at)
         except OSError as error:  # its disk may be full; the announcement needs none
             _warn("index", f"svc.checkpoint: {full} is announced, but a later process may not find it: {error!r}")
-        if not state.head:
-            return
-        line = '%s{"k":"c","n":%d,"s":%s,"t":%.3f,"r":%d,"path":%s}\n' % (
-            state.head, state.next_n(), at, time.time(), state.rank, quoted,
-        )  # fmt: skip
-        if len(line) >= _LINE_BYTES_MAX:
-            _warn("long path", f"svc.checkpoint: the path {full} is too long to announce")
-        else:
-            _emit(state, line, keep=True)
+        if state.head:
+            line = '%s{"k":"c","n":%d,"s":%s,"t":%.3f,"r":%d,"path":%s}\n' % (
+                state.head, state.next_n(), at, time.time(), state.rank, quoted,
+            )  # fmt: skip
+            if len(line) >= _LINE_BYTES_MAX:
+                _warn("long path", f"svc.checkpoint: the path {full} is too long to announce")
+            else:
+                _emit(state, line, keep=True)
+        time.sleep(_TICK_SECONDS)
     except Exception as error:  # training comes first
         _warn("checkpoint", f"svc.checkpoint: the call was skipped: {error!r}")
 

@@ -5,7 +5,7 @@
 // known to have ended, they are downloaded like those of a running script: a file that is being overwritten must not replace its complete copy.
 
 import { SvcError } from "../errors/index.ts";
-import type { ScanResult } from "./checkpoints/collector.ts";
+import type { ScanResult } from "./checkpoints/scan.ts";
 import { limitWords } from "./checkpoints/listing-limit.ts";
 import { noRoomYet } from "./checkpoints/room.ts";
 import { besideFiles } from "./follow/beside-checkpoints.ts";
@@ -66,7 +66,8 @@ export function collectStep(services: RunServices): StepDefinition {
         scanned.delete(whose);
         // On a full or unfit disk the script may have outlived the request to end.
         const final = hasEnded || run === null;
-        const hasSucceeded = run?.status?.exit_code === 0;
+        const { status } = run ?? {};
+        const hasSucceeded = status?.exit_code === 0 && !status.stopped && !status.preempted;
         const result = await collectNow(followed, collector, { ...options, final, hasSucceeded });
         if (!final) refuseUnfinished(result, collector.home.folder);
         const { saved } = result;
@@ -135,12 +136,14 @@ function stillThere(some: readonly string[], count: number, { access, provider }
   return `${who} of the run could not be ended: ${named}. ${why}. ${then}`;
 }
 
-/** The warning for announced folders of which a file was overwritten later (announcements.ts AN2). */
+/** The warning for checkpoints that the script was writing (announcements.ts AN2, unfinished-files.ts). */
 function tornWords(names: readonly string[]): string {
   const [first = ""] = names;
-  const [what, it] =
-    names.length === 1 ? [`The checkpoint ${first}`, "it"] : [`${names.length} checkpoints (such as ${first})`, "them"];
-  return `${what} may be a mixture of two saves: the script wrote into ${it} again after svc.checkpoint, and ended before it announced ${it} again. The files are on this computer, but no run resumes from this version of ${it}.`;
+  const [what, it, its] =
+    names.length === 1
+      ? [`The checkpoint ${first}`, "it", "Its"]
+      : [`${names.length} checkpoints (${first} is one of them)`, "them", "Their"];
+  return `${what} may be incomplete: the script was writing ${it} when it ended. ${its} files are on this computer, but a run that resumes uses the version before, or another checkpoint.`;
 }
 
 /** The warning for files of the checkpoint directory that are lost with the machine. */

@@ -252,6 +252,21 @@ for n in range(50):
         lines = [json.loads(line) for line in (self.dir / ".svc-checkpoints.jsonl").read_text().splitlines()]
         self.assertEqual(len({line["path"] for line in lines}), 200)
 
+    def test_a_file_that_is_written_after_the_call_is_newer_than_the_announcement(self):
+        result = self.script(
+            """
+            for n in range(20):
+                path = os.path.join(svc.checkpoint_dir(), "%d.bin" % n)
+                open(path, "w").close()
+                svc.checkpoint(path)
+                open(path, "w").close()
+            """
+        )
+        said = {r["path"]: r["t"] for r in records(result.stdout)[0] if r["k"] == "c"}
+        self.assertEqual(len(said), 20)
+        for name, at in said.items():
+            self.assertGreater(os.stat(self.dir / name).st_mtime, at + 0.002)
+
     def test_a_checkpoint_is_announced_although_the_index_cannot_be_written(self):
         code = 'open(os.path.join(svc.checkpoint_dir(), "a.pt"), "w").close(); svc.checkpoint("a.pt", step=3)'
         self.dir.joinpath(".svc-checkpoints.jsonl").mkdir(parents=True)

@@ -14,6 +14,7 @@ const checkpoints = single("checkpoint removals", "src/engine/checkpoint-removal
 ]);
 const collector = single("collector", "src/steps/checkpoints/collector.ts", [
   "test/steps/checkpoints/collector.test.ts",
+  "test/steps/checkpoints/unfinished-files.test.ts",
 ]);
 const files = single("collector", "src/steps/checkpoints/files.ts", ["test/steps/checkpoints/collector.test.ts"]);
 const retention = single("retention", "src/steps/checkpoints/retention.ts", [
@@ -23,6 +24,9 @@ const sets = single("sets", "src/steps/checkpoints/sets.ts", ["test/steps/checkp
 const announcements = single("announcements", "src/steps/checkpoints/announcements.ts", [
   "test/steps/checkpoints/announcements.test.ts",
   "test/steps/checkpoints/sets.test.ts",
+]);
+const unfinished = single("unfinished files", "src/steps/checkpoints/unfinished-files.ts", [
+  "test/steps/checkpoints/unfinished-files.test.ts",
 ]);
 const earlier = single("earlier files", "src/steps/checkpoints/earlier-files.ts", [
   "test/steps/checkpoints/kept-at-home.test.ts",
@@ -258,9 +262,45 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   sets(
     "AN2: a folder that was written again after its announcement is kept",
     "if (!hasSucceeded && this.#isTorn(name, files, kept, known)) {",
-    "if (!hasSucceeded && this.#isTorn(name, [], kept, known)) {",
+    "if (!hasSucceeded && this.#isTorn(name, [], kept, known) && files.length < 0) {",
   ),
-  sets("AN2: a later mark of a framework says nothing", "Math.max(announcedAt, ...marks)", "announcedAt"),
+  announcements(
+    "AN2: a later mark of a framework says nothing",
+    "complete.markedAt > complete.announcedAt",
+    "complete.markedAt < 0",
+  ),
+  announcements(
+    "AN2: a newer file in the first listing counts as added",
+    "isNewer(now, at) || !(isMarked || same(now, file))",
+    "!(isMarked || same(now, file))",
+  ),
+  announcements(
+    "AN2: a file with an older time replaces another one unnoticed",
+    "isNewer(now, at) || !(isMarked || same(now, file))",
+    "isNewer(now, at)",
+  ),
+  announcements(
+    "AN2: a file that is removed does not matter",
+    "now === undefined ? !isMarked :",
+    "now === undefined ? false :",
+  ),
+  announcements(
+    "AN4: an announcement is about the files of every machine",
+    "(placements.get(name) ?? present) === present",
+    "(placements.get(name) ?? present) > 0",
+  ),
+  unfinished(
+    "UF1: a truncated file is complete",
+    "isTruncated || isWritten(file, evidence)",
+    "isWritten(file, evidence)",
+  ),
+  unfinished(
+    "UF1: a file that was written after its announcement is complete",
+    "isTruncated || isWritten(file, evidence);",
+    "isTruncated;",
+  ),
+  unfinished("UF1: such a file rests after the end of its script", "(hasEnded || restedMs < REST_MS)", "restedMs < 0"),
+  collector("UF2: the complete file goes", "if (isUnfinished) await this.#growing.begins(file);", ""),
   announcements(
     "AN1: an announcement covers newer files",
     "names.has(place) && !isNewer(",
@@ -268,8 +308,8 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   ),
   announcements(
     "AN2: a file that was only added counts as overwritten",
-    "(seen.before.has(file.path) || members.has(file.path))",
-    "members.size >= 0",
+    "isNewer(file, at) && members.has(file.path)",
+    "isNewer(file, at)",
   ),
   announcements("AN2: a folder rests after the end of its script", "if (isRunning) seen", "seen"),
   announcements(

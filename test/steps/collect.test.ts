@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { Redactor } from "../../src/domain/redaction.ts";
 import { SvcError } from "../../src/errors/index.ts";
 import type { Guard, MachineAccess } from "../../src/providers/host.ts";
-import type { CheckpointScan, ScanResult } from "../../src/steps/checkpoints/collector.ts";
+import type { CheckpointScan, ScanResult } from "../../src/steps/checkpoints/scan.ts";
 import type { CheckpointHost } from "../../src/steps/checkpoints/home-names.ts";
 import { collectStep } from "../../src/steps/collect.ts";
 import type { RunnerStatus } from "../../src/schemas/runner.ts";
@@ -241,15 +241,24 @@ test("A listing that ended at its limit is named before all other reasons, with 
   ]);
 });
 
-test("A checkpoint that may be a mixture of two saves is named, and the scan knows whether the script succeeded", async () => {
+test("A checkpoint that the script was writing is named, and the scan knows whether the script succeeded", async () => {
   log = () => Promise.resolve({ bytes: Buffer.alloc(0) });
   torn = ["last"];
   status = () => Promise.resolve({ phase: "exited", log_bytes: 0, exit_code: 1 });
   await rent.run(() => collectStep(services()));
   expect(notices).toEqual([
-    expect.stringMatching(/^The checkpoint last may be a mixture of two saves: .*no run resumes/),
+    expect.stringMatching(/^The checkpoint last may be incomplete: .*a run that resumes uses the version before/),
   ]);
   status = () => Promise.resolve({ phase: "exited", log_bytes: 0, exit_code: 0 });
   await rent.run(() => collectStep(services()));
-  expect(succeeded).toEqual([false, true]);
+  for (const sign of [{ stopped: true }, { preempted: true }]) {
+    status = () => Promise.resolve({ phase: "exited", log_bytes: 0, exit_code: 0, ...sign });
+    await rent.run(() => collectStep(services()));
+  }
+  expect(succeeded, "svc asked the script to end: exit code 0 says nothing of its files").toEqual([
+    false,
+    true,
+    false,
+    false,
+  ]);
 });

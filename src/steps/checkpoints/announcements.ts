@@ -1,16 +1,19 @@
-// What the script has announced as complete, and whether the files that a machine lists are still those of the announcement.
+// Reads the announcements of a script, and judges whether the files that a machine lists are still the announced ones.
 //
 // AN1. An announcement is about the files as they were then. A file that is newer by the machine's own clock is not complete for it.
 // AN2. A folder of which a file was overwritten or removed after the announcement may be in the middle of the next save. It becomes a kept
 //      set only once all of it has rested for REST_MS, or the script has ended by itself with exit code 0. A file that was only added (by
-//      a process that saves its part late, or as a note) does not matter.
+//      a process that saves its part late, or as a note) does not matter: svc has listed the announced folder without it. A newer file
+//      in the first listing may have replaced one that svc never saw.
 // AN3. A script that wrote no time into the announcement, or one before this program knew it, is believed.
+// AN4. The announcements of an earlier machine of the run are about its files. They say nothing about those of the present one.
 
 import { readFile } from "node:fs/promises";
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { jsonOf } from "../../domain/parsed-lines.ts";
 import type { RemoteFile } from "../../providers/host.ts";
+import { same } from "./files.ts";
 import { placesOf, plainName } from "./names.ts";
 
 /** Long enough for a script that gathers the parts of a model between two files. */
@@ -26,45 +29,78 @@ export interface Announcement {
   at: number | null;
 }
 
-/** The script's announcements by name: how often each was made, and the step and the time of the last one. */
+/** The script's announcements by name: how often each was made, and the step, the time and the placement of the last one. */
 export interface Announced {
   times: Map<string, number>;
   steps: Map<string, number>;
   at: Map<string, number>;
+  /** Without those that an older program has stored. */
+  placements: Map<string, number>;
 }
 
-const Line = z.union([
-  z.string(),
-  z.object({ path: z.string(), step: z.number().optional(), at: z.number().optional() }),
-]);
+const Line = z.object({
+  path: z.string(),
+  step: z.number().optional(),
+  at: z.number().optional(),
+  placement: z.int().optional(),
+  /** How many announcements the line stands for, if not one. */
+  times: z.int().optional(),
+});
+type Line = z.infer<typeof Line>;
+const AnyLine = z.union([z.string().transform((path): Line => ({ path })), Line]);
+const textOf = (line: Line): string => `${JSON.stringify(line)}\n`;
 
 /** The line of the file that `readAnnounced` reads. */
-export function lineOf({ path, step, at }: Announcement): string {
-  return JSON.stringify({ path, ...(step !== null && { step }), ...(at !== null && { at }) } satisfies z.infer<
-    typeof Line
-  >);
-}
+export const lineOf = ({ path, step, at }: Announcement, placement: number): string =>
+  textOf({ path, ...(step !== null && { step }), ...(at !== null && { at }), placement });
 
-/** Lines that a crash cut short are skipped. */
-export async function readAnnounced(file: string): Promise<Announced> {
-  const text = await readFile(file, "utf8").catch(() => "");
-  const found: Announced = { times: new Map(), steps: new Map(), at: new Map() };
+/** The lines for the same announcements, one for each name. */
+export const shortened = ({ times, steps, at, placements }: Announced): string =>
+  [...times]
+    .map(([path, count]) => {
+      const of = { step: steps.get(path), at: at.get(path), placement: placements.get(path) };
+      // Members without a value have no place in JSON.
+      return textOf({ path, ...(of as Partial<Line>), times: count });
+    })
+    .join("");
+
+/** The announcements in the text of such a file. Lines that a crash cut short are skipped. */
+export function announcedIn(text: string): Announced {
+  const found: Announced = { times: new Map(), steps: new Map(), at: new Map(), placements: new Map() };
   for (const line of text.split("\n")) {
-    const said = Line.safeParse(jsonOf(line));
+    const said = AnyLine.safeParse(jsonOf(line));
     if (!said.success) continue;
-    const { path, step, at } = typeof said.data === "string" ? { path: said.data } : said.data;
+    const { path, step, at, placement, times = 1 } = said.data;
     const plain = plainName(path);
-    found.times.set(plain, (found.times.get(plain) ?? 0) + 1);
+    found.times.set(plain, (found.times.get(plain) ?? 0) + times);
     if (step !== undefined) found.steps.set(plain, step);
-    if (at === undefined) found.at.delete(plain);
-    else found.at.set(plain, at);
+    setOrDelete(found.at, plain, at);
+    setOrDelete(found.placements, plain, placement);
   }
   return found;
 }
 
+function setOrDelete(map: Map<string, number>, name: string, value: number | undefined): void {
+  if (value === undefined) map.delete(name);
+  else map.set(name, value);
+}
+
+export const readAnnounced = async (file: string): Promise<Announced> =>
+  announcedIn(await readFile(file, "utf8").catch(() => ""));
+
+/** AN4. */
+export function ofPlacement(
+  { times, at, placements }: Pick<Announced, "times" | "at" | "placements">,
+  present: number,
+): Pick<Announced, "times" | "at"> {
+  const isPresent = ([name]: [string, number]): boolean => (placements.get(name) ?? present) === present;
+  return { times: new Map([...times].filter(isPresent)), at: new Map([...at].filter(isPresent)) };
+}
+
 type Times = ReadonlyMap<string, number>;
 
-const isNewer = (file: RemoteFile, at: number | undefined): boolean =>
+/** Whether the file was written after the announcement. */
+export const isNewer = (file: RemoteFile, at: number | undefined): boolean =>
   at !== undefined && file.mtimeMs > at + ROUNDING_MS;
 
 /** AN1. Whether one of the names covers the file, and the file has not changed since. */
@@ -72,10 +108,9 @@ export const isAsAnnounced = (file: RemoteFile, names: ReadonlySet<string>, at: 
   names.size > 0 && placesOf(file.path).some((place) => names.has(place) && !isNewer(file, at.get(place)));
 
 interface Watched {
-  /** The announcement, by its number. */
   times: number;
-  /** Files that were listed as they were at the announcement. */
-  before: Set<string>;
+  /** The files of the first listing since the announcement. */
+  first: Map<string, RemoteFile>;
   /** All listed files, and since when they have been listed so. */
   shape: string;
   sinceMs: number;
@@ -92,21 +127,19 @@ export class AnnouncedFolders {
     this.#now = now;
   }
 
-  /** @param files the files of the folder. @param isRunning whether the script may still write. */
-  saw(
-    name: string,
-    announcement: { times: number; at: number },
-    files: readonly RemoteFile[],
-    isRunning: boolean,
-  ): void {
-    const { times, at } = announcement;
+  /**
+   * @param times the announcement, by its number.
+   * @param files the files of the folder.
+   * @param isRunning whether the script may still write.
+   */
+  saw(name: string, times: number, files: readonly RemoteFile[], isRunning: boolean): void {
     const shape = hash("sha256", JSON.stringify(files.map((f) => [f.path, f.size, f.mtimeMs, f.inode])), "hex");
     let seen = this.#watched.get(name);
     if (seen?.times !== times) {
-      seen = { times, before: new Set(), shape, sinceMs: this.#now(), hasRested: false };
+      const first = new Map(files.map((file) => [file.path, file]));
+      seen = { times, first, shape, sinceMs: this.#now(), hasRested: false };
       this.#watched.set(name, seen);
     }
-    for (const file of files) if (!isNewer(file, at)) seen.before.add(file.path);
     if (seen.shape !== shape) {
       seen.shape = shape;
       seen.sinceMs = this.#now();
@@ -117,15 +150,27 @@ export class AnnouncedFolders {
 
   /**
    * Whether the listed files may belong to two saves.
+   * @param complete when it was announced and, if a framework has marked it as complete since, when that was.
    * @param members the paths of the version that was kept before.
    */
-  isTorn(name: string, at: number, files: readonly RemoteFile[], members: ReadonlySet<string>): boolean {
+  isTorn(
+    name: string,
+    complete: { announcedAt: number; markedAt: number },
+    files: readonly RemoteFile[],
+    members: ReadonlySet<string>,
+  ): boolean {
     const seen = this.#watched.get(name);
     if (seen === undefined || seen.hasRested) return false;
-    const listed = new Set(files.map(({ path }) => path));
-    const isOverwritten = (file: RemoteFile): boolean =>
-      isNewer(file, at) && (seen.before.has(file.path) || members.has(file.path));
-    return files.some(isOverwritten) || [...seen.before].some((path) => !listed.has(path));
+    const isMarked = complete.markedAt > complete.announcedAt;
+    const at = isMarked ? complete.markedAt : complete.announcedAt;
+    const listed = new Map(files.map((file) => [file.path, file]));
+    const isReplaced = (file: RemoteFile): boolean => {
+      const now = listed.get(file.path);
+      return now === undefined ? !isMarked : isNewer(now, at) || !(isMarked || same(now, file));
+    };
+    return (
+      [...seen.first.values()].some(isReplaced) || files.some((file) => isNewer(file, at) && members.has(file.path))
+    );
   }
 
   forget(name: string): void {

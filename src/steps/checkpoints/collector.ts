@@ -48,7 +48,9 @@ import {
   STAGING,
   stillToCome,
 } from "./files.ts";
-import { isAsAnnounced } from "./announcements.ts";
+import { announcedIn, isAsAnnounced } from "./announcements.ts";
+import type { CheckpointScan, ScanResult } from "./scan.ts";
+import { UnfinishedFiles, type Evidence } from "./unfinished-files.ts";
 import { placesOf, plainName, printable, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
 import { CheckpointSets, type KnownComplete, type SetsOptions } from "./sets.ts";
 import { GivenFiles, type GivenFile } from "./given-files.ts";
@@ -67,40 +69,7 @@ const BATCH_MS = 5_000;
 /** How often the last scan retries files that changed during their download. */
 const FINAL_PASSES_MAX = 3;
 
-export interface CheckpointScan {
-  /** The run has ended: no file will change any more. */
-  final: boolean;
-  /** It ended by itself with exit code 0: nothing is half written. */
-  hasSucceeded?: boolean;
-  /**
-   * Files and folders that the script announced as complete, relative to the checkpoint directory. The collector takes
-   * a name out when everything below it was downloaded; the caller adds it again when it is announced again.
-   */
-  announced: Set<string>;
-  /** Without it, the scan continues until `stop`. */
-  signal?: AbortSignal;
-  /**
-   * Called with every file that is in place, whatever the outcome of the scan; also, once per process, with existing
-   * files: the process that downloaded them may have died before it could record them.
-   * @param removed files that no longer exist locally.
-   */
-  record?: (files: CheckpointFile[], removed: readonly string[]) => Promise<void>;
-}
-
 type OneScan = CheckpointScan & { signal: AbortSignal };
-
-export interface ScanResult {
-  /** Downloaded by this scan. */
-  saved: CheckpointFile[];
-  /** Not downloaded yet and still changing: a later scan may download them. */
-  pending: string[];
-  /** Not downloaded, and why. `again`: the next scan may be able to read it. See `RemoteFile` for the others. */
-  skipped: { path: string; why: string; again?: true; isLimit?: true | undefined; others?: number | undefined }[];
-  /** For which the local disk has no room. */
-  noRoom: NoRoom[];
-  /** Announced folders that do not count as complete because they were written again (announcements.ts AN2). */
-  torn: string[];
-}
 
 interface Seen {
   file: RemoteFile;
@@ -120,6 +89,7 @@ export class CheckpointCollector {
   readonly #recorded = new Set<string>();
   readonly #sets: CheckpointSets;
   readonly #growing: GrowingFiles;
+  readonly #unfinished = new UnfinishedFiles();
   readonly #retention: Retention | null;
   readonly #meter: UnfetchedMeter;
   #prepared = false;
@@ -152,7 +122,7 @@ export class CheckpointCollector {
     this.#now = options.now;
     this.#followEveryMs = options.followEveryMs ?? SETTLE_MS;
     this.#given = new GivenFiles(options.targetDir, options.given ?? [], options.place);
-    const announced = options.announced ?? (() => Promise.resolve({ times: new Map(), at: new Map() }));
+    const announced = options.announced ?? (() => Promise.resolve(announcedIn("")));
     this.#sets = new CheckpointSets({
       ...options,
       announced,
@@ -231,6 +201,7 @@ export class CheckpointCollector {
           result.skipped.push(...result.pending.map((path) => ({ path, why: "it kept changing while it was copied" })));
           result.pending = [];
         }
+        result.torn.push(...this.#unfinished.among(listing));
         if (options.final) await this.#sets.keepFinal(listing, (file) => this.#isHome(file));
         this.#retire(options.announced, result);
         isOver = options.final;
@@ -286,7 +257,9 @@ export class CheckpointCollector {
     let before = new Map([...this.#seen].map(([path, { file }]) => [path, file]));
     for (;;) {
       await pause(this.#followEveryMs, undefined, { signal: options.signal });
+      const known = await this.#sets.knownComplete();
       const listing = this.#given.ofNode(await host.listCheckpoints(options.signal));
+      await this.#sets.saw(listing, known, true);
       const unfinished = unfinishedFolders(listing);
       const moving: RemoteFile[] = [];
       for (const file of listing) {
@@ -318,7 +291,8 @@ export class CheckpointCollector {
   }
 
   /** Sorts files into ready, pending and refused ones. Remembers what it saw, for K1. */
-  async #sort(listing: RemoteFile[], { final, announced }: OneScan) {
+  async #sort(listing: RemoteFile[], options: OneScan) {
+    const { final, announced } = options;
     const now = this.#now();
     const told = new Set([...announced].map(plainName));
     const unfinished = unfinishedFolders(listing);
@@ -348,6 +322,8 @@ export class CheckpointCollector {
       if (temporary !== null) {
         if (final || settled) skipped.push({ path: file.path, why: temporary });
         else pending.push(file.path);
+      } else if (this.#unfinished.has(file, this.#evidence(file, seen, options))) {
+        // The download is as listed.
       } else if (await this.#isHome(file)) {
         if (!this.#recorded.has(file.path)) found.push(asRecord(file.path, file.size, file.mtimeMs));
       } else if (final || settled || isAsAnnounced(file, told, this.#known.announcedAt)) {
@@ -359,6 +335,12 @@ export class CheckpointCollector {
     }
     this.#seen = seen;
     return { ready, pending, skipped, found, moving };
+  }
+
+  #evidence({ path }: RemoteFile, seen: ReadonlyMap<string, Seen>, { final, hasSucceeded = false }: OneScan): Evidence {
+    const since = seen.get(path)?.sinceMs;
+    const restedMs = since === undefined ? 0 : this.#now() - since;
+    return { announcedAt: this.#known.announcedAt.get(path), restedMs, hasEnded: final, hasSucceeded };
   }
 
   /** Downloads to the staging folder, lists again, and moves files into place that did not change meanwhile. */
@@ -416,15 +398,17 @@ export class CheckpointCollector {
           moved.push(file.path);
           continue;
         }
-        if (beside === undefined) {
-          saved.push(asRecord(file.path, file.size, file.mtimeMs));
-          continue;
+        const evidence = this.#evidence(file, this.#seen, options);
+        const isUnfinished = await this.#unfinished.finds(file, beside ?? join(this.#targetDir, file.path), evidence);
+        if (isUnfinished) await this.#growing.begins(file);
+        if (beside !== undefined) {
+          kept.push(...(await this.#earlier.keep(file.path, beside)));
+          await placeFile(this.#targetDir, file.path, beside, { folders, removed });
         }
-        kept.push(...(await this.#earlier.keep(file.path, beside)));
-        await placeFile(this.#targetDir, file.path, beside, { folders, removed });
-        saved.push(asRecord(file.path, file.size, file.mtimeMs));
+        const record = asRecord(file.path, file.size, file.mtimeMs);
+        saved.push(isUnfinished ? { ...record, in_progress: true } : record);
       }
-      await this.#growing.rests(saved.map(({ path }) => path));
+      await this.#growing.rests(saved.flatMap(({ path, in_progress }) => (in_progress ? [] : [path])));
       for (const folder of folders) if ((await lstat(folder).catch(nullIfMissing)) !== null) await flushFolder(folder);
       await this.#record([...kept, ...saved], options, removed);
       // Now, not at the end of the scan: the machine may be lost during the next download.

@@ -5,7 +5,7 @@
 //      with `~placement<N>`. It stays, whatever the rules for checkpoints: it belongs to none.
 // EF2. Not so if nothing is lost: the new file begins with all bytes of the old one, svc gave the old one to the present machine, or both
 //      belong to a checkpoint of many files, whose names are saved again and again.
-// EF3. So it is when the present machine has a folder where an earlier one saved a file, or a file where an earlier one had a folder.
+// EF3. The same holds if the present machine has a folder under the name of an earlier file, or a file under the name of an earlier folder.
 
 import { constants } from "node:fs";
 import { lstat, mkdir, open } from "node:fs/promises";

@@ -127,6 +127,11 @@ export class GrowingFiles {
     for (const path of torn) await this.#sets.dropFile(path);
   }
 
+  /** G3. Call it before an unfinished file takes its place. */
+  begins(file: RemoteFile): Promise<void> {
+    return this.#mark([file]);
+  }
+
   /** G3. Call it before the first byte of files that may be torn. */
   async #mark(files: readonly RemoteFile[]): Promise<void> {
     const fresh = files.filter(({ path }) => !this.#inProgress.has(path));

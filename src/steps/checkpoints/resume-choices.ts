@@ -2,17 +2,17 @@
 // announcements of scripts next to their files. The first placement resumes from the job that its spec names, a later one from what the
 // job itself has saved; until it has saved something, from the same checkpoint as the first.
 
-import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { SvcError } from "../../errors/index.ts";
 import type { ResumePoint } from "../../schemas/job.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { chooseResume, completeOnes, lastComplete, pinResume, Resume, type ResumeSource } from "./resume.ts";
-import { lineOf, readAnnounced, type Announced, type Announcement } from "./announcements.ts";
+import { announcedIn, lineOf, readAnnounced, shortened, type Announced, type Announcement } from "./announcements.ts";
 import { replaceFile } from "../../platform/replace-file.ts";
 import { homeLayout } from "../../platform/home-layout.ts";
 
-/** More announcements add no information: this bounds how much a script can make svc store. */
-const ANNOUNCED_BYTES_MAX = 4 * 1024 * 1024;
+/** A longer file of announcements gets one line for each name. */
+const ANNOUNCED_BYTES = 4 * 1024 * 1024;
 
 /** The most names that a refusal lists, and the most checkpoints in an answer. */
 const [NAMED_MAX, POINTS_MAX] = [5, 200];
@@ -33,6 +33,10 @@ export class Resumes {
   readonly #savedBy: (jobId: string) => ReadonlyMap<string, number>;
   /** By job: the placement for which the choice was made. */
   readonly #chosen = new Map<string, { placement: number; resume: Promise<Resume | null> }>();
+  /** By job: what its file of announcements held at this stamp. */
+  readonly #announced = new Map<string, { stamp: string; announced: Announced }>();
+  /** By job: the length of its file of announcements when it got one line for each name. */
+  readonly #shortened = new Map<string, number>();
 
   /**
    * @param specOf returns null for a job that this home does not have.
@@ -158,8 +162,15 @@ export class Resumes {
   }
 
   /** What the script has announced. */
-  announced(jobId: string): Promise<Announced> {
-    return readAnnounced(this.#announcedFile(jobId));
+  async announced(jobId: string): Promise<Announced> {
+    const file = this.#announcedFile(jobId);
+    const found = statSync(file, { throwIfNoEntry: false });
+    const stamp = `${found?.ino} ${found?.size} ${found?.mtimeMs}`;
+    const before = this.#announced.get(jobId);
+    if (before?.stamp === stamp) return before.announced;
+    const announced = await readAnnounced(file);
+    this.#announced.set(jobId, { stamp, announced });
+    return announced;
   }
 
   /** Names of the other nodes are below `node<k>/` on this computer and are not recorded: rank 0 announces for all. */
@@ -167,14 +178,22 @@ export class Resumes {
     if (names.length === 0 || node !== 0) return;
     const file = this.#announcedFile(jobId);
     mkdirSync(homeLayout.artifactsOf(this.#home, jobId), { recursive: true, mode: 0o700 });
-    if (existsSync(file) && statSync(file).size > ANNOUNCED_BYTES_MAX) return;
-    const lines = names.map((each) => `${lineOf(each)}\n`);
+    const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+    if (size > Math.max(ANNOUNCED_BYTES, 2 * (this.#shortened.get(jobId) ?? 0))) {
+      const text = shortened(announcedIn(readFileSync(file, "utf8")));
+      replaceFile(file, text);
+      this.#shortened.set(jobId, text.length);
+    }
+    const placement = this.#placementOf(jobId);
+    const lines = names.map((each) => lineOf(each, placement));
     // A full disk may have cut the line before. The log's cursor moves on after this, on the disk, so these lines must be there, too.
     appendFileSync(file, `\n${lines.join("")}`, { mode: 0o600, flush: true });
   }
 
   forget(jobId: string): void {
     this.#chosen.delete(jobId);
+    this.#announced.delete(jobId);
+    this.#shortened.delete(jobId);
   }
 
   async #leavings(job: string) {

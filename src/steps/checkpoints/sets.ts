@@ -26,7 +26,7 @@ import { replaceFile } from "../../platform/replace-file.ts";
 import { nullIfMissing, orDiskFull } from "../../errors/index.ts";
 import type { RemoteFile } from "../../providers/host.ts";
 import type { CheckpointFile } from "../../schemas/job.ts";
-import { AnnouncedFolders, type Announced } from "./announcements.ts";
+import { AnnouncedFolders, ofPlacement, type Announced } from "./announcements.ts";
 import { asRecord, isCopyOf, isOurs, readCheckpoints } from "./files.ts";
 import { GivenFiles } from "./given-files.ts";
 import { marksIn, marksOf, setsIn, TF_STATE } from "./folders-in-listing.ts";
@@ -88,7 +88,7 @@ export interface KnownComplete {
   ofNode0: ReadonlyMap<string, Kept>;
 }
 
-type Announcements = () => Promise<Pick<Announced, "times" | "at">>;
+type Announcements = () => Promise<Pick<Announced, "times" | "at" | "placements">>;
 
 export interface SetsOptions {
   targetDir: string;
@@ -181,7 +181,7 @@ export class CheckpointSets {
 
   /** To be asked before the listing is requested: a listing may be older than an announcement that follows it. */
   async knownComplete(): Promise<KnownComplete> {
-    const { times: announced, at: announcedAt } = await this.#announced();
+    const { times: announced, at: announcedAt } = ofPlacement(await this.#announced(), this.#placements.present);
     if (!this.#place || this.#place.node === 0) return { announced, announcedAt, ofNode0: new Map() };
     const { placement, checkpoints } = this.#place;
     const sets = [...(await allKept(checkpoints))].filter(([, kept]) => kept.placement === placement);
@@ -193,9 +193,10 @@ export class CheckpointSets {
   async saw(listing: readonly RemoteFile[], known: KnownComplete, isRunning: boolean): Promise<void> {
     if (known.announcedAt.size === 0) return;
     for (const [name, files] of setsIn(listing, known.announced, new Set(), true)) {
-      const [times, at] = [known.announced.get(name) ?? 0, known.announcedAt.get(name)];
-      if (at === undefined || times <= ((await this.#keptOf(name))?.announced ?? 0)) this.#folders.forget(name);
-      else this.#folders.saw(name, { times, at }, this.#own(files), isRunning);
+      const times = known.announced.get(name) ?? 0;
+      const isKept = times <= ((await this.#keptOf(name))?.announced ?? 0);
+      if (isKept || !known.announcedAt.has(name)) this.#folders.forget(name);
+      else this.#folders.saw(name, times, this.#own(files), isRunning);
     }
   }
 
@@ -207,9 +208,9 @@ export class CheckpointSets {
   #isTorn(name: string, files: readonly RemoteFile[], kept: Kept | null, known: KnownComplete): boolean {
     const announcedAt = known.announcedAt.get(name);
     if (announcedAt === undefined) return false;
-    const marks = marksOf(name, files).map(({ mtimeMs }) => mtimeMs);
+    const markedAt = marksOf(name, files).reduce((at, { mtimeMs }) => Math.max(at, mtimeMs), 0);
     const members = new Set(kept?.files.map(({ path }) => path));
-    return this.#folders.isTorn(name, Math.max(announcedAt, ...marks), this.#own(files), members);
+    return this.#folders.isTorn(name, { announcedAt, markedAt }, this.#own(files), members);
   }
 
   /**

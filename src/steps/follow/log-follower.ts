@@ -2,7 +2,8 @@
 // recorded offset; no state is only in memory, so the next control plane misses nothing.
 
 import { setTimeout as pause } from "node:timers/promises";
-import type { CheckpointCollector, CheckpointScan } from "../checkpoints/collector.ts";
+import type { CheckpointCollector } from "../checkpoints/collector.ts";
+import type { CheckpointScan } from "../checkpoints/scan.ts";
 import type { Announcement } from "../checkpoints/announcements.ts";
 import { withHomeNames } from "../checkpoints/home-names.ts";
 import type { LogCursor, RunLogWriter } from "../ports.ts";
@@ -260,10 +261,16 @@ export function announced(records: LogRecord[], checkpointDir: string): Announce
           {
             path: r.path.startsWith(root) ? r.path.slice(root.length) : r.path,
             step: r.step,
-            at: r.time === null ? null : Math.round(r.time * 1_000),
+            at: millisecondsOf(r.time),
           },
         ],
   );
+}
+
+/** Null for a number that is no time. */
+function millisecondsOf(seconds: number | null): number | null {
+  const at = Math.round((seconds ?? Number.NaN) * 1_000);
+  return Math.abs(at) <= 8.64e15 ? at : null;
 }
 
 /**

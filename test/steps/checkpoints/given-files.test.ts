@@ -9,6 +9,7 @@ import { fetchFile, listFiles } from "../../../src/providers/local/checkpoint-fi
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import { lastComplete, pinResume, type Resume } from "../../../src/steps/checkpoints/resume.ts";
+import { announcements } from "./announcements.ts";
 
 const { signal } = new AbortController();
 let top: string;
@@ -47,7 +48,7 @@ class World {
         targetDir: node === 0 ? this.#home : join(this.#home, `node${node}`),
         now: () => this.#now,
         given: this.#given,
-        announced: () => Promise.resolve({ times: new Map(this.#told), at: new Map() }),
+        announced: () => announcements(this.#told),
         place: this.#nodes > 1 ? place : undefined,
         placements: { present: this.#placement, of: () => null },
       });

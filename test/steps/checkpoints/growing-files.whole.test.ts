@@ -21,6 +21,7 @@ import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/c
 import { readInProgress, STALE_MS } from "../../../src/steps/checkpoints/growing-files.ts";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import { lastComplete } from "../../../src/steps/checkpoints/resume.ts";
+import { announcements } from "./announcements.ts";
 
 const { signal } = new AbortController();
 let top: string;
@@ -55,7 +56,7 @@ const collector = () =>
   new CheckpointCollector({
     targetDir,
     now: () => now,
-    announced: () => Promise.resolve({ times: announced, at: new Map() }),
+    announced: () => announcements(announced),
   });
 
 async function scan(options: { final?: boolean; afterMs?: number; from?: CheckpointHost } = {}): Promise<void> {

@@ -20,6 +20,7 @@ import type { KeepCheckpoints } from "../../../src/schemas/spec.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import { lastComplete, pinResume, placeResume } from "../../../src/steps/checkpoints/resume.ts";
+import { announcements } from "./announcements.ts";
 
 const { signal } = new AbortController();
 type Mark = "marked" | "announced";
@@ -55,14 +56,14 @@ class World {
       return new CheckpointCollector({
         targetDir: this.#below(node),
         now: () => this.#now,
-        announced: () => Promise.resolve({ times: this.#times, at: new Map() }),
+        announced: () => announcements(this.#times),
         place: this.#nodes > 1 ? { node, nodes: this.#nodes, placement: 1, checkpoints: this.home } : undefined,
         keep: {
           keep: this.#keep,
           checkpoints: this.home,
           node,
           nodes: this.#nodes,
-          announced: () => Promise.resolve({ times: this.#times, steps: this.#steps, at: new Map() }),
+          announced: () => announcements(this.#times, { steps: this.#steps }),
           points: () => this.points,
           savedBy: () => new Map(),
           isEarlier: () => false,

@@ -11,6 +11,7 @@ import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/c
 import type { GivenFile } from "../../../src/steps/checkpoints/given-files.ts";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import { lastComplete } from "../../../src/steps/checkpoints/resume.ts";
+import { announcements } from "./announcements.ts";
 
 const { signal } = new AbortController();
 let dir: string;
@@ -44,11 +45,11 @@ function nextMachine(given: GivenFile[] = [], keep?: KeepCheckpoints): void {
     targetDir: join(dir, "home"),
     given,
     now: () => now,
-    announced: () => Promise.resolve({ times: told, at: new Map() }),
+    announced: () => announcements(told),
     placements: { present: machine, of: (path) => savedBy.get(path) ?? null },
     keep: keep && {
       keep,
-      announced: () => Promise.resolve({ times: told, steps: new Map(), at: new Map() }),
+      announced: () => announcements(told),
       points: () => [],
       savedBy: () => savedBy,
       isEarlier: () => false,

@@ -1,6 +1,15 @@
 // The checkpoint from which each placement of a job resumes, over real files in a home.
 
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+  statSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -47,6 +56,18 @@ test("an announcement counts after one that a full disk cut in the middle of its
   appendFileSync(homeLayout.announced(home, "theirs"), '{"path":"b.pt","st');
   save("theirs", "c.pt", "c", 2);
   expect([...(await resumes.announced("theirs")).times.keys()]).toEqual(["a.pt", "c.pt"]);
+});
+
+test("however often a script announces, every announcement counts, in a file of bounded length", async () => {
+  const names = Array.from({ length: 20_000 }, (_, i) => ({ path: `${"folder/".repeat(10)}${i % 3}`, step: i, at: i }));
+  for (let i = 0; i < 4; i++) resumes.announce("theirs", 0, names);
+  resumes.announce("theirs", 0, [{ path: "last", step: 7, at: 8 }]);
+  const { times, steps, at, placements } = await resumes.announced("theirs");
+  expect([...times.values()]).toEqual([26_668, 26_668, 26_664, 1]);
+  expect([steps.get("last"), at.get("last"), placements.get("last")]).toEqual([7, 8, 1]);
+  resumes.announce("theirs", 0, names.slice(0, 1));
+  expect(statSync(homeLayout.announced(home, "theirs")).size).toBeLessThan(5 * 1024 * 1024);
+  expect((await resumes.announced("theirs")).times.get(names[0]!.path)).toBe(26_669);
 });
 
 describe("a job that resumes from another one, and loses its machine before its own first checkpoint", () => {

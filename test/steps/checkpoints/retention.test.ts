@@ -20,6 +20,7 @@ import type { GivenFile } from "../../../src/steps/checkpoints/given-files.ts";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import type { SetsOptions } from "../../../src/steps/checkpoints/sets.ts";
 import { lastComplete } from "../../../src/steps/checkpoints/resume.ts";
+import { announcements } from "./announcements.ts";
 
 const { signal } = new AbortController();
 let top: string;
@@ -60,11 +61,11 @@ const collect = (keep?: KeepCheckpoints, placements?: SetsOptions["placements"],
     targetDir,
     given,
     now: () => now,
-    announced: () => Promise.resolve({ times, at: new Map() }),
+    announced: () => announcements(times),
     placements,
     keep: keep && {
       keep,
-      announced: () => Promise.resolve({ times, steps, at: new Map() }),
+      announced: () => announcements(times, { steps }),
       points: () => points,
       savedBy: () => savedBy,
       isEarlier: (paths) => paths.every((path) => earlier.has(path)),

@@ -20,6 +20,7 @@ import { REST_MS } from "../../../src/steps/checkpoints/announcements.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
 import { allKept } from "../../../src/steps/checkpoints/sets.ts";
 import { lastComplete, pinResume, placeResume } from "../../../src/steps/checkpoints/resume.ts";
+import { announcements } from "./announcements.ts";
 
 const signal = new AbortController().signal;
 let dir: string;
@@ -28,11 +29,12 @@ let now: number;
 let lostAfter: number;
 let told: Map<string, number>;
 let toldAt: Map<string, number>;
+let toldBy: Map<string, number>;
 let fetchMs: number;
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "svc-sets-"));
-  [now, lostAfter, told, toldAt, fetchMs] = [1_000, Infinity, new Map(), new Map(), 0];
+  [now, lostAfter, told, toldAt, toldBy, fetchMs] = [1_000, Infinity, new Map(), new Map(), new Map(), 0];
   mkdirSync(join(dir, "there"));
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
@@ -47,11 +49,12 @@ const host = {
 } as unknown as RunHost;
 
 /** Each process has one; a new one simulates a new process. */
-const collector = () =>
+const collector = (present = 1) =>
   new CheckpointCollector({
+    placements: { present, of: () => null },
     targetDir: join(dir, "home"),
     now: () => now,
-    announced: () => Promise.resolve({ times: told, at: toldAt }),
+    announced: () => announcements(told, { at: toldAt, placements: toldBy }),
   });
 const announce = (name: string): Set<string> => {
   told.set(name, (told.get(name) ?? 0) + 1);
@@ -373,6 +376,54 @@ describe("AN2: a folder that is written again before the announced version is do
     save({ "new/a.bin": 6 });
     await settle(one, first);
     expect(await resumed()).toEqual({ "last/a.bin": "v1", "last/b.bin": "v1" });
+  });
+
+  it("is noticed although svc was away, or a large file kept it from looking, while the files were replaced", async () => {
+    for (const names of [
+      ["model", "optimizer"],
+      ["model-1", "optimizer-1"],
+    ]) {
+      save(part(1, ...names));
+      announceNow("last");
+      rmSync(join(dir, "there/last"), { recursive: true });
+      save(part(2, names[0]!.replace("1", "2")));
+      const one = collector();
+      await settle(one, new Set(["last"]));
+      expect(await keptNames()).toEqual([]);
+      now += REST_MS;
+      rmSync(join(dir, "there/last"), { recursive: true });
+    }
+  });
+
+  it("is noticed although a copy of other files has their times, which are older", async () => {
+    const one = collector();
+    save(part(1, "a", "b"));
+    await scan(one, announceNow("last"));
+    save({ ...part(2, "a", "b"), "other.bin": 3 });
+    const names = announceNow("last");
+    fetchMs = 6_000;
+    lostAfter = 1;
+    await expect(scan(one, new Set(names))).rejects.toThrow("lost");
+    [lostAfter, fetchMs] = [Infinity, 0];
+    const { atime, mtime } = statSync(join(dir, "there/last/b.bin"));
+    writeFileSync(join(dir, "there/last/b.bin"), "another file");
+    utimesSync(join(dir, "there/last/b.bin"), atime, new Date(mtime.getTime() - 60_000));
+    await settle(one, names);
+    expect(await resumed()).toEqual({ "last/a.bin": "v1", "last/b.bin": "v1" });
+  });
+
+  it("AN4: is not complete on another machine because of an announcement of the lost one", async () => {
+    const one = collector(2);
+    save(part(1, "a"));
+    announceNow("last");
+    toldBy.set("last", 1);
+    await settle(one, new Set());
+    expect(await keptNames()).toEqual([]);
+    announceNow("last");
+    toldBy.set("last", 2);
+    await scan(one, new Set());
+    await settle(one, new Set());
+    expect(await keptNames()).toEqual(["last"]);
   });
 
   it("is complete with files that were only added, and at the time of a framework's later mark", async () => {

@@ -9,6 +9,7 @@ import { fetchFile, listFiles, type ListingBounds } from "../../../src/providers
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import { lastComplete, pinResume, placeResume } from "../../../src/steps/checkpoints/resume.ts";
+import { announcements } from "./announcements.ts";
 
 const { signal } = new AbortController();
 let top: string;
@@ -49,7 +50,7 @@ class World {
       return new CheckpointCollector({
         targetDir,
         now: () => this.#now,
-        announced: () => Promise.resolve({ times: new Map(this.#told), at: new Map() }),
+        announced: () => announcements(this.#told),
         place,
       });
     });

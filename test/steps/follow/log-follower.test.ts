@@ -320,6 +320,8 @@ describe("announced checkpoints", () => {
       "b/c.pt",
       "/cc/d.pt",
     ]);
+    const at = (time: number | null) => announced([{ ...said("a"), time }], "/c").map((each) => each.at);
+    expect([1.25, null, 1e306, -1e306, Number.NaN].flatMap(at)).toEqual([1_250, null, null, null, null]);
     expect(announced([said("/c/a.pt")], "/c/")).toEqual([{ path: "a.pt", step: null, at: 5_250 }]);
   });
 });

@@ -1,0 +1,53 @@
+// Finds single files that the script had not written to their end, although svc has downloaded all that the machine has of them.
+//
+// UF1. A file is unfinished if its format shows that it is truncated, or if it was written after its announcement. The latter counts until
+//      it has rested for REST_MS while the script ran, or the script has ended by itself with exit code 0.
+// UF2. An unfinished file is stored under its name, marked as in progress. The complete file with that name is kept as a set before
+//      (growing-files.ts G3) until another complete file replaces it. A run resumes from that one.
+
+import type { RemoteFile } from "../../providers/host.ts";
+import { isNewer, REST_MS } from "./announcements.ts";
+import { same } from "./files.ts";
+import { isWhole, SINGLE } from "./whole-file.ts";
+
+/** Facts about the script and its announcement. */
+export interface Evidence {
+  /** When the file itself was announced last. */
+  announcedAt: number | undefined;
+  /** How long its listing has not changed, in milliseconds. */
+  restedMs: number;
+  /** Whether the script has ended, and whether it did so by itself with exit code 0. */
+  hasEnded: boolean;
+  hasSucceeded: boolean;
+}
+
+const isWritten = (file: RemoteFile, { announcedAt, restedMs, hasEnded, hasSucceeded }: Evidence): boolean =>
+  isNewer(file, announcedAt) && !hasSucceeded && (hasEnded || restedMs < REST_MS);
+
+export class UnfinishedFiles {
+  readonly #found = new Map<string, { file: RemoteFile; isTruncated: boolean }>();
+
+  /** UF1, for a download at `path`. */
+  async finds(file: RemoteFile, path: string, evidence: Evidence): Promise<boolean> {
+    const isTruncated = SINGLE.test(file.path) && !(await isWhole(path, file.size, file.path));
+    const isUnfinished = isTruncated || isWritten(file, evidence);
+    if (isUnfinished) this.#found.set(file.path, { file, isTruncated });
+    else this.#found.delete(file.path);
+    return isUnfinished;
+  }
+
+  /** The paths of unfinished files that are still as they were found. */
+  among(listing: readonly RemoteFile[]): string[] {
+    return listing.filter((file) => this.#isFound(file)).map(({ path }) => path);
+  }
+
+  #isFound(file: RemoteFile): boolean {
+    const found = this.#found.get(file.path);
+    return found !== undefined && same(found.file, file);
+  }
+
+  /** Whether this version of the file was found unfinished before, and nothing new says that it is complete. */
+  has(file: RemoteFile, evidence: Evidence): boolean {
+    return this.#isFound(file) && (this.#found.get(file.path)?.isTruncated === true || isWritten(file, evidence));
+  }
+}

@@ -1,0 +1,129 @@
+// A script that dies or hangs while it writes a file again: what was complete under its name stays.
+
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
+import { fetchFile, hashFile, listFiles, readPieces } from "../../../src/providers/local/checkpoint-files.ts";
+import { REST_MS } from "../../../src/steps/checkpoints/announcements.ts";
+import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
+import { lastComplete } from "../../../src/steps/checkpoints/resume.ts";
+import { announcements } from "./announcements.ts";
+
+const signal = new AbortController().signal;
+let dir: string;
+let now: number;
+let clock: number;
+let times: Map<string, number>;
+let at: Map<string, number>;
+let one: CheckpointCollector;
+const there = (): string => join(dir, "there");
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "svc-unfinished-"));
+  mkdirSync(there());
+  [now, clock, times, at] = [1_000, 1_700_000_000, new Map(), new Map()];
+  one = started();
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const started = (): CheckpointCollector =>
+  new CheckpointCollector({
+    targetDir: join(dir, "home"),
+    now: () => now,
+    announced: () => announcements(times, { at }),
+  });
+const host: CheckpointHost = {
+  listCheckpoints: () => listFiles(there(), signal),
+  fetchCheckpoint: (file, target) => fetchFile(there(), file, target),
+  readPieces: (pieces) => readPieces(there(), pieces),
+  hashCheckpoint: (file) => hashFile(there(), file),
+};
+
+function save(path: string, bytes: string): void {
+  writeFileSync(join(there(), path), bytes, "latin1");
+  utimesSync(join(there(), path), ++clock, clock);
+}
+const announce = (path: string): void => {
+  times.set(path, (times.get(path) ?? 0) + 1);
+  at.set(path, clock * 1_000);
+};
+/** As torch.save writes it: the list of contents comes last. */
+const zip = (content: string): string => `PK\u0003\u0004${content}PK\u0005\u0006${"\0".repeat(18)}`;
+const scan = (more: { final?: boolean; hasSucceeded?: boolean } = {}) =>
+  one.scan(host, { final: false, announced: new Set(times.keys()), signal, ...more });
+async function settle(ms: number): Promise<void> {
+  await scan();
+  for (let spent = 0; spent < ms; spent += SETTLE_MS) {
+    now += SETTLE_MS;
+    await scan();
+  }
+}
+/** The bytes from which a run would resume. */
+async function resumed(path: string): Promise<string | null> {
+  const found = await lastComplete({
+    job: "a",
+    checkpoints: join(dir, "home"),
+    announced: new Set(times.keys()),
+    nodes: 1,
+  });
+  if (found === null) return null;
+  expect(found.name).toBe(path);
+  return readFile(join(found.files[0]!.root, path), "latin1");
+}
+const atHome = (path: string): Promise<string> => readFile(join(dir, "home", path), "latin1");
+
+it("A script that dies in the middle of saving a file again leaves the complete one to resume from", async () => {
+  for (const announced of [false, true]) {
+    save("last.pt", zip("one"));
+    if (announced) announce("last.pt");
+    await settle(SETTLE_MS);
+    save("last.pt", zip("the second one").slice(0, 12));
+    const { torn } = await scan({ final: true });
+    expect(torn).toEqual(["last.pt"]);
+    expect(await atHome("last.pt")).toBe(zip("the second one").slice(0, 12));
+    expect(await resumed("last.pt")).toBe(zip("one"));
+    // Another process of svc collects once more.
+    one = started();
+    expect((await scan({ final: true })).torn).toEqual(["last.pt"]);
+    expect(await resumed("last.pt")).toBe(zip("one"));
+  }
+});
+
+it("A script that hangs in the middle of it does, too, until the file is complete", async () => {
+  save("last.pt", zip("one"));
+  announce("last.pt");
+  await settle(0);
+  save("last.pt", zip("the second one").slice(0, 12));
+  await settle(5 * SETTLE_MS);
+  expect(await resumed("last.pt")).toBe(zip("one"));
+  save("last.pt", zip("the second one"));
+  announce("last.pt");
+  await settle(0);
+  expect(await resumed("last.pt")).toBe(zip("the second one"));
+  expect((await scan({ final: true })).torn).toEqual([]);
+});
+
+it("A format that cannot show it: the file that is newer than its announcement waits, and counts if the script succeeds", async () => {
+  for (const hasSucceeded of [false, true]) {
+    save("state.pkl", "one");
+    announce("state.pkl");
+    await settle(0);
+    save("state.pkl", "tw");
+    expect((await scan({ final: true, hasSucceeded })).torn).toEqual(hasSucceeded ? [] : ["state.pkl"]);
+    expect(await resumed("state.pkl")).toBe(hasSucceeded ? "tw" : "one");
+  }
+});
+
+it("A file that was announced too early counts once it has rested", async () => {
+  save("state.pkl", "one");
+  announce("state.pkl");
+  await settle(0);
+  save("state.pkl", "all of it");
+  await settle(SETTLE_MS);
+  expect(await resumed("state.pkl")).toBe("one");
+  await settle(REST_MS);
+  expect(await resumed("state.pkl")).toBe("all of it");
+});
