@@ -2,7 +2,8 @@
 //
 // P1. Only checked addresses are connected to (public-address.ts). Public ones over https alone; plain http needs `allow_private`.
 // P2. A redirect is an answer like any other refusal: it is not followed.
-// P3. The request ends by its deadline, answer included. At most ANSWER_BYTES_MAX of the answer are read.
+// P3. The request ends by its deadline, answer included. At most ANSWER_BYTES_MAX of a refusal are read. A 2xx accepts the message by
+//     its status: its body is not waited for, since a receiver that keeps it open would get the message again.
 // P4. Error texts hold the host, never the path: the path of a Slack or Discord address is its secret. What the target repeats of
 //     it is masked before the answer is cut.
 // P5. Through a proxy (HTTPS_PROXY), the proxy resolves the name; addresses and names that lead inside are refused there, too.
@@ -56,7 +57,7 @@ export async function post(request: PostRequest): Promise<void> {
     throw new SvcError("notify_unreachable", { target, why }, { cause: e });
   }
   const { status, text } = answer;
-  if (status >= 200 && status < 300) return;
+  if (accepts(status)) return;
   const said = saidBy(text, request);
   const why = `${url.host} answers ${status}${said === "" ? "" : ` (${said})`}`;
   if (status >= 300 && status < 400)
@@ -124,16 +125,20 @@ function exchange(url: URL, { headers, body, signal }: PostRequest, options: Req
         headers: { "user-agent": "svc", ...headers, "content-length": String(length) },
       },
       (answer) => {
-        readSome(answer).then(
-          (text) => resolve({ status: answer.statusCode ?? 0, text, retryAfterMs: retryAfterOf(answer) }),
-          reject,
-        );
+        const { statusCode: status = 0 } = answer;
+        if (accepts(status)) {
+          answer.destroy();
+          return resolve({ status, text: "", retryAfterMs: 0 });
+        }
+        readSome(answer).then((text) => resolve({ status, text, retryAfterMs: retryAfterOf(answer) }), reject);
       },
     );
     request.on("error", reject);
     request.end(body);
   });
 }
+
+const accepts = (status: number): boolean => status >= 200 && status < 300;
 
 /** P3. Bytes that come later are not waited for. */
 async function readSome(answer: IncomingMessage): Promise<string> {

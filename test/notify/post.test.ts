@@ -1,6 +1,7 @@
 // Messages go to checked addresses only: no redirects, and nothing that hangs or answers without end.
 
 import { DEADLINE_MS } from "../deadline.ts";
+import { createServer } from "node:http";
 import { createServer as createTcp, type Server } from "node:net";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
@@ -155,6 +156,19 @@ describe("a receiver", () => {
     await expect(post(to(receiver.url, { signal: AbortSignal.timeout(200) }))).rejects.toThrow(
       "did not answer in time",
     );
+  });
+
+  it("has the message when it answers 2xx, although it keeps the body open", async () => {
+    const server = createServer((_, response) => {
+      response.writeHead(200, { "content-type": "text/plain" });
+      response.write("ok");
+    });
+    servers.push(server);
+    const closed = new Promise((end) => server.on("connection", (socket) => socket.on("close", end)));
+    await new Promise<void>((up) => server.listen(0, "127.0.0.1", up));
+    const { port } = server.address() as AddressInfo;
+    await post(to(`http://127.0.0.1:${port}/`));
+    await closed;
   });
 
   it("is read to a bound when it answers without end", async () => {
