@@ -1,12 +1,12 @@
 // `svc logs` as processes on a stored log: which lines it prints, and how much memory that takes.
 
 import { spawnSync } from "node:child_process";
-import { appendFileSync, readFileSync } from "node:fs";
+import { appendFileSync, chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { homeLayout } from "../../src/platform/home-layout.ts";
-import { CLI, Workplace } from "./serving.ts";
+import { CLI, until, Workplace } from "./serving.ts";
 
 const LINES = 40;
 /** The moment that the stored log gives to its first line. */
@@ -14,6 +14,8 @@ const START_MS = Date.UTC(2026, 0, 2, 3, 4, 0);
 
 let at: Workplace;
 let id: string;
+/** A run whose script could not be started. */
+let unstarted: string;
 const line = (i: number): string => `${i % 10 === 9 ? "WARN " : ""}line ${String(i).padStart(4, "0")}`;
 const lines = (from: number, to: number): string =>
   Array.from({ length: to - from }, (_, i) => `${line(from + i)}\n`).join("");
@@ -39,6 +41,10 @@ beforeAll(async () => {
   const served = await at.serve();
   id = await at.submit(served, "count.py");
   expect(at.svc("logs", "-f", id, "--exit-status").code).toBe(0);
+  at.file("broken", "\0\0\0");
+  chmodSync(join(at.project, "broken"), 0o755);
+  unstarted = await at.submit(served, "broken");
+  await until(async () => (await at.status(served, unstarted)) === "failed", "the second run has failed");
   served.child.kill("SIGTERM");
   await served.exited;
   spaceTimes();
@@ -93,6 +99,13 @@ describe("the lines that are printed", () => {
     const r = at.svc("logs", id, ...flags);
     expect([r.code, r.out, r.err.includes(words)], r.err).toEqual([2, "", true]);
   });
+});
+
+test("One line says that a run ended before its script started, and why", () => {
+  const { error } = JSON.parse(at.svc("jobs", "--json").out).jobs.find((job: { id: string }) => job.id === unstarted);
+  const why = `${unstarted} has no log because it ended before its script started: ${error.message}\n`;
+  expect(at.svc("logs", unstarted)).toEqual({ code: 0, out: "", err: why });
+  expect(at.svc("logs", unstarted, "--json")).toEqual({ code: 0, out: "", err: "" });
 });
 
 describe("a log of one line of 300 MB", () => {

@@ -23,7 +23,10 @@ export const logs: Command = {
     { flags: "--grep <pattern>", what: "Print only the lines that match a regular expression" },
     { flags: "-i, --ignore-case", what: "Let --grep match upper and lower case alike" },
     { flags: "--exit-status", what: "Exit with the exit code of the run" },
-    { flags: "--raw", what: "Print raw bytes, even to a terminal" },
+    {
+      flags: "--raw",
+      what: "Print raw bytes to a terminal too; a pipe or file always gets them, terminal escapes included",
+    },
   ],
   exits: [
     ["3", "no such job"],

@@ -26,7 +26,16 @@ export async function printLog(reads: OpenReads, id: string, options: LogsOption
   await reading.printStored();
   if (options.follow && !isOver) await reading.follow();
   await reading.end();
+  if (!options.follow && !options.json) tellNeverStarted(reads, id, io);
   return io.interrupted.aborted ? 130 : exitOf(reads.job(id), options, id, io);
+}
+
+/** An empty log says nothing of a run that ended before its script started. */
+function tellNeverStarted(reads: OpenReads, id: string, io: Io): void {
+  const record = reads.job(id);
+  if (!record || !hasEnded(record.status) || record.started_at !== null || reads.readLog(id, 0, 1).length > 0) return;
+  const why = record.error === null ? "." : `: ${record.error.message}`;
+  io.err(safeField(`${id} has no log because it ended before its script started${why}`));
 }
 
 /** Says how a followed run ended, and returns the command's exit code. */
