@@ -28,12 +28,20 @@ test("A subject that is no page is answered with the pages that say most about i
     page: "guide/resuming",
     text: expect.stringContaining("# Resuming"),
   });
-  expect(at.svc("docs", "xyzzy-nowhere").err).toContain("svc docs lists all pages.");
+  expect(at.svc("docs", "xyzzy-nowhere").err).toContain("`svc docs` lists all pages.");
 });
 
 test("`svc offers` without a provider names no credential that does not exist", () => {
   const r = at.svc("offers");
-  expect([r.code, r.err]).toEqual([4, expect.stringContaining("`svc credentials set NAME`")]);
+  expect([r.code, r.err]).toEqual([
+    4,
+    "No provider that rents out machines is connected.\n" +
+      "`svc credentials set NAME` connects one; NAME is one of podhost, market, cloudvm.\n",
+  ]);
+  const one = at.svc("offers", "H100", "--provider", "market");
+  expect([one.code, one.err]).toEqual([4, "market is not connected.\n`svc credentials set market` connects it.\n"]);
+  const none = at.svc("offers", "--provider", "notebook");
+  expect([none.code, none.err]).toEqual([2, expect.stringContaining("notebook rents out no machines.\n")]);
 });
 
 test("`svc sim` lists the faults when it does not know one, and names no page that does not exist", () => {

@@ -65,5 +65,5 @@ function speakOf(word: string, folder: string, pages: readonly string[]): string
     .toSorted((a, b) => b.share - a.share)
     .slice(0, 3)
     .map(({ each }) => each);
-  return found.length === 0 ? "svc docs lists all pages." : `These say most about it: ${found.join(", ")}.`;
+  return found.length === 0 ? "`svc docs` lists all pages." : `These say most about it: ${found.join(", ")}.`;
 }

@@ -1,6 +1,7 @@
 // `svc open`: the address of a page of the dashboard, printed and opened in a browser.
 
 import { readToken } from "../../../sdk/discover.ts";
+import { SvcError as WireError } from "../../../sdk/errors.ts";
 import { linkTicket, LINK_MINUTES } from "../../platform/one-time-link.ts";
 import { SvcError } from "../../errors/index.ts";
 import { nearest } from "../../domain/nearest.ts";
@@ -41,7 +42,12 @@ export const open: Command = {
   async run(input, io) {
     const path = await pathOf(input.args[0] ?? "runs", io);
     const client = await runningClient(io);
-    if (client === null) throw new SvcError("unreachable", { url: io.home(), why: "none is running" });
+    if (client === null)
+      throw new WireError({
+        code: "unreachable",
+        message: `No control plane is running for ${io.home()}.`,
+        hint: "`svc serve` starts one, which resumes its runs. Those that were started may continue and cost money.",
+      });
     const url = `${client.baseUrl}${path}`;
     const opens = !input.flags.has("print") && hasBrowser(io.env);
     if (input.json) await printJson(io, { url, opened: opens });
