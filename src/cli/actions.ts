@@ -6,7 +6,7 @@ import type { Input } from "./command.ts";
 import type { Io } from "./io.ts";
 
 export interface Action {
-  /** The usage line, for the error message. */
+  /** The usage line, for the error message: `svc`, the command, the action, then the names of its arguments. */
   usage: string;
   /** The minimum number of arguments. */
   least: number;
@@ -43,8 +43,13 @@ export function runAction(
       `${near ? `Did you mean ${near}? ` : ""}The actions are ${all}.`,
     );
   }
-  if (args.length < action.least || args.length > action.most)
-    throw usage(`Wrong number of arguments for \`svc ${command} ${name}\`.`, `Write \`${action.usage}\`.`);
+  if (args.length < action.least) {
+    const named = action.usage.replaceAll("…", "").split(" ").slice(3);
+    const missing = named.slice(args.length, action.least).join(" and ");
+    throw usage(`\`svc ${command} ${name}\` needs ${missing}.`, `Write \`${action.usage}\`.`);
+  }
+  if (args.length > action.most)
+    throw usage(`\`svc ${command} ${name}\` takes no argument \`${args[action.most]}\`.`, `Write \`${action.usage}\`.`);
   // An empty path would be the current directory.
   if (args.includes(""))
     throw usage(`An argument of \`svc ${command} ${name}\` is empty.`, `Write \`${action.usage}\`.`);

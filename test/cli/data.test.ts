@@ -47,4 +47,10 @@ test("data is added, listed, shown, verified and removed", () => {
     ["add", "x", "../set", ""],
   ])
     expect([words, at.svc("data", ...words).code]).toEqual([words, 2]);
+  for (const [words, said] of [
+    [["add"], "`svc data add` needs NAME and PATH.\nWrite `svc data add NAME PATH…`.\n"],
+    [["add", "x"], "`svc data add` needs PATH.\nWrite `svc data add NAME PATH…`.\n"],
+    [["ls", "x"], "`svc data ls` takes no argument `x`.\nWrite `svc data ls`.\n"],
+  ] as const)
+    expect(at.svc("data", ...words).err).toBe(said);
 });
