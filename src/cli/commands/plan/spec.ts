@@ -1,11 +1,15 @@
 // Builds the run spec from the flags of `svc plan`.
 
 import { resolve } from "node:path";
-import { PROVIDER_NAMES } from "../../../providers/descriptors.ts";
+import { isCpu } from "../../../domain/gpus.ts";
+import { DESCRIPTORS, PROVIDER_NAMES } from "../../../providers/descriptors.ts";
 import { CHOICES, SPOT_CHOICES } from "../../../schemas/names.ts";
 import { oneOf, usage, value, whole } from "../../argv.ts";
 import type { Input } from "../../command.ts";
 import type { Io } from "../../io.ts";
+
+/** Those that a GPU can be asked of. */
+const WITH_GPUS = PROVIDER_NAMES.filter((name) => DESCRIPTORS[name].capabilities.gpus !== "none");
 
 export function specOf(input: Input, io: Io): Record<string, unknown> {
   const [entrypoint, ...args] = input.args;
@@ -14,6 +18,11 @@ export function specOf(input: Input, io: Io): Record<string, unknown> {
   const gpus = value(input, "gpus");
   if (candidates !== undefined && provider !== undefined)
     throw usage("--provider and --candidate contradict each other.", "Write every machine as a --candidate.");
+  if (candidates === undefined && provider === undefined && gpus !== undefined && !isCpu(gpus))
+    throw usage(
+      `--gpus ${gpus} needs a provider.`,
+      `Add --provider with one of ${WITH_GPUS.join(", ")}, or write --gpus cpu for this computer.`,
+    );
   const given = {
     provider,
     gpus,
