@@ -3,6 +3,7 @@
 import type { z } from "zod";
 import { nearest } from "../domain/nearest.ts";
 import { SvcError, type FieldError } from "../errors/index.ts";
+import { DESCRIPTORS, providerSpeaking } from "../providers/descriptors.ts";
 
 const ERRORS_MAX = 50;
 
@@ -80,7 +81,7 @@ function words(issue: z.core.$ZodIssue): string {
     case "invalid_value":
       return issue.input === undefined
         ? "is required"
-        : `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
+        : `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}${calledHere(issue)}`;
     case "too_big":
       return `must be at most ${issue.maximum}${unit(issue.origin)}`;
     case "too_small":
@@ -90,6 +91,14 @@ function words(issue: z.core.$ZodIssue): string {
     default:
       return issue.message.charAt(0).toLowerCase() + issue.message.slice(1);
   }
+}
+
+/** The provider's name in svc, where the name of its service was sent. */
+function calledHere({ input, values }: z.core.$ZodIssueInvalidValue): string {
+  const provider = typeof input === "string" ? providerSpeaking(input) : null;
+  return provider !== null && values.includes(provider)
+    ? `; ${DESCRIPTORS[provider].speaks} is called ${provider} here`
+    : "";
 }
 
 const KINDS: Record<string, string> = {
