@@ -11,7 +11,7 @@ import { printJson } from "../text.ts";
 export const archive: Command = {
   name: "archive",
   args: "[...jobs]",
-  summary: "Leave finished runs out of lists, and keep them from prune",
+  summary: "Hide finished runs from lists and protect them from `svc prune`",
   options: [{ flags: "--undo", what: "List the runs again" }],
   exits: [
     ["3", "no such job (nothing was changed)"],

@@ -15,7 +15,7 @@ import { removeAll } from "./rm/remove-runs.ts";
 
 export const prune: Command = {
   name: "prune",
-  args: "[...words]",
+  args: "[rule] [clear]",
   summary: "Delete old finished runs once, or by a rule, optionally keeping the best",
   options: [
     { flags: "--older-than <age>", what: "Only runs that ended longer ago than this: 30d, 12h, 2w (required)" },
