@@ -25,9 +25,10 @@ async function agent(
         [isGreeted, heard] = [true, ""];
         channel.push(`SVC-AGENT ${nonce[1]}\n`);
       }
-      for (let end = heard.indexOf("\n"); isGreeted && end >= 0; end = heard.indexOf("\n")) {
-        const { id, op } = JSON.parse(heard.slice(0, end)) as { id: number; op: string };
-        heard = heard.slice(end + 1);
+      const lines = isGreeted ? heard.split("\n") : [];
+      if (isGreeted) heard = lines.pop() ?? "";
+      for (const line of lines) {
+        const { id, op } = JSON.parse(line) as { id: number; op: string };
         answers[op]?.((head, body) => {
           const length = body ? `,"bytes":${body.length}` : "";
           channel.push(`{"id":${id}${length},${head}}\n`);
