@@ -291,13 +291,13 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   ),
   unfinished(
     "UF1: a truncated file is complete",
-    "isTruncated || isWritten(file, evidence)",
+    "(isTruncated || isWritten(file, evidence))",
     "isWritten(file, evidence)",
   ),
   unfinished(
     "UF1: a file that was written after its announcement is complete",
-    "isTruncated || isWritten(file, evidence);",
-    "isTruncated;",
+    "(isTruncated || isWritten(file, evidence))",
+    "isTruncated",
   ),
   unfinished("UF1: such a file rests after the end of its script", "(hasEnded || restedMs < REST_MS)", "restedMs < 0"),
   collector("UF2: the complete file goes", "if (isUnfinished) await this.#growing.begins(file);", ""),

@@ -1,7 +1,7 @@
 // Finds single files that the script had not written to their end, although svc has downloaded all that the machine has of them.
 //
-// UF1. A file is unfinished if its format shows that it is truncated, or if it was written after its announcement. The latter counts until
-//      it has rested for REST_MS while the script ran, or the script has ended by itself with exit code 0.
+// UF1. A file is unfinished if its format shows that it is truncated, or if it was written after its announcement and has not rested for
+//      REST_MS while the script ran. No file is unfinished once the script has ended by itself with exit code 0.
 // UF2. An unfinished file is stored under its name, marked as in progress. The complete file with that name is kept as a set before
 //      (growing-files.ts G3) until another complete file replaces it. A run resumes from that one.
 
@@ -21,8 +21,8 @@ export interface Evidence {
   hasSucceeded: boolean;
 }
 
-const isWritten = (file: RemoteFile, { announcedAt, restedMs, hasEnded, hasSucceeded }: Evidence): boolean =>
-  isNewer(file, announcedAt) && !hasSucceeded && (hasEnded || restedMs < REST_MS);
+const isWritten = (file: RemoteFile, { announcedAt, restedMs, hasEnded }: Evidence): boolean =>
+  isNewer(file, announcedAt) && (hasEnded || restedMs < REST_MS);
 
 export class UnfinishedFiles {
   readonly #found = new Map<string, { file: RemoteFile; isTruncated: boolean }>();
@@ -30,7 +30,7 @@ export class UnfinishedFiles {
   /** UF1, for a download at `path`. */
   async finds(file: RemoteFile, path: string, evidence: Evidence): Promise<boolean> {
     const isTruncated = SINGLE.test(file.path) && !(await isWhole(path, file.size, file.path));
-    const isUnfinished = isTruncated || isWritten(file, evidence);
+    const isUnfinished = !evidence.hasSucceeded && (isTruncated || isWritten(file, evidence));
     if (isUnfinished) this.#found.set(file.path, { file, isTruncated });
     else this.#found.delete(file.path);
     return isUnfinished;
@@ -48,6 +48,7 @@ export class UnfinishedFiles {
 
   /** Whether this version of the file was found unfinished before, and nothing new says that it is complete. */
   has(file: RemoteFile, evidence: Evidence): boolean {
-    return this.#isFound(file) && (this.#found.get(file.path)?.isTruncated === true || isWritten(file, evidence));
+    if (evidence.hasSucceeded || !this.#isFound(file)) return false;
+    return this.#found.get(file.path)?.isTruncated === true || isWritten(file, evidence);
   }
 }

@@ -9,6 +9,7 @@ import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.t
 import { fetchFile, hashFile, listFiles, readPieces } from "../../../src/providers/local/checkpoint-files.ts";
 import { REST_MS } from "../../../src/steps/checkpoints/announcements.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
+import { readInProgress } from "../../../src/steps/checkpoints/growing-files.ts";
 import { lastComplete } from "../../../src/steps/checkpoints/resume.ts";
 import { announcements } from "./announcements.ts";
 
@@ -104,6 +105,14 @@ it("A script that hangs in the middle of it does, too, until the file is complet
   await settle(0);
   expect(await resumed("last.pt")).toBe(zip("the second one"));
   expect((await scan({ final: true })).torn).toEqual([]);
+});
+
+it("A file of a script that has succeeded is what the script wants, whatever its name promises", async () => {
+  save("table.npz", "no ZIP");
+  await settle(2 * SETTLE_MS);
+  const { torn } = await scan({ final: true, hasSucceeded: true });
+  expect(torn).toEqual([]);
+  expect(await readInProgress(join(dir, "home"))).toEqual(new Set());
 });
 
 it("A format that cannot show it: the file that is newer than its announcement waits, and counts if the script succeeds", async () => {
