@@ -271,23 +271,28 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   ),
   announcements(
     "AN2: a newer file in the first listing counts as added",
-    "isNewer(now, at) || !(isMarked || same(now, file))",
-    "!(isMarked || same(now, file))",
+    "if (isNewer(now, at)) replaced.push(now);",
+    "if (isNewer(now, at)) continue;",
   ),
   announcements(
     "AN2: a file with an older time replaces another one unnoticed",
-    "isNewer(now, at) || !(isMarked || same(now, file))",
-    "isNewer(now, at)",
+    "else if (!isMarked && !same(now, file)) return true;",
+    "",
   ),
   announcements(
     "AN2: a file that is removed does not matter",
-    "now === undefined ? !isMarked :",
-    "now === undefined ? false :",
+    "if (now === undefined) return true;",
+    "if (now === undefined) continue;",
   ),
   announcements(
     "AN4: an announcement is about the files of every machine",
     "(placements.get(name) ?? present) === present",
     "(placements.get(name) ?? present) > 0",
+  ),
+  announcements(
+    "AN2: the next save is taken for a late part",
+    "return replaced.some(isNext) || (replaced.length > 0 && !seen.hasRested);",
+    "return isNext.length > 1 || (replaced.length > 0 && !seen.hasRested);",
   ),
   unfinished(
     "UF1: a truncated file is complete",
@@ -299,7 +304,7 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
     "(isTruncated || isWritten(file, evidence))",
     "isTruncated",
   ),
-  unfinished("UF1: such a file rests after the end of its script", "(hasEnded || restedMs < REST_MS)", "restedMs < 0"),
+  unfinished("UF1: such a file rests after the end of its script", "(hasEnded || restedMs < REST_MS", "(restedMs < 0"),
   collector("UF2: the complete file goes", "if (isUnfinished) await this.#growing.begins(file);", ""),
   announcements(
     "AN1: an announcement covers newer files",

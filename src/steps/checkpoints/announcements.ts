@@ -2,7 +2,8 @@
 //
 // AN1. An announcement is about the files as they were then. A file that is newer by the machine's own clock is not complete for it.
 // AN2. A folder of which a file was overwritten or removed after the announcement may be in the middle of the next save. It becomes a kept
-//      set only once all of it has rested for REST_MS, or the script has ended by itself with exit code 0. A file that was only added (by
+//      set only once the script has ended by itself with exit code 0, or once all of it has rested for REST_MS and nothing was removed or written
+//      later than LATE_MS after the announcement: another process may have saved its part that late. A file that was only added (by
 //      a process that saves its part late, or as a note) does not matter: svc has listed the announced folder without it. A newer file
 //      in the first listing may have replaced one that svc never saw.
 // AN3. A script that wrote no time into the announcement, or one before this program knew it, is believed.
@@ -18,6 +19,8 @@ import { placesOf, plainName } from "./names.ts";
 
 /** Long enough for a script that gathers the parts of a model between two files. */
 export const REST_MS = 30_000;
+/** A process may need so long to save its part after another one has announced all of it. The next save begins later, as a rule. */
+export const LATE_MS = 120_000;
 /** The script writes its time in whole milliseconds. */
 const ROUNDING_MS = 2;
 
@@ -160,17 +163,20 @@ export class AnnouncedFolders {
     members: ReadonlySet<string>,
   ): boolean {
     const seen = this.#watched.get(name);
-    if (seen === undefined || seen.hasRested) return false;
+    if (seen === undefined) return false;
     const isMarked = complete.markedAt > complete.announcedAt;
     const at = isMarked ? complete.markedAt : complete.announcedAt;
     const listed = new Map(files.map((file) => [file.path, file]));
-    const isReplaced = (file: RemoteFile): boolean => {
+    const replaced = files.filter((file) => isNewer(file, at) && members.has(file.path));
+    for (const file of seen.first.values()) {
       const now = listed.get(file.path);
-      return now === undefined ? !isMarked : isNewer(now, at) || !(isMarked || same(now, file));
-    };
-    return (
-      [...seen.first.values()].some(isReplaced) || files.some((file) => isNewer(file, at) && members.has(file.path))
-    );
+      if (now === undefined && isMarked) continue;
+      if (now === undefined) return true;
+      if (isNewer(now, at)) replaced.push(now);
+      else if (!isMarked && !same(now, file)) return true;
+    }
+    const isNext = (file: RemoteFile): boolean => isNewer(file, complete.announcedAt + LATE_MS);
+    return replaced.some(isNext) || (replaced.length > 0 && !seen.hasRested);
   }
 
   forget(name: string): void {

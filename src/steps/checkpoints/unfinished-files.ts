@@ -1,12 +1,12 @@
 // Finds single files that the script had not written to their end, although svc has downloaded all that the machine has of them.
 //
 // UF1. A file is unfinished if its format shows that it is truncated, or if it was written after its announcement and has not rested for
-//      REST_MS while the script ran. No file is unfinished once the script has ended by itself with exit code 0.
+//      REST_MS while the script ran, or was written later than LATE_MS after it. No file is unfinished once the script has ended by itself with exit code 0.
 // UF2. An unfinished file is stored under its name, marked as in progress. The complete file with that name is kept as a set before
 //      (growing-files.ts G3) until another complete file replaces it. A run resumes from that one.
 
 import type { RemoteFile } from "../../providers/host.ts";
-import { isNewer, REST_MS } from "./announcements.ts";
+import { isNewer, LATE_MS, REST_MS } from "./announcements.ts";
 import { same } from "./files.ts";
 import { isWhole, SINGLE } from "./whole-file.ts";
 
@@ -22,7 +22,8 @@ export interface Evidence {
 }
 
 const isWritten = (file: RemoteFile, { announcedAt, restedMs, hasEnded }: Evidence): boolean =>
-  isNewer(file, announcedAt) && (hasEnded || restedMs < REST_MS);
+  isNewer(file, announcedAt) &&
+  (hasEnded || restedMs < REST_MS || isNewer(file, announcedAt === undefined ? undefined : announcedAt + LATE_MS));
 
 export class UnfinishedFiles {
   readonly #found = new Map<string, { file: RemoteFile; isTruncated: boolean }>();

@@ -16,7 +16,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { RemoteFile, RunHost } from "../../../src/providers/host.ts";
 import { fetchFile, listFiles } from "../../../src/providers/local/checkpoint-files.ts";
-import { REST_MS } from "../../../src/steps/checkpoints/announcements.ts";
+import { LATE_MS, REST_MS } from "../../../src/steps/checkpoints/announcements.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
 import { allKept } from "../../../src/steps/checkpoints/sets.ts";
 import { lastComplete, pinResume, placeResume } from "../../../src/steps/checkpoints/resume.ts";
@@ -334,6 +334,26 @@ describe("AN2: a folder that is written again before the announced version is do
     now += REST_MS;
     await scan(one);
     expect(await resumed()).toEqual({ "last/a.bin": "v3", "last/b.bin": "v2", "last/c.bin": "v2" });
+  });
+
+  it("does not count however long it rests if it is the next save that hangs, or files are missing", async () => {
+    const { one, names } = await overwritten();
+    clock += LATE_MS / 1_000;
+    save(part(4, "a"));
+    await settle(one, names);
+    now += REST_MS;
+    await scan(one);
+    expect(await resumed()).toEqual(part1());
+    save(part(5, "a", "b", "c"));
+    fetchMs = 6_000;
+    lostAfter = 1;
+    await expect(scan(one, announceNow("last"))).rejects.toThrow("lost");
+    [lostAfter, fetchMs] = [Infinity, 0];
+    remove("last/b.bin");
+    await settle(one, names);
+    now += REST_MS;
+    await scan(one);
+    expect(await resumed()).toEqual(part1());
   });
 
   it("counts at the end only if the script succeeded, however long the end takes", async () => {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import { fetchFile, hashFile, listFiles, readPieces } from "../../../src/providers/local/checkpoint-files.ts";
-import { REST_MS } from "../../../src/steps/checkpoints/announcements.ts";
+import { LATE_MS, REST_MS } from "../../../src/steps/checkpoints/announcements.ts";
 import { CheckpointCollector, SETTLE_MS } from "../../../src/steps/checkpoints/collector.ts";
 import { readInProgress } from "../../../src/steps/checkpoints/growing-files.ts";
 import { lastComplete } from "../../../src/steps/checkpoints/resume.ts";
@@ -135,4 +135,8 @@ it("A file that was announced too early counts once it has rested", async () => 
   expect(await resumed("state.pkl")).toBe("one");
   await settle(REST_MS);
   expect(await resumed("state.pkl")).toBe("all of it");
+  clock += LATE_MS / 1_000;
+  save("state.pkl", "the next o");
+  await settle(2 * REST_MS);
+  expect(await resumed("state.pkl"), "the next save hangs").toBe("all of it");
 });
