@@ -305,7 +305,10 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
     "isTruncated",
   ),
   unfinished("UF1: such a file rests after the end of its script", "(hasEnded || restedMs < REST_MS", "(restedMs < 0"),
-  collector("UF2: the complete file goes", "if (isUnfinished) await this.#growing.begins(file);", ""),
+  forRule(
+    "src/steps/checkpoints/unfinished-files.ts UF2",
+    collector("UF2: the complete file goes", "if (isUnfinished) await this.#growing.begins(file);", ""),
+  ),
   announcements(
     "AN1: an announcement covers newer files",
     "names.has(place) && !isNewer(",
