@@ -95,3 +95,30 @@ test("GraphQL: the cost of a call, and an announced retirement, say nothing abou
   );
   expect(await stub.provider.listOwned("svc-", never)).toHaveLength(1);
 });
+
+test.each([[null], [7], [{}]])(
+  "GraphQL and REST: a row %j hides no other pod, and leaves the list incomplete",
+  async (row) => {
+    for (const api of ["graphql", "rest"]) {
+      const stub = await podhostStub(
+        ({ root, path, method }) =>
+          root === "podTerminate"
+            ? data({ podTerminate: null })
+            : method === "DELETE"
+              ? { status: 204 }
+              : path === "/v2/pods"
+                ? { json: { pods: [row, restPod()], total: 2 } }
+                : root === "myself"
+                  ? data({ myself: { pods: [row, pod()] } })
+                  : NO_POD,
+        { api },
+      );
+      const error = await thrownBy(stub.provider.listOwned("svc-", never));
+      expect(error.message).toContain("cannot be read");
+      expect(shownInPart(error)).toMatchObject({ machines: [{ id: HANDLE.id }], gap: "anywhere" });
+      expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("ready");
+      await stub.provider.terminate(HANDLE, never);
+      expect((await thrownBy(stub.provider.inspect({ ...HANDLE, id: "other" }, never))).code).toBe("provider_error");
+    }
+  },
+);

@@ -276,8 +276,8 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
   ),
   podhost(
     "D1: an incomplete list proves the end of a pod",
-    "} else if (list.missing !== null) throw list.missing;",
-    "}",
+    "if (missing !== null && (pod === null || list.half)) throw missing;",
+    "if (missing !== null && list.half) throw missing;",
     ["test/providers/podhost-pages.test.ts"],
   ),
   podhost(
@@ -291,6 +291,51 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
     "const ids = handle.id === ODD_ID ? await this.#oddIds(handle.name, signal) : [handle.id];",
     "const ids = handle.id === ODD_ID ? [] : [handle.id];",
     ["test/providers/podhost-odd.test.ts"],
+  ),
+  podhost(
+    "D2: a pod that a refused order made is not looked for",
+    "if (pod !== null) return pod;",
+    "if (pod !== null && sent < 0) return pod;",
+    ["test/providers/podhost-refused.test.ts"],
+  ),
+  podhost(
+    "D2: a refused order made nothing, although no list says so",
+    "throw unclearRefusal(e);",
+    "{\n          unclearRefusal(e);\n          return null;\n        }",
+    ["test/providers/podhost-refused.test.ts"],
+  ),
+  podhost("D2: a refused order is sent without end", "const SENDINGS = 4;", "const SENDINGS = 4_000;", [
+    "test/providers/podhost-refused.test.ts",
+  ]),
+  apis(
+    "A3: REST takes over without having read its own list",
+    "if (!isList && !hadAnswered) await this.#rest.list();",
+    "void hadAnswered;",
+    ["test/providers/podhost-both.test.ts"],
+  ),
+  apis(
+    "A3: what fails at REST is not asked of GraphQL",
+    "if (!(e instanceof SvcError)) throw e;\n      this.#restAnswered = false;",
+    "if (!(e instanceof SvcError) || hadAnswered) throw e;\n      this.#restAnswered = false;",
+    ["test/providers/podhost-both.test.ts"],
+  ),
+  apis(
+    "A5: REST alone ends a pod",
+    'if (this.#mode() === "auto" && !this.#graphqlIsGone && this.#restIsDue()) return this.#endInBoth(use);',
+    'if (this.#mode() !== "auto" && !this.#graphqlIsGone && this.#restIsDue()) return this.#endInBoth(use);',
+    ["test/providers/podhost-both.test.ts"],
+  ),
+  apis(
+    "A5: REST's list alone proves the end of a pod",
+    "half: api === this.#rest && !this.onlyRest()",
+    "half: api === this.#rest && this.onlyRest()",
+    ["test/providers/podhost-both.test.ts"],
+  ),
+  apis(
+    "A5: a list of GraphQL that fails proves the end of a pod",
+    "missing: missing ?? (isRetired(e) ? null : e)",
+    "missing: missing ?? (isRetired(e) ? e : null)",
+    ["test/providers/podhost-both.test.ts"],
   ),
   apis(
     "D3: REST makes a second pod of the same name",

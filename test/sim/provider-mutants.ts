@@ -6,6 +6,7 @@ import { forRule, single, type TestedMutant } from "./mutants.ts";
 const CELL = "test/providers/notebook-bootstrap.whole.test.ts > ";
 const SPOOL = "test/runner/spool.test.ts > re-attaches to a running run by its folder alone";
 const APIS = "test/providers/podhost-apis.test.ts > ";
+const REFUSED = "test/providers/podhost-refused.test.ts > ";
 const CLOUDVM = "test/providers/cloudvm.test.ts > keeps to the project and zone of the machine";
 const JOINED = "test/providers/market-joint.test.ts > ";
 const MACHINES = "test/providers/market-machines.test.ts > ";
@@ -209,7 +210,7 @@ export const PROVIDER_MUTANTS: readonly TestedMutant[] = [
     "D2: an order that may have been carried out is sent again",
     "const wait = waitAfterRefusal(e);",
     "const wait = waitAfterRefusal(e) ?? 1_000;",
-    [`${APIS}by a page without a delay may mean a request that was passed on`],
+    [`${REFUSED}by a page without a delay may mean a request that was passed on`],
   ),
   podhost(
     "D3: an order that GraphQL refused is made by REST without a look",

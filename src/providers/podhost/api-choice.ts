@@ -1,17 +1,20 @@
-// Chooses between the pod host's two APIs. Pods are the same in both: a pod made through one API is found and ended
-// through the other.
+// Chooses between the pod host's two APIs. Pods are the same in both by its documentation: a pod made through one API is
+// found and ended through the other.
 //
 // A1. GraphQL comes first while it answers well.
 // A2. REST takes over when GraphQL is not served any more, when GraphQL announces its retirement, or when it limits
 //     requests again and again. After limits, GraphQL gets another chance after a while.
-// A3. REST must have answered once before a pod is ordered through it. If it does not answer, GraphQL is used as
-//     before.
+// A3. REST takes over only after it has read its own list of pods: a catalogue or a "not found" may come from elsewhere.
+//     Whatever fails there is asked of GraphQL as before, until GraphQL is not served any more.
 // A4. One failure of REST must not fail a run while GraphQL limits requests: REST is tried again after seconds, then
 //     less and less often.
+// A5. While GraphQL is served, REST alone ends nothing and proves no end: a pod is ended through both, and does not
+//     exist only if both lists lack it.
 
 import { SvcError } from "../../errors/index.ts";
+import type { List } from "../paging.ts";
 import { isRetired, type GraphqlSign } from "./transport.ts";
-import type { PodApi } from "./wire.ts";
+import { podKey, type Pod, type PodApi } from "./wire.ts";
 
 export type ApiMode = "graphql" | "rest" | "auto";
 
@@ -48,31 +51,42 @@ export class ApiChoice {
     if (this.#limited >= LIMITED_IN_A_ROW) this.#limitedUntil = this.#now() + REST_MS;
   }
 
-  /** For idempotent calls. */
+  /** For idempotent calls other than a list. */
   async ask<T>(use: (api: PodApi) => Promise<T>): Promise<T> {
-    const mode = this.#mode();
-    if (mode === "graphql") return use(this.#graphql);
-    if (mode === "rest" || this.#graphqlIsGone) return use(this.#rest);
-    if (this.#restIsDue()) {
-      const answer = await this.#tryRest(use);
-      if (answer !== null) return answer.value;
-    }
+    return (await this.#choose(use, false)).value;
+  }
+
+  async list(): Promise<PodList> {
+    const { value, api } = await this.#choose((each) => each.list(), true);
+    return { ...value, half: api === this.#rest && !this.onlyRest() };
+  }
+
+  /** A5. The list with the pods that only GraphQL shows; what either API leaves out, or denies, is unknown. */
+  async inBoth({ rows, missing, half }: PodList): Promise<List<Pod>> {
+    if (!half) return { rows, missing };
     try {
-      return await use(this.#graphql);
+      const other = await this.#graphql.list();
+      const [theirs, ended] = [new Set(other.rows.map(podKey)), rows.filter(({ deleted }) => deleted)];
+      const living = rows.filter(({ deleted }) => !deleted);
+      const known = new Set(living.map(podKey));
+      return {
+        rows: [
+          ...living,
+          ...other.rows.filter((pod) => !known.has(podKey(pod))),
+          ...ended.filter((pod) => !theirs.has(podKey(pod))),
+        ],
+        missing: missing ?? other.missing,
+      };
     } catch (e) {
-      if (isRetired(e)) {
-        const answer = await use(this.#rest);
-        this.#graphqlIsGone = true;
-        return answer;
-      }
-      const answer = this.#restIsDue() ? await this.#tryRest(use) : null;
-      if (answer === null) throw e;
-      return answer.value;
+      if (!(e instanceof SvcError)) throw e;
+      this.#graphqlIsGone ||= isRetired(e);
+      return { rows, missing: missing ?? (isRetired(e) ? null : e) };
     }
   }
 
-  /** For the end of a pod, which may be requested of both APIs and proves nothing: where GraphQL fails, REST is asked as well. */
-  async end<T>(use: (api: PodApi) => Promise<T>): Promise<T> {
+  /** For the end of a pod, which may be requested of both APIs and proves nothing. Whether one of them accepted. */
+  async end(use: (api: PodApi) => Promise<boolean>): Promise<boolean> {
+    if (this.#mode() === "auto" && !this.#graphqlIsGone && this.#restIsDue()) return this.#endInBoth(use);
     try {
       return await this.ask(use);
     } catch (e) {
@@ -82,11 +96,19 @@ export class ApiChoice {
     }
   }
 
+  /** A5. At once: an API that hangs must not use up the time for the other one. */
+  async #endInBoth(use: (api: PodApi) => Promise<boolean>): Promise<boolean> {
+    const [rest, graphql] = await Promise.allSettled([use(this.#rest), use(this.#graphql)]);
+    if (graphql.status === "fulfilled") return graphql.value || (rest.status === "fulfilled" && rest.value);
+    if (rest.status === "fulfilled" && (rest.value || isRetired(graphql.reason))) return rest.value;
+    throw graphql.reason;
+  }
+
   /** The API that an order goes through. */
   async forOrders(): Promise<PodApi> {
     if (this.onlyRest()) return this.#rest;
     if (this.#mode() === "graphql" || !this.#restIsDue()) return this.#graphql;
-    if (!this.#restAnswered) await this.#tryRest((api) => api.list());
+    if (!this.#restAnswered) await this.#tryRest((api) => api.list(), true);
     return this.#restAnswered ? this.#rest : this.#graphql;
   }
 
@@ -116,16 +138,50 @@ export class ApiChoice {
     return (this.#graphqlEnds || now < this.#limitedUntil) && now >= this.#restFailedUntil;
   }
 
-  async #tryRest<T>(use: (api: PodApi) => Promise<T>): Promise<{ value: T } | null> {
+  async #choose<T>(use: (api: PodApi) => Promise<T>, isList: boolean): Promise<{ value: T; api: PodApi }> {
+    const by = async (api: PodApi) => ({ value: await use(api), api });
+    const mode = this.#mode();
+    if (mode === "graphql") return by(this.#graphql);
+    if (mode === "rest" || this.#graphqlIsGone) return by(this.#rest);
+    const isDue = this.#restIsDue();
+    const early = isDue ? await this.#tryRest(use, isList) : null;
+    if (early !== null) return early;
     try {
+      return await by(this.#graphql);
+    } catch (e) {
+      if (isRetired(e)) {
+        if (!isList && !this.#restAnswered) await this.#rest.list();
+        const answer = await by(this.#rest);
+        this.#graphqlIsGone = true;
+        return answer;
+      }
+      const late = !isDue && this.#restIsDue() ? await this.#tryRest(use, isList) : null;
+      if (late === null) throw e;
+      return late;
+    }
+  }
+
+  /** A3. Null if REST fails. */
+  async #tryRest<T>(use: (api: PodApi) => Promise<T>, isList: boolean): Promise<{ value: T; api: PodApi } | null> {
+    const hadAnswered = this.#restAnswered;
+    try {
+      if (!isList && !hadAnswered) await this.#rest.list();
       const value = await use(this.#rest);
       this.#restAnswered = true;
-      return { value };
+      this.#restFailures = 0;
+      return { value, api: this.#rest };
     } catch (e) {
-      // Once it has answered, its errors count.
-      if (this.#restAnswered || !(e instanceof SvcError && e.code === "provider_error")) throw e;
-      this.#restFailedUntil = this.#now() + Math.min(REST_MS, REST_AGAIN_MS * 2 ** this.#restFailures++);
+      if (!(e instanceof SvcError)) throw e;
+      this.#restAnswered = false;
+      if (!hadAnswered)
+        this.#restFailedUntil = this.#now() + Math.min(REST_MS, REST_AGAIN_MS * 2 ** this.#restFailures++);
       return null;
     }
   }
+}
+
+/** A list of pods. */
+export interface PodList extends List<Pod> {
+  /** It is REST's, while GraphQL is still served: it proves no absence (A5). */
+  half: boolean;
 }

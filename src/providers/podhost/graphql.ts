@@ -5,14 +5,15 @@ import { SvcError } from "../../errors/index.ts";
 import type { SoldGpu } from "../gpu-names.ts";
 import { readList, type List } from "../paging.ts";
 import type { Account } from "../provider.ts";
-import { PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
+import { DAMAGED, PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
 import {
   amount,
   field,
   gpuTypeOfGraphql,
   placeNamesOf,
-  podKey,
   podOfGraphql,
+  readablePods,
+  rowKey,
   soldGpuOf,
   type GpuType,
   type Place,
@@ -147,28 +148,25 @@ export class GraphqlApi implements PodApi {
    * This list is documented as complete. An answer that hints at more counts as incomplete, and the rest cannot be read
    * here.
    */
-  list(): Promise<List<Pod>> {
-    return readList({
+  async list(purpose: "read" | "look" = "read"): Promise<List<Pod>> {
+    const list = await readList<unknown>({
       provider: PODHOST,
       what: "list of pods",
       path: "/graphql",
       content: ["pods"],
-      key: podKey,
+      key: rowKey(podOfGraphql),
       now: this.#transport.now,
       ask: async () => {
-        const { data, headers, extensions } = await this.#answer(LIST, {}, "read");
+        const { data, headers, extensions } = await this.#answer(LIST, {}, purpose);
         return { status: 200, body: { ...membersOf(this.#account(data)), ...hintsOf(extensions) }, headers };
       },
       rows: (myself) => {
         const raw = field(myself, "pods");
         if (!Array.isArray(raw)) throw this.#transport.error("its list of pods is missing from the answer");
-        return raw.map((one) => {
-          const pod = podOfGraphql(one);
-          if (pod === null) throw this.#transport.error("its list of pods is damaged");
-          return pod;
-        });
+        return raw;
       },
     });
+    return readablePods(list, podOfGraphql, () => this.#transport.error(DAMAGED));
   }
 
   async terminate(id: string, signal: AbortSignal): Promise<boolean> {

@@ -1,10 +1,11 @@
 // The provider `podhost`: containers with GPUs, rented by the second. docs/reference/providers/podhost.md describes it
 // for people.
 //
-// D1. A pod is gone when a complete list and a lookup by its id, twice and apart, do not have it. A pod that is younger
-//     than the list lag requires more: sightings.ts.
-// D2. A create call is sent once, and again only if it was refused before it was carried out. `outcomeOfCreate`
-//     interprets other failures.
+// D1. A pod is gone when a complete list and a lookup by its id, twice and apart, do not have it; of which API: A5 of
+//     api-choice.ts. A pod that is younger than the list lag requires more: sightings.ts.
+// D2. A create call is sent once, and again only after "too many requests", at most three times. Before each time, and before svc says
+//     that nothing was ordered, a complete list is searched for a pod of its name: a pod may have been made in spite of the refusal.
+//     `outcomeOfCreate` interprets other failures.
 // D3. When GraphQL refuses a create call because it is not served any more, REST first looks for a pod with that name,
 //     and then creates it.
 // D4. A pod with an unusable id is found by its name, ended by the provider's raw id, and used for nothing else.
@@ -12,7 +13,6 @@
 import { cudaOfImage, cudaText } from "../../domain/cuda.ts";
 import { memoryKey, ODD_ID } from "../../domain/endpoint.ts";
 import { readGpuName } from "../../domain/gpu-name.ts";
-import { orAborted } from "../../domain/or-aborted.ts";
 import { SvcError } from "../../errors/index.ts";
 import type { RunSpec } from "../../schemas/spec.ts";
 import { gpuIdsSold, gpuWishOf, lessMemory, nearGpus, neverSold, type SoldGpu, unknownName } from "../gpu-names.ts";
@@ -20,7 +20,6 @@ import { faultOf } from "../boot-words.ts";
 import { infoOf } from "../descriptors.ts";
 import type { MachineAccess } from "../host.ts";
 import { accountText, beforeSending, outcomeOfCreate } from "../http.ts";
-import type { List } from "../paging.ts";
 import {
   inPart,
   usefulness,
@@ -42,10 +41,11 @@ import { BootLog } from "./boot-log.ts";
 import { GraphqlApi } from "./graphql.ts";
 import { checkSpec, credentialRegion, noSuchPlace, offerOf, placesOf, whyNoOffer } from "./offers.ts";
 import { RestApi } from "./rest.ts";
+import { SharedList } from "./shared-list.ts";
 import { guardTimes } from "../guard.ts";
 import { podEnvironment, selfEndScript, startCommand } from "./start-command.ts";
 import { statusOf } from "./status.ts";
-import { PODHOST, PodTransport, saysRetired, waitAfterRefusal } from "./transport.ts";
+import { PODHOST, PodTransport, saysRetired, WAIT_MS, waitAfterRefusal } from "./transport.ts";
 import type { Cloud, GpuType, Pod, PodApi, PodOrder } from "./wire.ts";
 
 const IMAGE = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404";
@@ -73,6 +73,10 @@ const LOOKS_APART_MS = 3_000;
 
 /** Total time that an order may wait after refusals with "too many requests". */
 const ORDER_WAIT_MS = 20_000;
+/** How often an order is sent at most. Each time may make a pod, and no list shows a pod at once. */
+const SENDINGS = 4;
+/** How often a list is requested that is itself refused with "too many requests". */
+const LOOKS = 3;
 
 /** Margins of svc, not measurements: the code relies on no delay of the vendor being longer. */
 const CERTAINTY: Certainty = {
@@ -89,7 +93,7 @@ export class PodhostProvider implements Provider {
   readonly #o: RemoteOptions;
   readonly #rest: PodApi;
   readonly #apis: ApiChoice;
-  #list: { askedAt: number; pods: Promise<List<Pod>> } | null = null;
+  readonly #list: SharedList;
   readonly #sightings: Sightings;
   readonly #bootLog: BootLog;
   #sold: { askedAt: number; gpus: readonly SoldGpu[] } | null = null;
@@ -104,6 +108,9 @@ export class PodhostProvider implements Provider {
     const graphql = new GraphqlApi(transport);
     this.#rest = new RestApi(transport, graphql);
     this.#apis = new ApiChoice({ graphql, rest: this.#rest }, () => this.#mode(), options.now);
+    this.#list = new SharedList(this.#apis, options.now, ({ id, name }) =>
+      this.#sightings.seen(memoryKey({ id: id ?? ODD_ID, name })),
+    );
     // The first API serves no log: the second one is asked for it, whichever of the two is in use.
     this.#bootLog = new BootLog((id, signal) => this.#rest.log(id, signal), options.now);
   }
@@ -187,7 +194,7 @@ export class PodhostProvider implements Provider {
     } catch (e) {
       throw outcomeOfCreate(e, PODHOST, `create the pod ${order.name}`);
     } finally {
-      this.#list = null;
+      this.#list.forget();
     }
     const handle = this.#handle(pod, order.name, this.#o.now());
     // The cap is compared with the billed price: if the answer lacks it, another poll may show it.
@@ -203,17 +210,42 @@ export class PodhostProvider implements Provider {
   /** D2. Sent again only if it was refused before it was carried out; always under the same name. */
   async #order(first: PodApi, input: PodOrder): Promise<Pod> {
     const until = this.#o.now() + ORDER_WAIT_MS;
-    for (let api = first; ;) {
+    for (let api = first, sent = 1; ;) {
       try {
         return await api.create(input);
       } catch (e) {
         const wait = waitAfterRefusal(e);
-        if (wait !== null && this.#o.now() + wait <= until) await this.#o.pause(wait);
-        else if (saysRetired(e) && api !== this.#rest) {
+        if (wait !== null) {
+          const isLast = sent++ >= SENDINGS || this.#o.now() + wait > until;
+          // Even the last list comes after a moment, in which a pod begins to be listed.
+          await this.#o.pause(isLast ? WAIT_MS : wait);
+          const pod = await this.#madeAnyway(api, input.name, until);
+          if (pod !== null) return pod;
+          if (isLast || this.#o.now() > until) throw e;
+        } else if (saysRetired(e) && api !== this.#rest) {
           const instead = await this.#apis.insteadOfGraphql(input.name);
           if (instead === null) throw e;
           api = instead;
         } else throw e;
+      }
+    }
+  }
+
+  /** D2. Null if a complete list has no pod of that name. Throws, as for a lost answer, if that is unknown or there are several. */
+  async #madeAnyway(api: PodApi, name: string, until: number): Promise<Pod | null> {
+    for (let look = 1; ; look++) {
+      try {
+        const { rows, missing } = await api.list("look");
+        const pods = rows.filter((pod) => pod.name === name);
+        if (pods[0] !== undefined && pods.length === 1) return pods[0];
+        if (missing === null && pods.length === 0) return null;
+        throw missing ?? severalPods(name);
+      } catch (e) {
+        if (!(e instanceof SvcError)) throw e;
+        const listWait = waitAfterRefusal(e);
+        // An error of its own: that its list was refused says nothing about the order.
+        if (listWait === null || look >= LOOKS || this.#o.now() + listWait > until) throw unclearRefusal(e);
+        await this.#o.pause(listWait);
       }
     }
   }
@@ -244,20 +276,21 @@ export class PodhostProvider implements Provider {
   async terminate(handle: MachineHandle, signal: AbortSignal): Promise<void> {
     const key = memoryKey(handle);
     // Once a list has shown it, its absence from one is significant.
-    if (!this.#sightings.wasSeen(key)) await this.#pods(signal, this.#o.now() - LIST_AGE_MAX_MS).catch(() => null);
+    if (!this.#sightings.wasSeen(key))
+      await this.#list.since(this.#o.now() - LIST_AGE_MAX_MS, signal).catch(() => null);
     signal.throwIfAborted();
     const ids = handle.id === ODD_ID ? await this.#oddIds(handle.name, signal) : [handle.id];
     try {
       for (const id of ids)
         await this.#sightings.endingBy(key, () => this.#apis.end((api) => api.terminate(id, signal)));
     } finally {
-      this.#list = null;
+      this.#list.forget();
     }
   }
 
   async listOwned(prefix: string, signal: AbortSignal): Promise<MachineHandle[]> {
-    const { pods, missing } = await this.#pods(signal, Infinity);
-    const ours = pods
+    const { rows, missing } = await this.#list.proven(signal);
+    const ours = rows
       .filter((pod) => !pod.deleted && pod.name.startsWith(prefix))
       .toSorted((a, b) => usefulness(statusOf(a)) - usefulness(statusOf(b)));
     // A pod that no call can name must not hide the others.
@@ -270,9 +303,9 @@ export class PodhostProvider implements Provider {
   }
 
   async listForeign(prefix: string, signal: AbortSignal): Promise<ForeignMachine[]> {
-    const { pods, missing } = await this.#pods(signal, Infinity);
+    const { rows, missing } = await this.#list.proven(signal);
     if (missing !== null) throw missing;
-    return pods
+    return rows
       .filter((pod) => !pod.deleted && !pod.name.startsWith(prefix))
       .map((pod) => ({ id: pod.id ?? "(unreadable)", name: pod.name === "" ? null : pod.name }));
   }
@@ -307,8 +340,8 @@ export class PodhostProvider implements Provider {
   }
 
   async #oddIds(name: string, signal: AbortSignal): Promise<string[]> {
-    const { pods, missing } = await this.#pods(signal, Infinity);
-    const ids = pods.flatMap((pod) => (pod.name === name && pod.oddId !== null && !pod.deleted ? [pod.oddId] : []));
+    const { rows, missing } = await this.#list.proven(signal);
+    const ids = rows.flatMap((pod) => (pod.name === name && pod.oddId !== null && !pod.deleted ? [pod.oddId] : []));
     if (ids.length === 0 && missing !== null) throw missing;
     return ids;
   }
@@ -369,46 +402,24 @@ export class PodhostProvider implements Provider {
     signal: AbortSignal,
     notBefore: number,
   ): Promise<{ pod: Pod | null; askedAt: number }> {
-    const list = await this.#pods(signal, notBefore);
-    const inList = pick(list.pods, handle);
+    const list = await this.#list.since(notBefore, signal);
+    const inList = pick(list.rows, handle);
     const byId = () => (handle.id === ODD_ID ? null : this.#ask((api) => api.get(handle.id, signal)));
     const pod = inList ?? (await byId()) ?? null;
-    if (pod) {
-      this.#missedAt.delete(memoryKey(handle));
-      this.#sightings.seen(memoryKey(handle));
-    } else if (list.missing !== null) throw list.missing;
-    return { pod, askedAt: list.askedAt };
+    if (pod === null || pod.deleted) {
+      const { rows, missing } = await this.#list.inBoth(list, signal);
+      const other = pick(rows, handle) ?? null;
+      if (other !== null && !other.deleted) return { pod: this.#found(other, handle), askedAt: list.askedAt };
+      // What the API in use says is a proof of its own only if no other one is served.
+      if (missing !== null && (pod === null || list.half)) throw missing;
+    }
+    return { pod: pod && this.#found(pod, handle), askedAt: list.askedAt };
   }
 
-  /** A list that was requested at or after `notBefore`. */
-  async #pods(
-    signal: AbortSignal,
-    notBefore: number,
-  ): Promise<{ pods: Pod[]; missing: SvcError | null; askedAt: number }> {
-    const recent = this.#list;
-    // A list from the future has an unknown age: the clock was set back.
-    const isFresh = recent !== null && recent.askedAt >= notBefore && recent.askedAt <= this.#o.now();
-    const list = isFresh ? recent : this.#askForList();
-    signal.throwIfAborted();
-    const { rows, missing } = await orAborted(list.pods, signal);
-    return { pods: rows, missing, askedAt: list.askedAt };
-  }
-
-  /** An abort of one waiting caller does not end it. */
-  #askForList(): { askedAt: number; pods: Promise<List<Pod>> } {
-    const asked = {
-      askedAt: this.#o.now(),
-      pods: this.#ask((api) => api.list()).then((list) => {
-        for (const { id, name, deleted } of list.rows)
-          if (!deleted) this.#sightings.seen(memoryKey({ id: id ?? ODD_ID, name }));
-        return list;
-      }),
-    };
-    this.#list = asked;
-    asked.pods.catch(() => {
-      if (this.#list === asked) this.#list = null;
-    });
-    return asked;
+  #found(pod: Pod, handle: MachineHandle): Pod {
+    this.#missedAt.delete(memoryKey(handle));
+    this.#sightings.seen(memoryKey(handle));
+    return pod;
   }
 
   /** Only for idempotent calls. */
@@ -454,6 +465,14 @@ export class PodhostProvider implements Provider {
 
 /** The id of a handle for the pod; null if no call can name it. */
 const usableId = ({ id, oddId }: Pod): string | null => id ?? (oddId === null ? null : ODD_ID);
+
+const severalPods = (name: string): SvcError =>
+  new SvcError("provider_error", { provider: PODHOST, why: `there are several pods named ${name}` });
+const unclearRefusal = ({ message }: SvcError): SvcError =>
+  new SvcError("provider_error", {
+    provider: PODHOST,
+    why: `it refused the order with "too many requests", and may have made the pod in spite of that: ${message}`,
+  });
 
 const withoutId = (name: string): SvcError =>
   new SvcError("provider_error", {

@@ -6,12 +6,13 @@ import type { HttpAnswer, HttpRequest } from "../http.ts";
 import type { SoldGpu } from "../gpu-names.ts";
 import { readList, type List } from "../paging.ts";
 import type { Account } from "../provider.ts";
-import { PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
+import { DAMAGED, PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
 import {
   field,
   gpuTypeOfRest,
-  podKey,
   podOfRest,
+  readablePods,
+  rowKey,
   soldGpuOf,
   type GpuType,
   type Place,
@@ -136,12 +137,10 @@ export class RestApi implements PodApi {
     return answer.status < 300 ? answer.text : null;
   }
 
-  async list(): Promise<List<Pod>> {
-    const damaged = () => this.#transport.error("its list of pods is damaged");
-    const podOf = (raw: unknown): Pod => podOfRest(raw) ?? raise(damaged());
-    const key = (raw: unknown) => podKey(podOf(raw));
-    const list = await this.#read({ name: "pods", path: "/v2/pods", purpose: "read", key, provesAbsence: true });
-    return { rows: list.rows.map(podOf), missing: list.missing };
+  async list(purpose: "read" | "look" = "read"): Promise<List<Pod>> {
+    const key = rowKey(podOfRest);
+    const list = await this.#read({ name: "pods", path: "/v2/pods", purpose, key, provesAbsence: true });
+    return readablePods(list, podOfRest, () => this.#transport.error(DAMAGED));
   }
 
   async terminate(id: string, signal: AbortSignal): Promise<boolean> {
@@ -207,9 +206,6 @@ export class RestApi implements PodApi {
 }
 
 const keyOfGpu = (raw: unknown): string => JSON.stringify(field(raw, "id") ?? raw);
-const raise = (error: SvcError): never => {
-  throw error;
-};
 const podPath = (id: string): string => `/v2/pods/${encodeURIComponent(id)}`;
 /** The API itself said that the pod does not exist; a page from a proxy does not count. */
 const saysSo = (answer: HttpAnswer): boolean => wordsOf(answer.json()).length > 0;

@@ -13,8 +13,10 @@ const WORDS_MAX = 450;
 
 const NOT_KNOWN = "it does not know the key (status 401): it is wrong, or was revoked";
 
-/** The purpose of a call. A missing permission is the key's fault only while the user can still choose another key. */
-export type Purpose = "read" | "account" | "rent" | "release" | "log";
+export const DAMAGED = "its list of pods is damaged: it holds a pod that cannot be read";
+
+/** The purpose of a call; `look` searches for a machine that may cost money. A missing permission is the key's fault only while the user can still choose another key. */
+export type Purpose = "read" | "account" | "rent" | "release" | "look" | "log";
 
 /** Errors that mean that this API is not served any more, and whether the API said so itself. */
 const retirements = new WeakMap<object, { saidSo: boolean }>();
@@ -28,10 +30,10 @@ export const saysRetired = (error: unknown): boolean =>
 export type GraphqlSign = "ends" | "limited" | "well";
 
 const turnedAway = new WeakMap<object, number>();
-/** Milliseconds that an order must wait after "too many requests" before it was carried out; null for other errors. */
+/** Milliseconds, at least WAIT_MS, that an order must wait after "too many requests" before it was carried out; null for other errors. */
 export const waitAfterRefusal = (error: unknown): number | null =>
   typeof error === "object" && error !== null ? (turnedAway.get(error) ?? null) : null;
-const WAIT_MS = 2_000;
+export const WAIT_MS = 2_000;
 
 export class PodTransport {
   readonly #o: RemoteOptions;
@@ -58,10 +60,10 @@ export class PodTransport {
   async call(request: HttpRequest, purpose: Purpose): Promise<HttpAnswer> {
     const { secret } = this.#o.credential();
     const http = this.#http();
-    // Machines that cost money are released regardless of rate limits.
+    // Machines that cost money are released, and searched for, regardless of rate limits.
     const isGraphql = request.path === "/graphql";
     const limiter = this.#limiters[isGraphql ? "graphql" : "rest"];
-    if (purpose !== "release") await limiter.slot(request.signal);
+    if (purpose !== "release" && purpose !== "look") await limiter.slot(request.signal);
     if (secret !== "") this.#sent.add(secret);
     const answer = await http.call({
       ...request,
@@ -78,7 +80,7 @@ export class PodTransport {
       const error = this.error(`too many requests (status 429${this.#said(answer)}); ${when}`);
       // A proxy's error page without a delay could mean that the proxy forwarded the request.
       if (answer.retryAfterMs !== null || wordsOf(answer.json()).length > 0) {
-        turnedAway.set(error, answer.retryAfterMs ?? WAIT_MS);
+        turnedAway.set(error, Math.max(WAIT_MS, wait));
         neverSent(error);
       }
       throw error;

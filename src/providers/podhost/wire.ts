@@ -5,6 +5,7 @@ import { z } from "zod";
 import { endpointOf, idOf, oddIdOf, type SshEndpoint } from "../../domain/endpoint.ts";
 import { priceMicroOf, rentMicroOf } from "../../domain/money.ts";
 import type { SoldGpu } from "../gpu-names.ts";
+import type { SvcError } from "../../errors/index.ts";
 import type { List } from "../paging.ts";
 import type { Account } from "../provider.ts";
 
@@ -65,6 +66,28 @@ export interface PodOrder extends Place {
 /** Distinguishes the pods of one list. */
 export const podKey = ({ id, oddId, name }: Pod): string => (id === null ? `odd ${oddId ?? ""} ${name}` : `id ${id}`);
 
+/** The readable pods in a list. A row that may be any pod leaves the list incomplete, and hides no other row. */
+export function readablePods(
+  { rows, missing }: List<unknown>,
+  podOf: (raw: unknown) => Pod | null,
+  damaged: () => SvcError,
+): List<Pod> {
+  const pods = rows
+    .map(podOf)
+    .filter((pod) => pod !== null && (pod.id !== null || pod.oddId !== null || pod.name !== ""));
+  return {
+    rows: pods.filter((pod) => pod !== null),
+    missing: missing ?? (pods.length < rows.length ? damaged() : null),
+  };
+}
+/** Distinguishes the rows of one list before they are read. */
+export const rowKey =
+  (podOf: (raw: unknown) => Pod | null) =>
+  (raw: unknown): string => {
+    const pod = podOf(raw);
+    return pod === null ? `unreadable ${JSON.stringify(raw)}` : podKey(pod);
+  };
+
 /** The operations of both APIs. */
 export interface PodApi {
   gpuTypes(ids: readonly string[], count: number, place: Place, signal: AbortSignal): Promise<GpuType[]>;
@@ -76,8 +99,8 @@ export interface PodApi {
   create(order: PodOrder): Promise<Pod>;
   /** Null: not found. Undefined: the answer does not tell. */
   get(id: string, signal: AbortSignal): Promise<Pod | null | undefined>;
-  /** The account's pods; throws if not even the first page can be read. */
-  list(): Promise<List<Pod>>;
+  /** The account's pods; throws if not even the first page can be read, and is incomplete if a row cannot be. */
+  list(purpose?: "read" | "look"): Promise<List<Pod>>;
   /** Whether the provider accepted the termination; false if it does not know the pod. Neither answer proves that the pod is gone. */
   terminate(id: string, signal: AbortSignal): Promise<boolean>;
   /** The last lines of a pod's log; null if this API does not serve it. */

@@ -1,0 +1,147 @@
+// podhost: while GraphQL is served, REST alone neither ends a pod nor proves its end.
+
+import { describe, expect, test } from "vitest";
+import { shownInPart } from "../../src/providers/provider.ts";
+import {
+  data,
+  errors,
+  HANDLE,
+  never,
+  NO_POD,
+  OFFER,
+  orderOf,
+  pod,
+  podhostStub,
+  restPod,
+  thrownBy,
+  type Answer,
+  type Asked,
+} from "./podhost-stub.ts";
+
+const ENDS = { deprecation: "true" };
+const GPUS = [{ id: "NVIDIA L4", memoryInGb: 24, securePrice: 1, maxGpuCount: 8 }];
+/** GraphQL announces its end and keeps these pods; REST answers as given. */
+const retiring = (pods: unknown[], rest: (asked: Asked) => Answer) => (asked: Asked) => {
+  if (asked.path !== "/graphql") return rest(asked);
+  if (asked.root === "podTerminate") pods.length = 0;
+  const found: Record<string, unknown> = {
+    gpuTypes: GPUS,
+    pod: pods[0] ?? null,
+    podTerminate: null,
+    podFindAndDeployOnDemand: pod(),
+  };
+  const value = asked.root === "myself" ? { pods, id: "u1" } : found[asked.root];
+  return { ...data({ [asked.root]: value }), headers: ENDS };
+};
+const without = (asked: Asked): Answer =>
+  asked.method === "DELETE" ? { status: 204 } : asked.path === "/v2/pods" ? { json: { pods: [] } } : NO_POD;
+
+describe("REST that answers only 404 does not take over", () => {
+  test("when its catalogue comes from GraphQL: GraphQL still lists, orders and ends", async () => {
+    const pods = [pod()];
+    const stub = await podhostStub(retiring(pods, () => NO_POD));
+    for (let look = 0; look < 3; look++) {
+      await stub.provider.listOffers({ ...orderOf().spec, gpus: "L4:1" }, never);
+      stub.clock.now += 20 * 60_000;
+    }
+    expect((await stub.provider.create(OFFER, orderOf())).id).toBe(HANDLE.id);
+    expect(await stub.provider.listOwned("svc-", never)).toHaveLength(1);
+    expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("ready");
+    await stub.provider.terminate(HANDLE, never);
+    expect(pods).toEqual([]);
+    expect(stub.names()).not.toContain("POST /v2/pods");
+  });
+
+  test("nor after it had answered: what fails there is asked of GraphQL", async () => {
+    const pods = [pod()];
+    let working = true;
+    const rest = (asked: Asked): Answer =>
+      working && asked.path === "/v2/pods" ? { json: { pods: [restPod()] } } : NO_POD;
+    const stub = await podhostStub(retiring(pods, rest));
+    const look = async () => {
+      stub.clock.now += 5_000;
+      return (await stub.provider.inspect(HANDLE, never)).phase;
+    };
+    expect([await look(), await look()]).toEqual(["ready", "ready"]);
+    working = false;
+    expect(await look()).toBe("ready");
+    expect((await stub.provider.create(OFFER, orderOf())).id).toBe(HANDLE.id);
+    expect(stub.names()).not.toContain("POST /v2/pods");
+  });
+
+  test("by an account that REST does not name, after GraphQL is not served any more", async () => {
+    const stub = await podhostStub(({ path }) => (path === "/graphql" ? { status: 410, json: {} } : NO_POD));
+    expect((await thrownBy(stub.provider.accountId(never))).code).toBe("provider_error");
+    stub.script = retiring([pod()], () => NO_POD);
+    expect(await stub.provider.listOwned("svc-", never)).toHaveLength(1);
+  });
+});
+
+describe("a pod that GraphQL still shows", () => {
+  test.each<[string, (asked: Asked) => Answer]>([
+    ["accepts its end and lists nothing", without],
+    ["does not know it", (asked) => (asked.method === "DELETE" ? NO_POD : without(asked))],
+    ["fails to end it", (asked) => (asked.method === "DELETE" ? { status: 500 } : without(asked))],
+    [
+      "says that it was terminated",
+      (asked) => (asked.path === "/v2/pods" ? { json: { pods: [restPod({ status: "TERMINATED" })] } } : without(asked)),
+    ],
+  ])("is not gone, and is ended there, if REST %s", async (_what, rest) => {
+    const pods = [pod()];
+    const stub = await podhostStub(retiring(pods, rest));
+    await stub.provider.listOwned("svc-", never);
+    for (let look = 0; look < 2; look++) {
+      stub.clock.now += 30_000;
+      expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("ready");
+      expect(await stub.provider.listOwned("svc-", never)).toMatchObject([{ id: HANDLE.id }]);
+    }
+    await stub.provider.terminate(HANDLE, never);
+    expect(pods).toEqual([]);
+    expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("gone");
+    expect(await stub.provider.listOwned("svc-", never)).toEqual([]);
+  });
+
+  test("is ended there even if REST never answers", { timeout: 20_000 }, async () => {
+    const pods = [pod()];
+    const control = new AbortController();
+    let silent = false;
+    const stub = await podhostStub(
+      retiring(pods, (asked) => {
+        if (silent) setTimeout(() => control.abort("too long"), 3_000);
+        return silent ? (new Promise<Answer>(() => undefined) as never) : without(asked);
+      }),
+    );
+    await stub.provider.listOwned("svc-", never);
+    silent = true;
+    await stub.provider.terminate(HANDLE, control.signal).catch(() => undefined);
+    expect(pods).toEqual([]);
+  });
+});
+
+test.each<[string, Answer]>([
+  ["limits requests", { status: 429, headers: { "retry-after": "1" }, json: { errors: [{ message: "slow down" }] } }],
+  ["fails", errors("Something went wrong.")],
+  ["leaves its list incomplete", data({ myself: { pods: [null] } })],
+])("what REST alone does not list is unknown while GraphQL %s, and what it lists exists", async (_what, answer) => {
+  const other = restPod({ id: "other" });
+  const stub = await podhostStub(
+    retiring([], (asked) => (asked.path === "/v2/pods" ? { json: { pods: [other] } } : NO_POD)),
+  );
+  await stub.provider.listOwned("svc-", never);
+  const { script } = stub;
+  stub.script = (asked) => (asked.path === "/graphql" ? answer : script(asked));
+  stub.clock.now += 5_000;
+  expect((await thrownBy(stub.provider.inspect(HANDLE, never))).code).toBe("provider_error");
+  expect((await stub.provider.inspect({ ...HANDLE, id: "other" }, never)).phase).toBe("ready");
+  const owned = shownInPart(await thrownBy(stub.provider.listOwned("svc-", never)));
+  expect(owned?.machines).toMatchObject([{ id: "other" }]);
+});
+
+test("REST alone proves the end of a pod once GraphQL is not served any more", async () => {
+  const stub = await podhostStub(retiring([pod()], without));
+  await stub.provider.listOwned("svc-", never);
+  const { script } = stub;
+  stub.script = (asked) => (asked.path === "/graphql" ? { status: 410, json: { message: "gone" } } : script(asked));
+  stub.clock.now += 5_000;
+  expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("gone");
+});
