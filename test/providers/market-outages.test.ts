@@ -1,7 +1,8 @@
 // A short outage: svc repeats a read within the same call, and repeats no other call.
 
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { machineRow, NAME, offerRow, order, page, spec, Stub, type Reply } from "./market-stub.ts";
+import { MarketProvider } from "../../src/providers/market/provider.ts";
+import { KEY, machineRow, NAME, offerRow, order, page, spec, Stub, type Reply } from "./market-stub.ts";
 
 const LIST = "GET /api/v1/instances/";
 const GET = "GET /api/v0/instances/9001/";
@@ -65,4 +66,37 @@ it("during an order or a termination is left to the caller", async () => {
   });
   await expect(provider.terminate(handle, signal)).rejects.toMatchObject({ code: "provider_unreachable" });
   expect([stub.count(CREATE), stub.count(DESTROY)]).toEqual([1, 1]);
+});
+
+it("A termination waits seconds, whatever delay is requested, and holds up no other", async () => {
+  const OTHER = "DELETE /api/v0/instances/9002/";
+  const ended = { json: { success: true } };
+  const at = (line: string) =>
+    stub.calls.filter(({ method, path }) => `${method} ${path}` === line).map((call) => call.at);
+  stub.routes[DESTROY] = after(
+    [{ status: 429, json: { detail: "slow" }, headers: { "retry-after": "999999" } }],
+    ended,
+  );
+  stub.routes[OTHER] = () => ended;
+  const began = stub.clock.ms;
+  const paused: number[] = [];
+  let other: Promise<void> | undefined;
+  const provider = new MarketProvider({
+    credential: () => ({ secret: KEY, settings: {} }),
+    baseUrl: stub.url,
+    publicKey: () => Promise.resolve(""),
+    access: () => expect.fail("no machine is reached here"),
+    now: stub.clock.now,
+    pause: (ms) => {
+      paused.push(ms);
+      // While the first one waits, another machine is to end.
+      if (paused.length === 1) other = provider.terminate({ ...handle, id: "9002" }, signal);
+      return stub.clock.pause(ms);
+    },
+  });
+  await provider.terminate(handle, signal);
+  await other;
+  expect(paused[0]).toBe(12_000);
+  expect([at(DESTROY).length, at(OTHER).length]).toEqual([2, 1]);
+  expect(stub.clock.ms - began).toBeLessThanOrEqual(20_000);
 });

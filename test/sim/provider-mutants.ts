@@ -128,6 +128,18 @@ export const PROVIDER_MUTANTS: readonly TestedMutant[] = [
     [`${OUTAGES}during an order or a termination is left to the caller`],
   ),
   client(
+    "C2: a termination waits as long as it is told to",
+    "Math.min(waitMs, DESTROY_WAIT_MAX_MS)",
+    "Math.max(waitMs, DESTROY_WAIT_MAX_MS)",
+    [`${OUTAGES}A termination waits seconds, whatever delay is requested`],
+  ),
+  client(
+    "C2: one refused termination holds up the others",
+    'if (endpoint === "destroy") await',
+    'limiter.hold(waitMs);\n      if (endpoint === "destroy") await',
+    [`${OUTAGES}A termination waits seconds, whatever delay is requested`],
+  ),
+  client(
     "C3: a listing that does not say that it is whole counts as whole",
     'if (next_token === undefined && numberOf(total_instances) === null)\n          throw damaged("does not say that it is whole");',
     "void [next_token, total_instances, damaged];",

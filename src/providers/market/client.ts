@@ -2,7 +2,7 @@
 //
 // C1. Each endpoint has its own minimum interval between two calls; an early call waits here, not there.
 // C2. After 429 an idempotent call waits and is retried. A create call is not retried here. A read is also retried
-//     after a short outage.
+//     after a short outage. A termination waits by itself and for seconds, whatever delay is requested: the others go on.
 // C3. A listing is read to its last page: paging.ts. A row without a readable id leaves it incomplete, and hides no other row.
 
 import { idOf, ODD_ID, oddIdOf } from "../../domain/endpoint.ts";
@@ -49,6 +49,8 @@ const ASKS_MAX = 4;
 const READS: ReadonlySet<Endpoint> = new Set<Endpoint>(["search", "names", "get", "list", "user"]);
 /** Delays before a failed read is retried. */
 const READ_AGAIN_MS = [500, 2_000];
+/** Limit for the requested delay of a termination: the machine costs money meanwhile. */
+const DESTROY_WAIT_MAX_MS = 12_000;
 /** A longer outage is not a short one: the waiting caller has other work. */
 const SHORT_MS = 5_000;
 
@@ -246,7 +248,9 @@ export class MarketClient {
       }
       if (answer instanceof SvcError) throw answer;
       if (asked >= ASKS_MAX || !isTooOften(answer, refusalOf(answer))) return answer;
-      limiter.hold(Math.max(answer.retryAfterMs ?? 0, PACE[endpoint].minIntervalMs * asked));
+      const waitMs = Math.max(answer.retryAfterMs ?? 0, PACE[endpoint].minIntervalMs * asked);
+      if (endpoint === "destroy") await this.options.pause(Math.min(waitMs, DESTROY_WAIT_MAX_MS), request.signal);
+      else limiter.hold(waitMs);
     }
   }
 
