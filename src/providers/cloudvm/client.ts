@@ -82,7 +82,9 @@ export class ComputeClient {
       } catch (e) {
         if (!(e instanceof SvcError) || e.code !== "provider_unreachable") throw e;
       }
-      await this.#pause(Math.min(retryAfterMs ?? waitMs, RETRY_AFTER_MAX_MS), request.signal ?? undefined);
+      // A requested delay of nothing would repeat it at once.
+      const pauseMs = Math.max(waitMs, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MAX_MS));
+      await this.#pause(pauseMs, request.signal ?? undefined);
     }
     return this.once(request);
   }

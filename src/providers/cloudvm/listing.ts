@@ -7,7 +7,7 @@ import { readList } from "../paging.ts";
 import type { PartialListing } from "../provider.ts";
 import { errorOf, type ComputeClient } from "./client.ts";
 import { NAME } from "./place.ts";
-import { AggregatedInstances, lastPart, plainText, type Instance } from "./wire.ts";
+import { AggregatedInstances, lastPart, ListedInstance, plainText, type Instance } from "./wire.ts";
 
 export interface Listed {
   zone: string;
@@ -93,9 +93,13 @@ function rowsOf(body: unknown): Row[] {
     if (mayHoldMore(more))
       rows.push({ zone: zoneOf(scope), words: `${plainText(scope, 80)} may hold more than it shows` });
     const zone = lastPart(scope);
-    for (const instance of instances ?? []) {
+    for (const raw of instances ?? []) {
       if (!NAME.test(zone)) throw incomplete("the name of a zone cannot be one");
-      rows.push({ zone, instance });
+      const { data: instance } = ListedInstance.safeParse(raw);
+      // It hides no other machine, and proves no absence in its zone.
+      rows.push(
+        instance === undefined ? { zone, words: `${zone} holds a machine that cannot be read` } : { zone, instance },
+      );
     }
   }
   return rows;

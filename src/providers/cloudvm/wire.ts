@@ -100,14 +100,14 @@ export const OperationList = z
   .refine((answer) => isList("compute#operationList", answer));
 
 /** Its labels name its owner. */
-const ListedInstance = Instance.extend({ labels: Labels.default({}) });
+export const ListedInstance = Instance.extend({ labels: Labels.default({}) });
 
-/** Strict on purpose: an unreadable entry in a listing might be a machine. */
+/** Strict on purpose: an unreadable entry in a listing might be a machine. Each of `instances` is read alone, as a `ListedInstance`. */
 export const AggregatedInstances = z
   .looseObject({
     kind: optionalText,
     items: z
-      .record(z.string(), z.looseObject({ instances: z.array(ListedInstance).nullish(), warning: Warning }))
+      .record(z.string(), z.looseObject({ instances: z.array(z.unknown()).nullish(), warning: Warning }))
       .nullish(),
     nextPageToken: pageToken,
     unreachables: z.array(z.string()).nullish(),
