@@ -145,3 +145,28 @@ test("REST alone proves the end of a pod once GraphQL is not served any more", a
   stub.clock.now += 5_000;
   expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("gone");
 });
+
+test.each([true, false])(
+  "while GraphQL limits requests again and again, REST alone proves the end of a pod only if it has shown it (%s)",
+  async (known) => {
+    let pods = known ? [restPod()] : [];
+    const stub = await podhostStub(
+      retiring([pod()], (asked) => (asked.path === "/v2/pods" ? { json: { pods } } : NO_POD)),
+    );
+    await stub.provider.listOwned("svc-", never);
+    await stub.provider.listOwned("svc-", never);
+    const { script } = stub;
+    const slow = { status: 429, json: { errors: [{ message: "slow down" }] } };
+    stub.script = (asked) => (asked.path === "/graphql" ? slow : script(asked));
+    pods = [];
+    for (let look = 0; look < 3; look++) {
+      stub.clock.now += 5_000;
+      await stub.provider.inspect(HANDLE, never).catch(() => undefined);
+    }
+    stub.clock.now += 5_000;
+    const said = await stub.provider.inspect(HANDLE, never).catch((e: unknown) => e);
+    expect(said).toMatchObject(known ? { phase: "gone" } : { code: "provider_error" });
+    const owned = await stub.provider.listOwned("svc-", never).catch((e: unknown) => e);
+    expect(owned).toEqual(known ? [] : expect.objectContaining({ code: "provider_error" }));
+  },
+);

@@ -320,6 +320,12 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
     ["test/providers/podhost-both.test.ts"],
   ),
   apis(
+    "A5: REST's list counts alone although it never showed a pod",
+    "[...this.#graphqlShows].every((key) => this.#restHasShown.has(key))",
+    "[...this.#graphqlShows].every((key) => key !== this.#restHasShown.size.toString())",
+    ["test/providers/podhost-both.test.ts"],
+  ),
+  apis(
     "A5: REST alone ends a pod",
     'if (this.#mode() === "auto" && !this.#graphqlIsGone && this.#restIsDue()) return this.#endInBoth(use);',
     'if (this.#mode() !== "auto" && !this.#graphqlIsGone && this.#restIsDue()) return this.#endInBoth(use);',
@@ -333,8 +339,8 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
   ),
   apis(
     "A5: a list of GraphQL that fails proves the end of a pod",
-    "missing: missing ?? (isRetired(e) ? null : e)",
-    "missing: missing ?? (isRetired(e) ? e : null)",
+    "isRetired(e) || this.#restKnowsAll() ? null : e",
+    "isRetired(e) || this.#restKnowsAll() ? e : null",
     ["test/providers/podhost-both.test.ts"],
   ),
   apis(

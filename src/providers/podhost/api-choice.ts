@@ -9,7 +9,8 @@
 // A4. One failure of REST must not fail a run while GraphQL limits requests: REST is tried again after seconds, then
 //     less and less often.
 // A5. While GraphQL is served, REST alone ends nothing and proves no end: a pod is ended through both, and does not
-//     exist only if both lists lack it.
+//     exist only if both lists lack it. While GraphQL limits requests again and again, REST's list counts alone if REST
+//     has shown every pod that GraphQL showed.
 
 import { SvcError } from "../../errors/index.ts";
 import type { List } from "../paging.ts";
@@ -36,6 +37,9 @@ export class ApiChoice {
   /** REST did not answer, so many times in a row: it is not used until then. */
   #restFailedUntil = -Infinity;
   #restFailures = 0;
+  /** The pods of GraphQL's last complete list, and those that were shown since. */
+  #graphqlShows = new Set<string>();
+  readonly #restHasShown = new Set<string>();
 
   constructor(apis: { graphql: PodApi; rest: PodApi }, mode: () => ApiMode, now: () => number) {
     this.#graphql = apis.graphql;
@@ -58,6 +62,7 @@ export class ApiChoice {
 
   async list(): Promise<PodList> {
     const { value, api } = await this.#choose((each) => each.list(), true);
+    this.#listed(api, value);
     return { ...value, half: api === this.#rest && !this.onlyRest() };
   }
 
@@ -66,6 +71,7 @@ export class ApiChoice {
     if (!half) return { rows, missing };
     try {
       const other = await this.#graphql.list();
+      this.#listed(this.#graphql, other);
       const [theirs, ended] = [new Set(other.rows.map(podKey)), rows.filter(({ deleted }) => deleted)];
       const living = rows.filter(({ deleted }) => !deleted);
       const known = new Set(living.map(podKey));
@@ -80,8 +86,22 @@ export class ApiChoice {
     } catch (e) {
       if (!(e instanceof SvcError)) throw e;
       this.#graphqlIsGone ||= isRetired(e);
-      return { rows, missing: missing ?? (isRetired(e) ? null : e) };
+      return { rows, missing: missing ?? (isRetired(e) || this.#restKnowsAll() ? null : e) };
     }
+  }
+
+  /** An API has shown, or made, this pod. */
+  shown(api: PodApi, pod: Pod): void {
+    (api === this.#rest ? this.#restHasShown : this.#graphqlShows).add(podKey(pod));
+  }
+
+  #listed(api: PodApi, { rows, missing }: List<Pod>): void {
+    if (api === this.#graphql && missing === null) this.#graphqlShows = new Set();
+    for (const pod of rows) this.shown(api, pod);
+  }
+
+  #restKnowsAll(): boolean {
+    return this.#now() < this.#limitedUntil && [...this.#graphqlShows].every((key) => this.#restHasShown.has(key));
   }
 
   /** For the end of a pod, which may be requested of both APIs and proves nothing. Whether one of them accepted. */

@@ -212,7 +212,9 @@ export class PodhostProvider implements Provider {
     const until = this.#o.now() + ORDER_WAIT_MS;
     for (let api = first, sent = 1; ;) {
       try {
-        return await api.create(input);
+        const pod = await api.create(input);
+        this.#apis.shown(api, pod);
+        return pod;
       } catch (e) {
         const wait = waitAfterRefusal(e);
         if (wait !== null) {
