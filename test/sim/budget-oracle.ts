@@ -59,7 +59,8 @@ export function wrongBudget({ job, plan, journal, machines, world, cloud }: Judg
   /** The rows at a moment, each at the highest price that it could have then. */
   const counted = (at: number, rows = machines): number =>
     rows.reduce((sum, row) => {
-      const isUnknown = row.held_at === null || row.held_at > at;
+      // One instant may have both: the decision, and after it the answer that showed the machine.
+      const isUnknown = row.held_at === null || row.held_at >= at;
       const price = isUnknown ? assumed : (row.price_micro ?? assumed);
       const isClosed = row.released_at !== null && row.released_at <= at;
       const isNone = row.held_at === null && isClosed && row.doubt_at === null;
