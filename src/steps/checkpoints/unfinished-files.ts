@@ -1,14 +1,15 @@
 // Finds single files that the script had not written to their end, although svc has downloaded all that the machine has of them.
 //
 // UF1. A file is unfinished if its format shows that it is truncated, or if it was written after its announcement and has not rested for
-//      REST_MS while the script ran, or was written later than LATE_MS after it. No file is unfinished once the script has ended by itself with exit code 0.
+//      REST_MS while the script ran, or was written later than LATE_MS after it, unless its format
+//      proves that it is complete. No file is unfinished once the script has ended by itself with exit code 0.
 // UF2. An unfinished file is stored under its name, marked as in progress. The complete file with that name is kept as a set before
 //      (growing-files.ts G3) until another complete file replaces it. A run resumes from that one.
 
 import type { RemoteFile } from "../../providers/host.ts";
 import { isNewer, LATE_MS, REST_MS } from "./announcements.ts";
 import { same } from "./files.ts";
-import { isWhole, SINGLE } from "./whole-file.ts";
+import { isProvenWhole, isWhole, SINGLE } from "./whole-file.ts";
 
 /** Facts about the script and its announcement. */
 export interface Evidence {
@@ -31,7 +32,8 @@ export class UnfinishedFiles {
   /** UF1, for a download at `path`. */
   async finds(file: RemoteFile, path: string, evidence: Evidence): Promise<boolean> {
     const isTruncated = SINGLE.test(file.path) && !(await isWhole(path, file.size, file.path));
-    const isUnfinished = !evidence.hasSucceeded && (isTruncated || isWritten(file, evidence));
+    const isProven = !isTruncated && (await isProvenWhole(path, file.size, file.path));
+    const isUnfinished = !evidence.hasSucceeded && !isProven && (isTruncated || isWritten(file, evidence));
     if (isUnfinished) this.#found.set(file.path, { file, isTruncated });
     else this.#found.delete(file.path);
     return isUnfinished;

@@ -107,6 +107,16 @@ it("A script that hangs in the middle of it does, too, until the file is complet
   expect((await scan({ final: true })).torn).toEqual([]);
 });
 
+it("A file that its format proves complete counts although it is newer than its announcement", async () => {
+  save("last.pt", zip("one"));
+  announce("last.pt");
+  await settle(0);
+  clock += LATE_MS / 1_000;
+  save("last.pt", zip("the second one"));
+  expect((await scan({ final: true })).torn).toEqual([]);
+  expect(await resumed("last.pt")).toBe(zip("the second one"));
+});
+
 it("A file of a script that has succeeded is what the script wants, whatever its name promises", async () => {
   save("table.npz", "no ZIP");
   await settle(2 * SETTLE_MS);
