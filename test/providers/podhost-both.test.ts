@@ -52,7 +52,7 @@ describe("REST that answers only 404 does not take over", () => {
     expect(stub.names()).not.toContain("POST /v2/pods");
   });
 
-  test("nor after it had answered: what fails there is asked of GraphQL", async () => {
+  test("does not keep a call from GraphQL that fails there after it had answered", async () => {
     const pods = [pod()];
     let working = true;
     const rest = (asked: Asked): Answer =>
@@ -101,7 +101,7 @@ describe("a pod that GraphQL still shows", () => {
     expect(await stub.provider.listOwned("svc-", never)).toEqual([]);
   });
 
-  test("is ended there even if REST never answers", { timeout: 20_000 }, async () => {
+  test("is ended there even if REST never answers", async () => {
     const pods = [pod()];
     const control = new AbortController();
     let silent = false;
@@ -122,7 +122,7 @@ test.each<[string, Answer]>([
   ["limits requests", { status: 429, headers: { "retry-after": "1" }, json: { errors: [{ message: "slow down" }] } }],
   ["fails", errors("Something went wrong.")],
   ["leaves its list incomplete", data({ myself: { pods: [null] } })],
-])("what REST alone does not list is unknown while GraphQL %s, and what it lists exists", async (_what, answer) => {
+])("While GraphQL %s, a pod that REST does not list is unknown, and a listed one exists", async (_what, answer) => {
   const other = restPod({ id: "other" });
   const stub = await podhostStub(
     retiring([], (asked) => (asked.path === "/v2/pods" ? { json: { pods: [other] } } : NO_POD)),

@@ -47,7 +47,7 @@ describe.each(["graphql", "rest"])("%s: an order that is refused with 429", (api
     expect(stub.names()).toEqual([order, list, order, list, order]);
   });
 
-  test("and has made the pod all the same is not sent again: the pod is the ordered machine", async () => {
+  test("is not sent again if it has made the pod: the pod is the ordered machine", async () => {
     const pods: string[] = [];
     const stub = await podhostStub((asked) => (isOrder(asked) ? (pods.push(name), REFUSED) : listed(...pods)), { api });
     expect(await stub.provider.create(OFFER, orderOf())).toMatchObject({ id: "pod0", name, priceMicro: 2_990_000 });
