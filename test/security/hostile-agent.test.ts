@@ -3,7 +3,7 @@
 import { Duplex } from "node:stream";
 import { afterEach, expect, it, onTestFinished, vi } from "vitest";
 import { z } from "zod";
-import { AgentClient, type AgentChannel } from "../../src/ssh/agent-client.ts";
+import { AgentClient } from "../../src/ssh/agent-client.ts";
 import { RemoteHost } from "../../src/ssh/remote-host.ts";
 import { DEADLINE_MS } from "../deadline.ts";
 
@@ -39,7 +39,7 @@ async function agent(
     },
   });
   const stderr = new Duplex({ read: () => undefined });
-  const client = await AgentClient.open(Object.assign(channel, { stderr }) as AgentChannel, {
+  const client = await AgentClient.open(Object.assign(channel, { stderr }), {
     machine: "m1",
     source,
     signal,
