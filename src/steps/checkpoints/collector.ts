@@ -93,7 +93,9 @@ export class CheckpointCollector {
   readonly #retention: Retention | null;
   readonly #meter: UnfetchedMeter;
   #prepared = false;
+  /** From before the last listing of the scan. */
   #known: KnownComplete = { announced: new Map(), announcedAt: new Map(), ofNode0: new Map() };
+  /** The running scan. */
   #scan: { over: Promise<ScanResult>; controller: AbortController } | null = null;
   #stopped = false;
 

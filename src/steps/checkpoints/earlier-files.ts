@@ -54,16 +54,23 @@ export class EarlierFiles {
       const inTheWay = await homeStats(this.#targetDir, folder);
       if (inTheWay?.isFile()) return this.#keepOne(folder, (ending) => secondName(folder, ending));
     }
-    if (!there?.isFile() || (await this.#sets.isMember(path))) return [];
+    if (!there?.isFile() || this.#earlierOf(path) === null || (await this.#sets.isMember(path))) return [];
     if (await beginsWith(beside, join(this.#targetDir, path), there.size)) return [];
     return this.#keepOne(path, (ending) => secondName(path, ending));
   }
 
-  async #keepOne(path: string, second: (ending: string) => string): Promise<CheckpointFile[]> {
+  /** The earlier placement that saved the file; null if none did, or if svc gave the file to the present one. */
+  #earlierOf(path: string): number | null {
     const by = this.#placements?.of(path) ?? null;
-    if (this.#placements === undefined || by === null || by >= this.#placements.present) return [];
+    if (this.#placements === undefined || by === null || by >= this.#placements.present) return null;
+    return this.#given.hasPath(path) ? null : by;
+  }
+
+  async #keepOne(path: string, second: (ending: string) => string): Promise<CheckpointFile[]> {
+    const by = this.#earlierOf(path);
+    if (by === null) return [];
     const old = await homeStats(this.#targetDir, path);
-    if (this.#given.hasPath(path) || !old?.isFile() || old.size === 0) return [];
+    if (!old?.isFile() || old.size === 0) return [];
     const name = second(`~placement${by}`);
     // A process that ended before it could replace the file has made the link already.
     if ((await lstat(join(this.#targetDir, name)).catch(nullIfMissing)) === null) {

@@ -30,8 +30,8 @@ export interface ScanResult {
   pending: string[];
   /** Not downloaded, and why. `again`: the next scan may be able to read it. See `RemoteFile` for the others. */
   skipped: { path: string; why: string; again?: true; isLimit?: true | undefined; others?: number | undefined }[];
-  /** For which the local disk has no room. */
+  /** Skipped files for which the local disk has no room. */
   noRoom: NoRoom[];
-  /** Announced folders that do not count as complete because they were written again (announcements.ts AN2). */
+  /** Checkpoints that do not count as complete: folders by announcements.ts AN2, single files by unfinished-files.ts. */
   torn: string[];
 }
