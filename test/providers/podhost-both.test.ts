@@ -1,7 +1,8 @@
 // podhost: while GraphQL is served, REST alone neither ends a pod nor proves its end.
 
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { shownInPart } from "../../src/providers/provider.ts";
+import { DEADLINE_MS } from "../deadline.ts";
 import {
   data,
   errors,
@@ -106,15 +107,14 @@ describe("a pod that GraphQL still shows", () => {
     const control = new AbortController();
     let silent = false;
     const stub = await podhostStub(
-      retiring(pods, (asked) => {
-        if (silent) setTimeout(() => control.abort("too long"), 3_000);
-        return silent ? (new Promise<Answer>(() => undefined) as never) : without(asked);
-      }),
+      retiring(pods, (asked) => (silent ? (new Promise<Answer>(() => undefined) as never) : without(asked))),
     );
     await stub.provider.listOwned("svc-", never);
     silent = true;
-    await stub.provider.terminate(HANDLE, control.signal).catch(() => undefined);
-    expect(pods).toEqual([]);
+    const over = stub.provider.terminate(HANDLE, control.signal).catch(() => undefined);
+    await vi.waitFor(() => expect(pods).toEqual([]), DEADLINE_MS);
+    control.abort("REST never answers");
+    await over;
   });
 });
 
