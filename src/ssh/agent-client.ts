@@ -65,7 +65,7 @@ const TOTAL_MS = 15 * 60_000;
 const LINE_MAX = 1 << 20;
 const LINE = { values: 20_000, depth: 16 };
 /** The agent sends one every few seconds, and none after its answer; a machine that floods svc with them would keep it busy. */
-const [KEEPALIVES_MAX, LATE_KEEPALIVES_MAX] = [100, 100];
+const KEEPALIVES_MAX = 100;
 const GREETING_MAX = 256 << 10;
 const STDERR_MAX = 4 << 10;
 const LAST_MAX = 300;
@@ -291,7 +291,7 @@ export class AgentClient {
     const entry = this.#pending.get(id);
     if (!entry) {
       // A keepalive that arrives after its own answer is harmless.
-      if (alive && id < this.#next && ++this.#lateKeepalives <= LATE_KEEPALIVES_MAX) return;
+      if (alive && id < this.#next && ++this.#lateKeepalives <= KEEPALIVES_MAX) return;
       return void this.#unfit("the agent answered a request that svc did not send");
     }
     if (alive) {
