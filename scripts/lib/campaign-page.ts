@@ -98,8 +98,8 @@ function newestRound(all: readonly Kept[]): string {
   return `
 ## The round of ${round}
 
-A program is a digest of the code that runs in the files of svc that the part loads: a commit of comments, of words, of tests, of the
-dashboard or of a command that the part does not run keeps it.
+A program is a digest of the code in the files of svc that the part loads: a commit of comments, types, documentation, tests, the
+dashboard or a command that the part does not run keeps it. Kills and calls have runs of this computer alone, so their digest leaves out the renting providers.
 \`npm run campaign -- --sources\` prints those of a checkout.
 
 | part | played | wrong | program | commits |

@@ -35,6 +35,10 @@ const onlyServe: Plugin = {
     ),
 };
 
+/** Kills and calls have runs of this computer alone: no function of a renting provider is called in them. */
+const RENTING = /^src\/providers\/(?:podhost|market|cloudvm|notebook)\/(?!descriptor\.ts$)/;
+const isLocal = (part: Kept["part"]): boolean => part === "kills" || part === "calls";
+
 /** The code that runs: without comments, types, and blanks that no text contains. */
 export async function codeOf(typescript: string): Promise<string> {
   return (await transform(typescript, { loader: "ts", minifyWhitespace: true, legalComments: "none" })).code;
@@ -56,7 +60,9 @@ export async function sourcesOf(part: Kept["part"]): Promise<string> {
     plugins: [onlyServe],
     logLevel: "error",
   });
-  const loaded = Object.keys(metafile.inputs).filter((file) => file.startsWith("src/"));
+  const loaded = Object.keys(metafile.inputs).filter(
+    (file) => file.startsWith("src/") && !(isLocal(part) && RENTING.test(file)),
+  );
   const digest = createHash("sha256");
   for (const file of [...loaded, ...(part === "simulation" ? [] : runnerFiles())].sort()) {
     const bytes = readFileSync(join(ROOT, file));

@@ -166,6 +166,12 @@ test.each([true, false])(
     stub.clock.now += 5_000;
     const said = await stub.provider.inspect(HANDLE, never).catch((e: unknown) => e);
     expect(said).toMatchObject(known ? { phase: "gone" } : { code: "provider_error" });
+    // REST answers that there is no such pod: an attempt after the one that ended it must reach the proof.
+    const ended = await stub.provider.terminate(HANDLE, never).then(
+      () => "asked to end",
+      (e: unknown) => e,
+    );
+    expect(ended).toEqual(known ? "asked to end" : expect.objectContaining({ code: "provider_error" }));
     const owned = await stub.provider.listOwned("svc-", never).catch((e: unknown) => e);
     expect(owned).toEqual(known ? [] : expect.objectContaining({ code: "provider_error" }));
   },

@@ -332,6 +332,12 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
     ["test/providers/podhost-both.test.ts"],
   ),
   apis(
+    "A5: a pod that REST has ended is requested of GraphQL until GraphQL answers",
+    "isRetired(graphql.reason) || this.#restKnowsAll()",
+    "isRetired(graphql.reason)",
+    ["test/providers/podhost-both.test.ts"],
+  ),
+  apis(
     "A5: REST's list alone proves the end of a pod",
     "half: api === this.#rest && !this.onlyRest()",
     "half: api === this.#rest && this.onlyRest()",

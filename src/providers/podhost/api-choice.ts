@@ -120,7 +120,8 @@ export class ApiChoice {
   async #endInBoth(use: (api: PodApi) => Promise<boolean>): Promise<boolean> {
     const [rest, graphql] = await Promise.allSettled([use(this.#rest), use(this.#graphql)]);
     if (graphql.status === "fulfilled") return graphql.value || (rest.status === "fulfilled" && rest.value);
-    if (rest.status === "fulfilled" && (rest.value || isRetired(graphql.reason))) return rest.value;
+    if (rest.status === "fulfilled" && (rest.value || isRetired(graphql.reason) || this.#restKnowsAll()))
+      return rest.value;
     throw graphql.reason;
   }
 
