@@ -28,6 +28,7 @@ const announcements = single("announcements", "src/steps/checkpoints/announcemen
 const unfinished = single("unfinished files", "src/steps/checkpoints/unfinished-files.ts", [
   "test/steps/checkpoints/unfinished-files.test.ts",
 ]);
+const late = single("late parts", "src/steps/checkpoints/late-parts.ts", ["test/steps/checkpoints/late-parts.test.ts"]);
 const earlier = single("earlier files", "src/steps/checkpoints/earlier-files.ts", [
   "test/steps/checkpoints/kept-at-home.test.ts",
 ]);
@@ -296,15 +297,42 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   ),
   unfinished(
     "UF1: a truncated file is complete",
-    "(isTruncated || isWritten(file, evidence))",
-    "isWritten(file, evidence)",
+    "(isTruncated || this.#isWritten(file, evidence))",
+    "this.#isWritten(file, evidence)",
   ),
   unfinished(
     "UF1: a file that was written after its announcement is complete",
-    "(isTruncated || isWritten(file, evidence))",
+    "(isTruncated || this.#isWritten(file, evidence))",
     "isTruncated",
   ),
-  unfinished("UF1: such a file rests after the end of its script", "(hasEnded || restedMs < REST_MS", "(restedMs < 0"),
+  unfinished("UF1: such a file rests after the end of its script", "hasEnded || restedMs < REST_MS", "restedMs < 0"),
+  unfinished(
+    "UF1: a file that is written once more rests, too",
+    "if (first !== undefined && !same(first, file)) return true;",
+    "",
+  ),
+  unfinished("AN4: the lost machine has announced the next one's file", "if (isAnnouncedEarlier) return true;", ""),
+  late(
+    "LP1: a late part is not part of the checkpoint",
+    "return newer.every(",
+    "return newer.length > 1e9 && newer.every(",
+  ),
+  late(
+    "LP1: the beginning of the next save is a late part",
+    "!before.has(file.path) || older?.has(file.path) === true",
+    "!before.has(file.path) || older?.has(file.path) !== undefined",
+  ),
+  late(
+    "LP1: a late part may come again",
+    "(isNext || older?.has(file.path) === true)",
+    "(isNext || older?.has(file.path) !== undefined)",
+  ),
+  late("LP1: a late part may come at any time", "!isNewer(file, announcedAt + LATE_MS) &&", ""),
+  late(
+    "LP2: what was removed goes from the kept version",
+    "kept.files.some(({ path }) => !paths.has(path))",
+    "kept.files.length === 0",
+  ),
   forRule(
     "src/steps/checkpoints/unfinished-files.ts UF2",
     collector("UF2: the complete file goes", "if (isUnfinished) await this.#growing.begins(file);", ""),

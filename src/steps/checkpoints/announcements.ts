@@ -7,7 +7,8 @@
 //      a process that saves its part late, or as a note) does not matter: svc has listed the announced folder without it. A newer file
 //      in the first listing may have replaced one that svc never saw.
 // AN3. A script that wrote no time into the announcement, or one before this program knew it, is believed.
-// AN4. The announcements of an earlier machine of the run are about its files. They say nothing about those of the present one.
+// AN4. The announcements of an earlier machine of the run are about its files. They say nothing about those of the present one, except
+//      that the script announces files of that name: one that it has not announced again may be half written (unfinished-files.ts).
 
 import { readFile } from "node:fs/promises";
 import { hash } from "node:crypto";
@@ -91,13 +92,17 @@ function setOrDelete(map: Map<string, number>, name: string, value: number | und
 export const readAnnounced = async (file: string): Promise<Announced> =>
   announcedIn(await readFile(file, "utf8").catch(() => ""));
 
-/** AN4. */
+/** AN4. `earlier`: the names that only earlier placements announced. */
 export function ofPlacement(
   { times, at, placements }: Pick<Announced, "times" | "at" | "placements">,
   present: number,
-): Pick<Announced, "times" | "at"> {
+): Pick<Announced, "times" | "at"> & { earlier: Set<string> } {
   const isPresent = ([name]: [string, number]): boolean => (placements.get(name) ?? present) === present;
-  return { times: new Map([...times].filter(isPresent)), at: new Map([...at].filter(isPresent)) };
+  return {
+    times: new Map([...times].filter(isPresent)),
+    at: new Map([...at].filter(isPresent)),
+    earlier: new Set([...times].filter((each) => !isPresent(each)).map(([name]) => name)),
+  };
 }
 
 type Times = ReadonlyMap<string, number>;

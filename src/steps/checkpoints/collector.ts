@@ -52,7 +52,7 @@ import { announcedIn, isAsAnnounced } from "./announcements.ts";
 import type { CheckpointScan, ScanResult } from "./scan.ts";
 import { UnfinishedFiles, type Evidence } from "./unfinished-files.ts";
 import { placesOf, plainName, printable, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
-import { CheckpointSets, type KnownComplete, type SetsOptions } from "./sets.ts";
+import { CheckpointSets, NOTHING_COMPLETE, type KnownComplete, type SetsOptions } from "./sets.ts";
 import { GivenFiles, type GivenFile } from "./given-files.ts";
 import type { HomeFolder } from "./kept-apart.ts";
 import { EarlierFiles } from "./earlier-files.ts";
@@ -94,7 +94,7 @@ export class CheckpointCollector {
   readonly #meter: UnfetchedMeter;
   #prepared = false;
   /** From before the last listing of the scan. */
-  #known: KnownComplete = { announced: new Map(), announcedAt: new Map(), ofNode0: new Map() };
+  #known: KnownComplete = NOTHING_COMPLETE;
   /** The running scan. */
   #scan: { over: Promise<ScanResult>; controller: AbortController } | null = null;
   #stopped = false;
@@ -219,8 +219,13 @@ export class CheckpointCollector {
     const names = [...known.announced.keys(), ...known.ofNode0.keys(), ...[...announced].map(plainName)].toReversed();
     const listing = this.#given.ofNode(await host.listCheckpoints(signal, names));
     this.#known = known;
-    await this.#sets.saw(listing, known, !final);
+    await this.#saw(listing, known, !final);
     return listing;
+  }
+
+  async #saw(listing: readonly RemoteFile[], known: KnownComplete, isRunning: boolean): Promise<void> {
+    this.#unfinished.saw(listing, known.announced);
+    await this.#sets.saw(listing, known, isRunning);
   }
 
   /** K7 */
@@ -261,7 +266,7 @@ export class CheckpointCollector {
       await pause(this.#followEveryMs, undefined, { signal: options.signal });
       const known = await this.#sets.knownComplete();
       const listing = this.#given.ofNode(await host.listCheckpoints(options.signal));
-      await this.#sets.saw(listing, known, true);
+      await this.#saw(listing, known, true);
       const unfinished = unfinishedFolders(listing);
       const moving: RemoteFile[] = [];
       for (const file of listing) {
@@ -277,10 +282,11 @@ export class CheckpointCollector {
   }
 
   /** Returns the names that are torn. */
-  async #keepSets(listing: readonly RemoteFile[], { hasSucceeded, ...options }: OneScan): Promise<string[]> {
+  async #keepSets(listing: readonly RemoteFile[], { hasSucceeded = false, ...options }: OneScan): Promise<string[]> {
     const isDropped = (file: RemoteFile): boolean => this.#retention?.isDropped(file) === true;
     const isHome = (file: RemoteFile): Promise<boolean> => this.#isHome(file);
-    const { stale, linked, torn } = await this.#sets.keep(listing, isHome, this.#known, isDropped, hasSucceeded);
+    const script = { hasSucceeded, restedMs: (file: RemoteFile) => this.#restedMs(file, this.#seen) };
+    const { stale, linked, torn } = await this.#sets.keep(listing, isHome, this.#known, isDropped, script);
     await this.#growing.rests(linked.map(({ path }) => path));
     const removed = (await this.#retention?.apply(listing, isHome)) ?? [];
     await this.#record(linked, options, [...stale, ...removed]);
@@ -339,10 +345,15 @@ export class CheckpointCollector {
     return { ready, pending, skipped, found, moving };
   }
 
-  #evidence({ path }: RemoteFile, seen: ReadonlyMap<string, Seen>, { final, hasSucceeded = false }: OneScan): Evidence {
-    const since = seen.get(path)?.sinceMs;
-    const restedMs = since === undefined ? 0 : this.#now() - since;
-    return { announcedAt: this.#known.announcedAt.get(path), restedMs, hasEnded: final, hasSucceeded };
+  #restedMs(file: RemoteFile, seen: ReadonlyMap<string, Seen>): number {
+    const entry = seen.get(file.path);
+    return entry !== undefined && same(entry.file, file) ? this.#now() - entry.sinceMs : 0;
+  }
+
+  #evidence(file: RemoteFile, seen: ReadonlyMap<string, Seen>, { final, hasSucceeded = false }: OneScan): Evidence {
+    const announcedAt = this.#known.announcedAt.get(file.path);
+    const isAnnouncedEarlier = this.#known.announcedEarlier.has(file.path);
+    return { announcedAt, isAnnouncedEarlier, restedMs: this.#restedMs(file, seen), hasEnded: final, hasSucceeded };
   }
 
   /** Downloads to the staging folder, lists again, and moves files into place that did not change meanwhile. */

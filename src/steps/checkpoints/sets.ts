@@ -4,8 +4,8 @@
 //     the set is kept by hard links to its files (which cost nothing), and recorded: a run resumes only from a kept
 //     set, never from half of one, nor from a mixture of two that were saved under one name. A file that the run was given
 //     and that its script left as it was counts as downloaded (given-files.ts).
-// U2. It is complete again when it is announced again, or when its last file has changed. Otherwise its files may be
-//     half overwritten, or half removed. So it is with a set that the run was given. A folder that the script writes again before
+// U2. It is complete again when it is announced again, when its last file has changed, or when a part of it came late
+//     (late-parts.ts). Otherwise its files may be half overwritten, or half removed. So it is with a set that the run was given. A folder that the script writes again before
 //     the announced version is downloaded waits (announcements.ts).
 // U3. A kept set changes by one rename: the old one is removed once the new one is in place. The local tree has the
 //     newest of each file. Files that only the set saved before under the same name had are removed there, and no others:
@@ -29,6 +29,7 @@ import type { CheckpointFile } from "../../schemas/job.ts";
 import { AnnouncedFolders, ofPlacement, type Announced } from "./announcements.ts";
 import { asRecord, isCopyOf, isOurs, readCheckpoints } from "./files.ts";
 import { GivenFiles } from "./given-files.ts";
+import { LateParts, type ScriptSoFar } from "./late-parts.ts";
 import { marksIn, marksOf, setsIn, TF_STATE } from "./folders-in-listing.ts";
 import { trackedFolders, TRACKERS } from "./trackers.ts";
 import { foldersOf, unfinishedFolders, whyRefused, whyTemporary } from "./names.ts";
@@ -84,9 +85,18 @@ export interface KnownComplete {
   announced: ReadonlyMap<string, number>;
   /** When each was announced last, by the clock of node 0's machine. */
   announcedAt: ReadonlyMap<string, number>;
+  /** AN4. Names that the script announced on earlier machines, and not yet on this one. */
+  announcedEarlier: ReadonlySet<string>;
   /** On a node other than 0: node 0's sets of this placement. */
   ofNode0: ReadonlyMap<string, Kept>;
 }
+
+export const NOTHING_COMPLETE: KnownComplete = {
+  announced: new Map(),
+  announcedAt: new Map(),
+  announcedEarlier: new Set(),
+  ofNode0: new Map(),
+};
 
 type Announcements = () => Promise<Pick<Announced, "times" | "at" | "placements">>;
 
@@ -164,6 +174,7 @@ export class CheckpointSets {
   readonly #place: NodeOfSeveral | undefined;
   readonly #known = new Map<string, Kept | null>();
   readonly #folders: AnnouncedFolders;
+  readonly #late = new LateParts();
 
   constructor({ targetDir, announced, now, place, given, placements, hasRules = false }: SetsOptions) {
     this.#folders = new AnnouncedFolders(now);
@@ -181,12 +192,13 @@ export class CheckpointSets {
 
   /** To be asked before the listing is requested: a listing may be older than an announcement that follows it. */
   async knownComplete(): Promise<KnownComplete> {
-    const { times: announced, at: announcedAt } = ofPlacement(await this.#announced(), this.#placements.present);
-    if (!this.#place || this.#place.node === 0) return { announced, announcedAt, ofNode0: new Map() };
+    const said = ofPlacement(await this.#announced(), this.#placements.present);
+    const { times: announced, at: announcedAt, earlier: announcedEarlier } = said;
+    if (!this.#place || this.#place.node === 0) return { announced, announcedAt, announcedEarlier, ofNode0: new Map() };
     const { placement, checkpoints } = this.#place;
     const sets = [...(await allKept(checkpoints))].filter(([, kept]) => kept.placement === placement);
     // By the clock of another machine.
-    return { announced, announcedAt: new Map(), ofNode0: new Map(sets) };
+    return { announced, announcedAt: new Map(), announcedEarlier, ofNode0: new Map(sets) };
   }
 
   /** AN2. To be called with every listing, before files of it are downloaded. @param isRunning whether the script may still write. */
@@ -213,11 +225,15 @@ export class CheckpointSets {
     return this.#folders.isTorn(name, { announcedAt, markedAt }, this.#own(files), members);
   }
 
+  #hasLateParts(kept: Kept | null, files: readonly RemoteFile[], known: KnownComplete, script: ScriptSoFar): boolean {
+    const announcedAt = kept === null ? undefined : known.announcedAt.get(kept.name);
+    return kept !== null && announcedAt !== undefined && this.#late.in(kept, files, announcedAt, script);
+  }
+
   /**
    * Keeps every set of the listing that is complete (U2, U4) and fully downloaded. Throws `disk_full`.
    * @param isHome whether the listed file was downloaded
    * @param isDropped whether the listed file belongs to a checkpoint that retention removed, and that was not saved again
-   * @param hasSucceeded whether the script has ended by itself, with exit code 0
    * @returns `stale`: paths of files that only an earlier save under the same name had: they no longer exist locally.
    *   `linked`: given files that are now among the run's own. `torn`: names of complete downloads that AN2 does not keep.
    */
@@ -226,7 +242,7 @@ export class CheckpointSets {
     isHome: (file: RemoteFile) => Promise<boolean>,
     known: KnownComplete,
     isDropped: (file: RemoteFile) => boolean = () => false,
-    hasSucceeded = false,
+    script: ScriptSoFar = { hasSucceeded: false, restedMs: () => 0 },
   ): Promise<{ stale: string[]; linked: CheckpointFile[]; torn: string[] }> {
     const [stale, torn]: [string[], string[]] = [[], []];
     const linked: CheckpointFile[] = [];
@@ -243,11 +259,12 @@ export class CheckpointSets {
       const times = announced.get(name) ?? 0;
       const of = ofNode0.get(name);
       const kept = await this.#keptOf(name);
-      if (of ? kept?.of === of.folder : !isAnew(kept, times, name, files, this.#given)) continue;
+      const isNext = of ? kept?.of !== of.folder : isAnew(kept, times, name, files, this.#given);
+      if (!isNext && (isOther || !this.#hasLateParts(kept, files, known, script))) continue;
       // A given file counts as downloaded although retention removed it. Which sets other nodes have a share of, node 0 says.
       if (!isOther && files.some(isDropped)) continue;
       if (!(await areAll(files, isHere))) continue;
-      if (!hasSucceeded && this.#isTorn(name, files, kept, known)) {
+      if (!script.hasSucceeded && this.#isTorn(name, files, kept, known)) {
         torn.push(name);
         continue;
       }
@@ -257,6 +274,7 @@ export class CheckpointSets {
           if (await this.#given.link(file, stale)) linked.push(asRecord(file.path, file.size, file.mtimeMs));
         }
         const at = this.#own(files).reduce((newest, { mtimeMs }) => Math.max(newest, mtimeMs), 0);
+        if (times > 0) this.#late.kept(name, files, kept, isNext);
         await this.#keep(name, times, files, of, { placement: this.#placements.present, at });
       } catch (cause) {
         throw orDiskFull(cause, this.#targetDir);

@@ -7,6 +7,8 @@ import { boundedJson } from "../../domain/bounded-json.ts";
 import { LAST_WRITTEN } from "./folders-in-listing.ts";
 
 const ZIP_TAIL = 65_558;
+/** A ZIP's last record: its first bytes, and its length without the comment, whose length is in its last two bytes. */
+const [ZIP_END, ZIP_END_BYTES] = ["PK\x05\x06", 22];
 const HEADER_MAX = 100_000_000;
 /** Files that are a checkpoint by themselves. */
 export const SINGLE = /\.(?:ckpt|pt|pth|keras|safetensors|npz|h5|hdf5)$/;
@@ -25,7 +27,7 @@ export async function isWhole(path: string, size: number, name = path): Promise<
     const start = await read(0, 8);
     if (start.subarray(0, 2).toString("latin1") === "PK") {
       const tail = Math.min(size, ZIP_TAIL);
-      return (await read(size - tail, tail)).includes("PK\x05\x06", 0, "latin1");
+      return hasEndOfZip(await read(size - tail, tail));
     }
     if (name.endsWith(".safetensors")) {
       if (start.length < 8) return false;
@@ -62,6 +64,15 @@ export async function isProvenWhole(path: string, size: number, name: string): P
   } finally {
     await file.close();
   }
+}
+
+/** Whether the bytes hold the last record of a ZIP, with all of its own bytes and its comment. */
+function hasEndOfZip(tail: Buffer): boolean {
+  for (let at = tail.lastIndexOf(ZIP_END); at >= 0; at = at === 0 ? -1 : tail.lastIndexOf(ZIP_END, at - 1)) {
+    const end = at + ZIP_END_BYTES;
+    if (end <= tail.length && end + tail.readUInt16LE(end - 2) <= tail.length) return true;
+  }
+  return false;
 }
 
 const HDF5 = Buffer.from("\x89HDF\r\n\x1a\n", "latin1");

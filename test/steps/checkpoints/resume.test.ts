@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-const ZIP = "PK\x03\x04 weights PK\x05\x06 end of the list";
+const ZIP = `PK\x03\x04 weights PK\x05\x06${"\0".repeat(18)}`;
 const AT = Date.parse("2026-01-01T00:00:00.250Z");
 
 /** Writes the content (or ZIP) for each name; each file is one minute newer than the one before. */
@@ -44,6 +44,9 @@ describe("the last complete checkpoint", () => {
     ["nothing", {}, null],
     ["the newest of single files", { "1.pt": ZIP, "2.pt": ZIP }, "2.pt"],
     ["not one that was cut short", { "1.pt": ZIP, "2.pt": "PK\x03\x04 weig" }, "1.pt"],
+    ["not one that was cut short in its last bytes", { "1.pt": ZIP, "2.pt": ZIP.slice(0, -1) }, "1.pt"],
+    ["one with a comment at its end", { "1.pt": ZIP, "2.pt": `${ZIP.slice(0, -2)}\x03\0yes` }, "2.pt"],
+    ["not one whose comment was cut short", { "1.pt": ZIP, "2.pt": `${ZIP.slice(0, -2)}\x03\0ye` }, "1.pt"],
     ["not an empty one", { "1.ckpt": "old format", "2.ckpt": "" }, "1.ckpt"],
     ["no .keras that is no ZIP", { "m.keras": "x" }, null],
     ["a whole .safetensors", { "m.safetensors": safetensors(4) }, "m.safetensors"],

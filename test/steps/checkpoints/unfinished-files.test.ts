@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:
 import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { CheckpointHost } from "../../../src/steps/checkpoints/home-names.ts";
 import { fetchFile, hashFile, listFiles, readPieces } from "../../../src/providers/local/checkpoint-files.ts";
 import { LATE_MS, REST_MS } from "../../../src/steps/checkpoints/announcements.ts";
@@ -19,6 +19,8 @@ let now: number;
 let clock: number;
 let times: Map<string, number>;
 let at: Map<string, number>;
+let placements: Map<string, number>;
+let present: number;
 let one: CheckpointCollector;
 const there = (): string => join(dir, "there");
 
@@ -26,6 +28,7 @@ beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "svc-unfinished-"));
   mkdirSync(there());
   [now, clock, times, at] = [1_000, 1_700_000_000, new Map(), new Map()];
+  [placements, present] = [new Map(), 1];
   one = started();
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
@@ -34,7 +37,8 @@ const started = (): CheckpointCollector =>
   new CheckpointCollector({
     targetDir: join(dir, "home"),
     now: () => now,
-    announced: () => announcements(times, { at }),
+    announced: () => announcements(times, { at, placements }),
+    placements: { present, of: () => present },
   });
 const host: CheckpointHost = {
   listCheckpoints: () => listFiles(there(), signal),
@@ -136,17 +140,89 @@ it("A format that cannot show it: the file that is newer than its announcement w
   }
 });
 
-it("A file that was announced too early counts once it has rested", async () => {
+it("A file that looks newer than its announcement counts once it has rested: a file server's clock may be ahead", async () => {
   save("state.pkl", "one");
   announce("state.pkl");
-  await settle(0);
-  save("state.pkl", "all of it");
+  clock += 60;
+  save("state.pkl", "one");
   await settle(SETTLE_MS);
-  expect(await resumed("state.pkl")).toBe("one");
+  expect(await resumed("state.pkl")).toBe(null);
   await settle(REST_MS);
-  expect(await resumed("state.pkl")).toBe("all of it");
+  expect(await resumed("state.pkl")).toBe("one");
   clock += LATE_MS / 1_000;
   save("state.pkl", "the next o");
   await settle(2 * REST_MS);
-  expect(await resumed("state.pkl"), "the next save hangs").toBe("all of it");
+  expect(await resumed("state.pkl"), "the next save hangs").toBe("one");
+});
+
+it.each([0, 600])(
+  "A file that the script writes again after svc has looked does not count by resting (%d s)",
+  async (back) => {
+    save("state.pkl", "one");
+    announce("state.pkl");
+    await settle(0);
+    // The machine's clock may be set back.
+    clock -= back;
+    save("state.pkl", "the next o");
+    await settle(3 * REST_MS);
+    expect(await resumed("state.pkl"), "the next save hangs").toBe("one");
+    await scan({ final: true });
+    expect(await resumed("state.pkl"), "and its script fails").toBe("one");
+    announce("state.pkl");
+    await scan();
+    expect(await resumed("state.pkl")).toBe("the next o");
+  },
+);
+
+describe("On the next machine, a name that only the lost one announced", () => {
+  const moves = (): void => {
+    for (const name of times.keys()) placements.set(name, 1);
+    rmSync(there(), { recursive: true });
+    mkdirSync(there());
+    present = 2;
+    one = started();
+  };
+
+  it.each([{ final: true }, {}])("keeps the complete file while the script writes it again (%j)", async (how) => {
+    save("last.pkl", "one");
+    announce("last.pkl");
+    await settle(0);
+    moves();
+    save("last.pkl", "tw");
+    await settle(3 * REST_MS);
+    await scan(how);
+    expect(await resumed("last.pkl")).toBe("one");
+    // Another process of svc collects.
+    one = started();
+    await scan(how);
+    expect(await resumed("last.pkl")).toBe("one");
+    announce("last.pkl");
+    placements.set("last.pkl", 2);
+    await scan();
+    expect(await resumed("last.pkl")).toBe("tw");
+  });
+
+  it("is no checkpoint if svc never had the announced file", async () => {
+    save("epoch=4.pkl", "four");
+    announce("epoch=4.pkl");
+    await settle(0);
+    announce("epoch=5.pkl");
+    moves();
+    save("epoch=5.pkl", "fi");
+    expect((await scan({ final: true })).torn).toEqual(["epoch=5.pkl"]);
+    expect(await resumed("epoch=4.pkl")).toBe("four");
+  });
+
+  it.each([
+    ["its format proves it", "last.pt", {}],
+    ["the script has succeeded", "last.pkl", { hasSucceeded: true }],
+  ])("is a checkpoint if %s", async (_why, name, how) => {
+    save(name, zip("one"));
+    announce(name);
+    await settle(0);
+    moves();
+    save(name, zip("two"));
+    await scan({ final: true, ...how });
+    expect(await resumed(name)).toBe(zip("two"));
+  });
 });
