@@ -176,3 +176,88 @@ test.each([true, false])(
     expect(owned).toEqual(known ? [] : expect.objectContaining({ code: "provider_error" }));
   },
 );
+
+describe("a bare 404 or 405 in place of GraphQL's answer", () => {
+  /** GraphQL, as given, and REST, which shows these pods and accepts every end. */
+  const stubOf = async (graphql: (asked: Asked) => Answer, rest: { pods: unknown[] }) =>
+    podhostStub((asked) => {
+      if (asked.path === "/graphql") return graphql(asked);
+      if (asked.method === "POST") return { status: 201, json: restPod({ name: asked.body.name }) };
+      return asked.path === "/v2/pods" ? { json: rest } : asked.method === "DELETE" ? { status: 204 } : NO_POD;
+    });
+  const PAGE: Answer = { status: 404, raw: "<html>404 default backend</html>" };
+  const served = ({ root }: Asked): Answer =>
+    data({ [root]: root === "myself" ? { id: "u1", pods: [pod()] } : root === "pod" ? pod() : null });
+
+  test.each<[string, Answer]>([
+    ["404 with a page", PAGE],
+    ["404 without a word", { status: 404, raw: "" }],
+    ["405", { status: 405, raw: "Not allowed" }],
+  ])("once (%s) proves no end of a pod that REST does not list, and GraphQL is asked again", async (_what, page) => {
+    let answer: ((asked: Asked) => Answer) | null = null;
+    const stub = await stubOf((asked) => (answer ?? served)(asked), { pods: [] });
+    expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("ready");
+    stub.clock.now += 30_000;
+    answer = () => page;
+    expect((await thrownBy(stub.provider.inspect(HANDLE, never))).code).toBe("provider_error");
+    answer = null;
+    for (let look = 0; look < 4; look++) {
+      stub.clock.now += 30_000;
+      expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("ready");
+      expect(await stub.provider.listOwned("svc-", never)).toMatchObject([{ id: HANDLE.id }]);
+    }
+  });
+
+  test("now and then, hours apart, proves no end either", async () => {
+    let isBlip = true;
+    const stub = await stubOf((asked) => (isBlip ? PAGE : served(asked)), { pods: [] });
+    for (let look = 0; look < 4; look++) {
+      stub.clock.now += 60 * 60_000;
+      await thrownBy(stub.provider.inspect(HANDLE, never));
+    }
+    isBlip = false;
+    for (let look = 0; look < 36; look++) {
+      stub.clock.now += 30_000;
+      // One other answer between the pages: the ten minutes start again.
+      isBlip = look !== 18;
+      const said = await stub.provider.inspect(HANDLE, never).catch((e: unknown) => e);
+      expect(said).toMatchObject(isBlip ? { code: "provider_error" } : { phase: "ready" });
+    }
+  });
+
+  test("for ten minutes, and nothing else, means that REST serves and proves everything, until GraphQL answers again", async () => {
+    let isServed = false;
+    const rest = { pods: [restPod()] };
+    const stub = await stubOf((asked) => (isServed ? served(asked) : PAGE), rest);
+    expect((await stub.provider.inspect(HANDLE, never)).phase).toBe("ready");
+    rest.pods = [];
+    let minutes = 0;
+    const look = async () => {
+      stub.clock.now += 30_000;
+      return stub.provider.inspect(HANDLE, never).then(
+        ({ phase }) => phase,
+        () => "unknown",
+      );
+    };
+    for (; minutes < 20 && (await look()) === "unknown"; minutes += 0.5);
+    expect(minutes).toBeGreaterThan(9);
+    expect(minutes).toBeLessThan(12);
+    expect(await look()).toBe("gone");
+    expect(await stub.provider.listOwned("svc-", never)).toEqual([]);
+    expect((await stub.provider.create(OFFER, orderOf())).id).toBe(HANDLE.id);
+    stub.asked.length = 0;
+    await stub.provider.terminate(HANDLE, never);
+    expect(stub.names().filter((name) => name.startsWith("DELETE") || name === "podTerminate")).toHaveLength(2);
+    isServed = true;
+    stub.clock.now += 61_000;
+    expect(await look()).toBe("ready");
+  });
+
+  test("for ten minutes proves nothing if REST has not answered", async () => {
+    const stub = await podhostStub(({ path }) => (path === "/graphql" ? PAGE : { status: 404, raw: "<html>" }));
+    for (let look = 0; look < 40; look++) {
+      stub.clock.now += 30_000;
+      expect((await thrownBy(stub.provider.inspect(HANDLE, never))).code).toBe("provider_error");
+    }
+  });
+});

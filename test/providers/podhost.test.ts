@@ -389,14 +389,24 @@ describe("the two APIs", () => {
 
   test.each<[string, Answer]>([
     ["410", { status: 410, json: { message: "gone" } }],
-    ["404 with a page", { status: 404, raw: "<html>" }],
-    ["405", { status: 405, raw: "" }],
     ["words", errors("The GraphQL API has been retired. Please use REST.")],
   ])("after %s from the first API, svc uses the second one", async (_, retired) => {
     const stub = await podhostStub(restOnly(retired));
     expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready", priceMicro: 2_990_000 });
     await stub.provider.terminate(HANDLE, never);
     expect(stub.names()).toEqual(["myself", "GET /v2/pods", "DELETE /v2/pods/q7r2vd0kx1"]);
+  });
+
+  test.each<[string, Answer]>([
+    ["404 with a page", { status: 404, raw: "<html>" }],
+    ["405", { status: 405, raw: "" }],
+  ])("after %s from the first API, the second one shows a pod, and both are asked to end it", async (_, page) => {
+    const stub = await podhostStub(restOnly(page));
+    expect(await stub.provider.inspect(HANDLE, never)).toMatchObject({ phase: "ready", priceMicro: 2_990_000 });
+    await stub.provider.terminate(HANDLE, never);
+    const [first, second, ...ends] = stub.names();
+    expect([first, second]).toEqual(["myself", "GET /v2/pods"]);
+    expect(ends.toSorted()).toEqual(["DELETE /v2/pods/q7r2vd0kx1", "podTerminate"]);
   });
 
   test("an outage, a page with 200, or a JSON 404 does not mean retirement", async () => {

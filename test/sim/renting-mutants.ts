@@ -223,7 +223,7 @@ export const RENTING_MUTANTS: readonly TestedMutant[] = [
     "|| now - seen.since > YOUNG_MS) return",
     "|| now - seen.since > 1e9 * YOUNG_MS) return",
   ),
-  apis("A1: REST is used while GraphQL answers well", "(this.#graphqlEnds || now < this.#limitedUntil) && now", "now"),
+  apis("A1: REST is used while GraphQL answers well", "return isHindered && now", "return now"),
   apis(
     "A2: limits do not lead to REST",
     "if (this.#limited >= LIMITED_IN_A_ROW)",
@@ -231,7 +231,7 @@ export const RENTING_MUTANTS: readonly TestedMutant[] = [
   ),
   apis(
     "A2: GraphQL gets no other chance after limits",
-    "this.#limitedUntil = this.#now() + REST_MS;",
+    "this.#limitedUntil = now + REST_MS;",
     "this.#limitedUntil = Infinity;",
   ),
   auth(

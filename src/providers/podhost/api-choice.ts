@@ -2,19 +2,21 @@
 // found and ended through the other.
 //
 // A1. GraphQL comes first while it answers well.
-// A2. REST takes over when GraphQL is not served any more, when GraphQL announces its retirement, or when it limits
-//     requests again and again. After limits, GraphQL gets another chance after a while.
+// A2. REST takes over when GraphQL says that it is not served any more (410, or words), when GraphQL announces its
+//     retirement, when it limits requests again and again, or when a bare page (404 or 405 without JSON) comes in place
+//     of its answer. Such a page may be a proxy's: GraphQL counts as not served any more only when it has answered with
+//     nothing else for ten minutes. After limits and pages, GraphQL gets another chance after a while.
 // A3. REST takes over only after it has read its own list of pods: a catalogue or a "not found" may come from elsewhere.
 //     Whatever fails there is asked of GraphQL as before, until GraphQL is not served any more.
 // A4. One failure of REST must not fail a run while GraphQL limits requests: REST is tried again after seconds, then
 //     less and less often.
 // A5. While GraphQL is served, REST alone ends nothing and proves no end: a pod is ended through both, and does not
 //     exist only if both lists lack it. While GraphQL limits requests again and again, REST's list counts alone if REST
-//     has shown every pod that GraphQL showed.
+//     has shown every pod that GraphQL showed. While bare pages come, an absence stays unknown until A2 ends GraphQL.
 
 import { SvcError } from "../../errors/index.ts";
 import type { List } from "../paging.ts";
-import { isRetired, type GraphqlSign } from "./transport.ts";
+import { saysRetired, type GraphqlSign } from "./transport.ts";
 import { podKey, type Pod, type PodApi } from "./wire.ts";
 
 export type ApiMode = "graphql" | "rest" | "auto";
@@ -22,13 +24,20 @@ export type ApiMode = "graphql" | "rest" | "auto";
 const LIMITED_IN_A_ROW = 3;
 const REST_MS = 10 * 60_000;
 const REST_AGAIN_MS = 15_000;
+/** After a bare page GraphQL is asked again: so much later. */
+const PAGE_MS = 60_000;
+/** So many bare pages, over so long a time and no further apart, mean that GraphQL is not served any more. */
+const PAGES = { least: 3, overMs: 10 * 60_000, apartMs: 15 * 60_000 };
 
 export class ApiChoice {
   readonly #graphql: PodApi;
   readonly #rest: PodApi;
   readonly #mode: () => ApiMode;
   readonly #now: () => number;
+  /** It has said so itself. */
   #graphqlIsGone = false;
+  /** The bare pages since GraphQL's last other answer. */
+  #pages: { count: number; firstAt: number; lastAt: number } | null = null;
   #graphqlEnds = false;
   #limited = 0;
   /** GraphQL limits requests: REST is used until then. */
@@ -52,7 +61,11 @@ export class ApiChoice {
   heard(sign: GraphqlSign): void {
     if (sign === "ends") this.#graphqlEnds = true;
     this.#limited = sign === "limited" ? this.#limited + 1 : 0;
-    if (this.#limited >= LIMITED_IN_A_ROW) this.#limitedUntil = this.#now() + REST_MS;
+    const now = this.#now();
+    if (this.#limited >= LIMITED_IN_A_ROW) this.#limitedUntil = now + REST_MS;
+    const before = this.#pagesUpTo(now);
+    this.#pages =
+      sign === "page" ? { count: (before?.count ?? 0) + 1, firstAt: before?.firstAt ?? now, lastAt: now } : null;
   }
 
   /** For idempotent calls other than a list. */
@@ -63,7 +76,7 @@ export class ApiChoice {
   async list(): Promise<PodList> {
     const { value, api } = await this.#choose((each) => each.list(), true);
     this.#listed(api, value);
-    return { ...value, half: api === this.#rest && !this.onlyRest() };
+    return { ...value, half: api === this.#rest && !this.#restCounts() };
   }
 
   /** A5. The list with the pods that only GraphQL shows; what either API leaves out, or denies, is unknown. */
@@ -85,8 +98,8 @@ export class ApiChoice {
       };
     } catch (e) {
       if (!(e instanceof SvcError)) throw e;
-      this.#graphqlIsGone ||= isRetired(e);
-      return { rows, missing: missing ?? (isRetired(e) || this.#restKnowsAll() ? null : e) };
+      this.#graphqlIsGone ||= saysRetired(e);
+      return { rows, missing: missing ?? (this.#restCounts() || this.#restKnowsAll() ? null : e) };
     }
   }
 
@@ -106,7 +119,8 @@ export class ApiChoice {
 
   /** For the end of a pod, which may be requested of both APIs and proves nothing. Whether one of them accepted. */
   async end(use: (api: PodApi) => Promise<boolean>): Promise<boolean> {
-    if (this.#mode() === "auto" && !this.#graphqlIsGone && this.#restIsDue()) return this.#endInBoth(use);
+    if (this.#mode() === "auto" && !this.#graphqlIsGone && (this.#restIsDue() || this.#pages !== null))
+      return this.#endInBoth(use);
     try {
       return await this.ask(use);
     } catch (e) {
@@ -120,14 +134,14 @@ export class ApiChoice {
   async #endInBoth(use: (api: PodApi) => Promise<boolean>): Promise<boolean> {
     const [rest, graphql] = await Promise.allSettled([use(this.#rest), use(this.#graphql)]);
     if (graphql.status === "fulfilled") return graphql.value || (rest.status === "fulfilled" && rest.value);
-    if (rest.status === "fulfilled" && (rest.value || isRetired(graphql.reason) || this.#restKnowsAll()))
-      return rest.value;
-    throw graphql.reason;
+    const restCounts = saysRetired(graphql.reason) || this.#restCounts();
+    if (rest.status === "fulfilled" && (rest.value || restCounts || this.#restKnowsAll())) return rest.value;
+    throw restCounts && rest.status === "rejected" ? rest.reason : graphql.reason;
   }
 
   /** The API that an order goes through. */
   async forOrders(): Promise<PodApi> {
-    if (this.onlyRest()) return this.#rest;
+    if (this.#restCounts()) return this.#rest;
     if (this.#mode() === "graphql" || !this.#restIsDue()) return this.#graphql;
     if (!this.#restAnswered) await this.#tryRest((api) => api.list(), true);
     return this.#restAnswered ? this.#rest : this.#graphql;
@@ -149,33 +163,56 @@ export class ApiChoice {
     }
   }
 
+  /** By the owner's choice, or because GraphQL has said so. */
   onlyRest(): boolean {
     const mode = this.#mode();
     return mode === "rest" || (mode === "auto" && this.#graphqlIsGone);
   }
 
+  /** REST alone proves an absence. */
+  #restCounts(): boolean {
+    return this.onlyRest() || (this.#mode() === "auto" && this.#onlyPagesCome());
+  }
+
+  #onlyPagesCome(): boolean {
+    const pages = this.#pagesUpTo(this.#now());
+    if (pages === null || !this.#restAnswered) return false;
+    return pages.count >= PAGES.least && pages.lastAt - pages.firstAt >= PAGES.overMs;
+  }
+
+  /** Null if the last page was long ago: meanwhile GraphQL may have been well. */
+  #pagesUpTo(now: number): { count: number; firstAt: number; lastAt: number } | null {
+    return this.#pages !== null && now - this.#pages.lastAt <= PAGES.apartMs ? this.#pages : null;
+  }
+
+  #pageIsRecent(): boolean {
+    return this.#pages !== null && this.#now() < this.#pages.lastAt + PAGE_MS;
+  }
+
   #restIsDue(): boolean {
     const now = this.#now();
-    return (this.#graphqlEnds || now < this.#limitedUntil) && now >= this.#restFailedUntil;
+    const isHindered = this.#graphqlEnds || now < this.#limitedUntil || this.#pageIsRecent();
+    return isHindered && now >= this.#restFailedUntil;
   }
 
   async #choose<T>(use: (api: PodApi) => Promise<T>, isList: boolean): Promise<{ value: T; api: PodApi }> {
     const by = async (api: PodApi) => ({ value: await use(api), api });
     const mode = this.#mode();
     if (mode === "graphql") return by(this.#graphql);
-    if (mode === "rest" || this.#graphqlIsGone) return by(this.#rest);
+    if (this.onlyRest() || (this.#onlyPagesCome() && this.#pageIsRecent())) return by(this.#rest);
     const isDue = this.#restIsDue();
     const early = isDue ? await this.#tryRest(use, isList) : null;
     if (early !== null) return early;
     try {
       return await by(this.#graphql);
     } catch (e) {
-      if (isRetired(e)) {
+      if (saysRetired(e)) {
         if (!isList && !this.#restAnswered) await this.#rest.list();
         const answer = await by(this.#rest);
         this.#graphqlIsGone = true;
         return answer;
       }
+      if (this.#onlyPagesCome()) return by(this.#rest);
       const late = !isDue && this.#restIsDue() ? await this.#tryRest(use, isList) : null;
       if (late === null) throw e;
       return late;

@@ -5,7 +5,16 @@ import { SvcError } from "../../errors/index.ts";
 import type { SoldGpu } from "../gpu-names.ts";
 import { readList, type List } from "../paging.ts";
 import type { Account } from "../provider.ts";
-import { DAMAGED, PODHOST, refusalOf, saysNothing, wordsOf, type PodTransport, type Purpose } from "./transport.ts";
+import {
+  DAMAGED,
+  isBarePage,
+  PODHOST,
+  refusalOf,
+  saysNothing,
+  wordsOf,
+  type PodTransport,
+  type Purpose,
+} from "./transport.ts";
 import {
   amount,
   field,
@@ -237,14 +246,15 @@ export class GraphqlApi implements PodApi {
     );
     const { status } = answer;
     const body = answer.json();
-    if (status === 410 || ((status === 404 || status === 405) && body === undefined))
+    if (status === 410)
       throw this.#transport.retired(
-        [`its GraphQL API is not served any more (status ${status})`, ...wordsOf(body)].join(": "),
-        status === 410,
+        ["its GraphQL API is not served any more (status 410)", ...wordsOf(body)].join(": "),
       );
+    if (isBarePage(answer))
+      throw this.#transport.error(`a page came in place of an answer of its GraphQL API (status ${status})`);
     const errors = wordsOf(body);
     if (errors.some((words) => RETIRED.test(this.#transport.scrub(words))))
-      throw this.#transport.retired(errors.join("; "), true);
+      throw this.#transport.retired(errors.join("; "));
     if (status !== 200 && status !== 400) throw this.#transport.error(`status ${status}: ${errors.join("; ")}`);
     if (body === undefined) throw this.#transport.error(`status ${status} without an answer`);
     if (field(body, "errors") !== undefined && errors.length === 0 && !isEmptyList(field(body, "errors")))

@@ -18,16 +18,17 @@ export const DAMAGED = "its list of pods is damaged: it holds a pod that cannot 
 /** The purpose of a call; `look` searches for a machine that may cost money. A missing permission is the key's fault only while the user can still choose another key. */
 export type Purpose = "read" | "account" | "rent" | "release" | "look" | "log";
 
-/** Errors that mean that this API is not served any more, and whether the API said so itself. */
-const retirements = new WeakMap<object, { saidSo: boolean }>();
-export const isRetired = (error: unknown): boolean =>
-  typeof error === "object" && error !== null && retirements.has(error);
-/** Then the request was not carried out. A page from a proxy does not prove that. */
+const retirements = new WeakSet<object>();
+/** The API itself says that it is not served any more: the request was not carried out. A page from a proxy does not prove that. */
 export const saysRetired = (error: unknown): boolean =>
-  typeof error === "object" && error !== null && retirements.get(error)?.saidSo === true;
+  typeof error === "object" && error !== null && retirements.has(error);
 
-/** The state of the GraphQL API according to an answer: it announces its retirement, it limits requests, or neither. */
-export type GraphqlSign = "ends" | "limited" | "well";
+/** A page in place of an answer: "not found" or "not allowed", without JSON. An API that is not served any more, or a proxy, gives it. */
+export const isBarePage = (answer: Pick<HttpAnswer, "status" | "json">): boolean =>
+  (answer.status === 404 || answer.status === 405) && answer.json() === undefined;
+
+/** The state of the GraphQL API according to an answer: it announces its retirement, it limits requests, a bare page came, or none of these. */
+export type GraphqlSign = "ends" | "limited" | "page" | "well";
 
 const turnedAway = new WeakMap<object, number>();
 /** Milliseconds, at least WAIT_MS, that an order must wait after "too many requests" before it was carried out; null for other errors. */
@@ -70,7 +71,7 @@ export class PodTransport {
       headers: { ...request.headers, authorization: `Bearer ${secret}` },
     });
     const { status } = answer;
-    if (isGraphql) this.#heard(status === 429 ? "limited" : announcesItsEnd(answer) ? "ends" : "well");
+    if (isGraphql) this.#heard(signOf(answer));
     if (status === 401)
       throw new SvcError("credential_refused", { provider: PODHOST, why: `${NOT_KNOWN}${this.#said(answer)}` });
     if (status === 429) {
@@ -109,9 +110,9 @@ export class PodTransport {
     return new SvcError("provider_error", { provider: PODHOST, why: this.scrub(why) });
   }
 
-  retired(why: string, saidSo: boolean): SvcError<"provider_error"> {
+  retired(why: string): SvcError<"provider_error"> {
     const error = this.error(why);
-    retirements.set(error, { saidSo });
+    retirements.add(error);
     return error;
   }
 
@@ -135,6 +136,12 @@ export class PodTransport {
 const EXPECTED = new Set([200, 201, 202, 204, 400, 402, 403, 404, 405, 409, 410, 422]);
 
 const RETIREMENT = /\b(deprecat|sunset|retire|end[- ]of[- ]life)/i;
+
+function signOf(answer: HttpAnswer): GraphqlSign {
+  if (answer.status === 429) return "limited";
+  if (isBarePage(answer)) return "page";
+  return announcesItsEnd(answer) ? "ends" : "well";
+}
 
 /** Announced by a header, or by text next to the data. */
 function announcesItsEnd(answer: HttpAnswer): boolean {
