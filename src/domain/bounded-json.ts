@@ -11,11 +11,15 @@ export interface JsonBounds {
 /** Enough for the header of a model with 200,000 tensors; parsing so many values takes less than a second. */
 const MANY: JsonBounds = { values: 2_000_000, depth: 64 };
 
-/** The JSON value of a text; undefined if it is not JSON, or is beyond the bounds. */
-export function boundedJson(text: string, bounds: JsonBounds = MANY): unknown {
+/** The JSON value of a text; undefined if it is not JSON, or is beyond the bounds. `reviver` as for `JSON.parse`. */
+export function boundedJson(
+  text: string,
+  bounds: JsonBounds = MANY,
+  reviver?: Parameters<typeof JSON.parse>[1],
+): unknown {
   if (!isWithin(text, bounds)) return undefined;
   try {
-    return JSON.parse(text);
+    return JSON.parse(text, reviver);
   } catch {
     return undefined;
   }

@@ -1,7 +1,7 @@
 // The one HTTP client for every provider's API. It does not trust an answer's length or form.
 //
 // H1. A call ends by its deadline, body included, and keeps at most `maxBytes` of the body, counted after
-//     decompression.
+//     decompression. Its JSON is read once, within bounds of values and depth: others would keep the program busy for seconds.
 // H2. A key goes to the configured address only: over https, or to this computer itself. Redirects are not followed.
 // H3. Error texts name the method, the host and the path. They contain no keys, request bodies or query strings. If the
 //     server repeats the credential of the request, it is removed from the answer, however its JSON writes it.
@@ -13,6 +13,7 @@ import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import type { Readable } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { boundedJson } from "../domain/bounded-json.ts";
 import { proxyEnvOf, type ProxyEnv } from "../domain/proxy-env.ts";
 import { Redactor } from "../domain/redaction.ts";
 import { retryAfter } from "../domain/retry-after.ts";
@@ -25,6 +26,8 @@ const TIMEOUT_MS = 60_000;
 /** Limit for name lookup, connection and TLS: a dead address must be reported before a user wonders. */
 const CONNECT_MS = 9_000;
 const BYTES_MAX = 8 * 1024 * 1024;
+/** 8 MiB of offers have some 400,000 values, 32 MiB of machine types less than a million: their exact numbers take half a second. */
+const JSON_BOUNDS = { values: 1_000_000, depth: 64 };
 /** Limit for any requested wait: a machine that must be ended, and proven gone, costs money meanwhile. */
 const RETRY_AFTER_MAX_MS = 2 * 60_000;
 
@@ -50,7 +53,7 @@ export interface HttpAnswer {
   text: string;
   /**
    * The body as JSON, in which NaN, Infinity and whole numbers beyond 2^53 are read as text; undefined if it is not
-   * JSON.
+   * JSON, or beyond the bounds. Each call returns the same value.
    */
   json(): unknown;
   /** An HTML page instead of an API answer. */
@@ -356,11 +359,13 @@ const LONG_NUMBER = /[[:,]\s*-?\d{16}/;
 function exactJsonOf(text: string): unknown {
   const exact = (_key: string, value: unknown, { source = "" }: { source?: string } = {}): unknown =>
     typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? source : value;
-  try {
-    return JSON.parse(text.replace(/^\uFEFF/, ""), LONG_NUMBER.test(text) ? exact : undefined);
-  } catch {
-    return undefined;
-  }
+  return boundedJson(text.replace(/^\uFEFF/, ""), JSON_BOUNDS, LONG_NUMBER.test(text) ? exact : undefined);
+}
+
+function jsonOf(text: string, proofs: Redactor): unknown {
+  const value = exactJsonOf(text) ?? exactJsonOf(withoutNaN(text));
+  // Escapes can write the credential in forms that the search of the text does not know.
+  return text.includes("\\") ? proofs.redactValue(value) : value;
 }
 
 function answerOf(response: IncomingMessage, text: string, proofs: Redactor): HttpAnswer {
@@ -370,15 +375,12 @@ function answerOf(response: IncomingMessage, text: string, proofs: Redactor): Ht
       Array.isArray(value) ? value.join(", ") : (value ?? ""),
     ]),
   );
+  let parsed: { value: unknown } | undefined;
   return {
     status: response.statusCode ?? 0,
     headers,
     text,
-    json: () => {
-      const value = exactJsonOf(text) ?? exactJsonOf(withoutNaN(text));
-      // Escapes can write the credential in forms that the search of the text does not know.
-      return text.includes("\\") ? proofs.redactValue(value) : value;
-    },
+    json: () => (parsed ??= { value: jsonOf(text, proofs) }).value,
     isHtml: /\bhtml\b/i.test(headers["content-type"] ?? "") || /^\s*<(!doctype|html|head|body)\b/i.test(text),
     retryAfterMs: retryAfterMs(headers, Date.parse(headers["date"] ?? "")),
   };

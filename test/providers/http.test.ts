@@ -61,6 +61,25 @@ describe("a call", () => {
     expect(await next()).toEqual(["nan", "inf", "+Infinity", "-inf", "inf"]);
     expect([await next(), await next(), await next()]).toEqual([undefined, undefined, undefined]);
   });
+  test("reads an answer of thousands of offers, and no flood of lists, which would keep the program busy for seconds", async () => {
+    const facts = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`field_${i}`, i % 2 === 0 ? i / 7 : null]));
+    const offers = { offers: Array.from({ length: 3_000 }, (_, id) => ({ id, ...facts })) };
+    const long = "12345678901234567890";
+    const bodies = [
+      JSON.stringify(offers),
+      `[${"[[[]]],".repeat(1_100_000)}0]`,
+      `[${"[],".repeat(2_000_000)}${long}]`,
+      `${"[".repeat(100)}${long}${"]".repeat(100)}`,
+      `[${long},{"a":[[]]}]`,
+    ];
+    const base = await serve((_, response) => void response.end(bodies.shift()));
+    const next = () => client(base).call({ method: "GET", path: "/" });
+    const large = await next();
+    expect(large.json()).toEqual(offers);
+    expect(large.json(), "parsed once").toBe(large.json());
+    for (let flood = 0; flood < 3; flood++) expect((await next()).json()).toBeUndefined();
+    expect((await next()).json()).toEqual([long, { a: [[]] }]);
+  });
   test("carries query, headers and a JSON body, and returns status, headers and JSON", async () => {
     const seen: { url: string; type: string; body: string; agent: string }[] = [];
     const base = await serve((request, response) => {

@@ -398,6 +398,12 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
     "return this.#rest;",
   ),
   http(
+    "H1: an answer may be a flood of lists",
+    "const JSON_BOUNDS = { values: 1_000_000, depth: 64 };",
+    "const JSON_BOUNDS = { values: 1_000_000_000, depth: 640 };",
+    ["test/providers/http.test.ts"],
+  ),
+  http(
     "P1: a lost answer counts as a refusal",
     "if (error instanceof SvcError && (NOTHING_MADE.has(error.code) || !mayHaveBeenSent(error))) return error;",
     "if (error instanceof SvcError) return error;",

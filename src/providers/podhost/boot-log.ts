@@ -4,6 +4,7 @@
 // B1. Only a pod whose container does not run is judged by its log: a running program may write anything.
 // B2. An unavailable log proves nothing.
 
+import { boundedJson } from "../../domain/bounded-json.ts";
 import { lastChars } from "../../domain/terminal-text.ts";
 import { bootVerdict, type BootVerdict } from "../boot-words.ts";
 import type { Pod } from "./wire.ts";
@@ -68,7 +69,7 @@ export class BootLog {
 /** The log is text, or JSON with the runtime's lines under `system` (both seen, 2025 and 2026). */
 function runtimeLines(text: string): string {
   const tail = lastChars(text, CHARACTERS_MAX);
-  const json = parsed(text);
+  const json = boundedJson(text);
   if (typeof json === "object" && json !== null) {
     const { system } = json as { system?: unknown };
     return stringsIn(system === undefined ? json : system)
@@ -79,14 +80,6 @@ function runtimeLines(text: string): string {
     .split(/[\r\n]+/)
     .filter((line) => OF_RUNTIME.test(line))
     .join("\n");
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function stringsIn(value: unknown, depth = 0): string[] {
