@@ -54,14 +54,26 @@ function endingMachines({ ledger }: ReconcileParts, jobs: ReadonlySet<string>): 
     );
 }
 
-/** Only for the report: the sweep already reports a provider that does not answer. */
-async function foreignMachines({ engine, providers, connected }: ReconcileParts): Promise<ReconcileReport["foreign"]> {
+/**
+ * Only for the report: the sweep already reports a provider that does not answer. A machine whose name somebody changed in the provider's
+ * console is ours by its id.
+ */
+async function foreignMachines({
+  engine,
+  ledger,
+  providers,
+  connected,
+}: ReconcileParts): Promise<ReconcileReport["foreign"]> {
   const prefix = installationPrefix(engine.store.installationId);
   const lists = [...providers.values()]
     .filter((p) => connected(p.name))
     .map(async (provider) => {
       const machines = await provider.listForeign?.(prefix, AbortSignal.timeout(60_000)).catch(() => []);
-      return (machines ?? []).map(({ id, name }) => ({ provider: provider.name, id, name }));
+      const owed = ledger.owed().filter((row) => row.provider === provider.name);
+      const ours = new Set(owed.map((row) => row.resource_id));
+      return (machines ?? [])
+        .filter(({ id }) => !ours.has(id))
+        .map(({ id, name }) => ({ provider: provider.name, id, name }));
     });
   return (await Promise.all(lists)).flat();
 }

@@ -67,6 +67,16 @@ describe("a machine that bears our mark", () => {
     expect(cloud.names).toEqual([MINE]);
   });
 
+  it("A machine that was renamed in the provider's console is not foreign while its id is in the ledger", async () => {
+    await liveJob();
+    const theirs = { id: "pod-9", name: "theirs" };
+    Object.assign(cloud, { listForeign: () => Promise.resolve([{ id: "pod-1", name: "renamed" }, theirs]) });
+    expect((await run(true)).foreign).toEqual([{ provider: "podhost", ...theirs }]);
+    // After the proof of the machine's end its id says nothing.
+    await ledger.released(MINE, "the provider says that it does not exist");
+    expect((await run(true)).foreign).toHaveLength(2);
+  });
+
   it("A reconcile reports a machine that its job is releasing until it is proven gone", async () => {
     await liveJob();
     await h.kill();
