@@ -146,9 +146,9 @@ export function neverSold(provider: string, gpus: string, why: string): SvcError
   );
 }
 
-/** `it knows no GPU of that name; near it are L4 and L40`. */
+/** `it rents out no GPU of that name; near it: L4, L40`. */
 export const unknownName = (near: readonly string[]): string =>
-  `it knows no GPU of that name${near.length === 0 ? "" : `; near it: ${near.join(", ")}`}`;
+  `it rents out no GPU of that name${near.length === 0 ? "" : `; near it: ${near.join(", ")}`}`;
 
 export interface GpuWish {
   model: string;

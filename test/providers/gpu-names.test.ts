@@ -231,10 +231,10 @@ test("cloudvm knows a GPU by every spelling", () => {
 });
 
 test.each([
-  ["L40S", /knows no GPU of that name; near it: L4/],
-  ["RTX 4090", /knows no GPU of that name/],
-  ["H100-PCIe", /knows no GPU of that name; near it: H100/],
-  ["MI300X", /knows no GPU of that name/],
+  ["L40S", /rents out no GPU of that name; near it: L4/],
+  ["RTX 4090", /rents out no GPU of that name/],
+  ["H100-PCIe", /rents out no GPU of that name; near it: H100/],
+  ["MI300X", /rents out no GPU of that name/],
 ])("cloudvm refuses %s, which only others have, before anything is asked", (gpus, words) => {
   expect(() => planFor({ ...specOf({ gpus: "T4" }), gpus }, {})).toThrow(words);
   expect(planFor({ ...specOf({ gpus: "T4" }), gpus }, { machine_type: "n4-next-8g" }).machineType).toBe("n4-next-8g");

@@ -138,7 +138,7 @@ describe("searching", () => {
   });
 
   test.each([
-    ["RTX409:1", ["RTX 4090", "RTX 3090", "L4"], [], /knows no GPU of that name; near it: RTX4090/],
+    ["RTX409:1", ["RTX 4090", "RTX 3090", "L4"], [], /rents out no GPU of that name; near it: RTX4090/],
     ["RTX4090:3", ["RTX 4090"], [1, 2, 8], /machines with it have 1, 2, 8 of them/],
     ["RTX4090:16", ["RTX 4090"], [1, 2, 8], /machines with it have 1, 2, 8 of them/],
   ])("%s, which no provider has, is refused at once, with the reason", async (gpus, names, counts, words) => {

@@ -39,7 +39,7 @@ test("the way in which a machine ends itself is known without a credential, too:
 });
 
 test.each([
-  ["H10O:2", 8, /knows no GPU of that name; near it: H100/],
+  ["H10O:2", 8, /rents out no GPU of that name; near it: H100/],
   ["H100:8", 4, /at most 4 of them on one machine/],
 ])("%s, which the provider never has, is refused at once, with the reason", async (gpus, maxGpuCount, words) => {
   const types = ["NVIDIA H100 PCIe", "NVIDIA A40"].map((id) => ({ id, memoryInGb: 80, securePrice: 2, maxGpuCount }));

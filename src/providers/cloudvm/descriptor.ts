@@ -109,8 +109,8 @@ function readServiceAccount(from: CredentialReader): SecretReading {
   else {
     const project = settings["project"] ?? key.member("project_id") ?? key.member("quota_project_id");
     if (project !== null) settings["project"] = project;
+    if (project === null) missing.push(`${from.toSet("project")} (the credential itself names none)`);
   }
-  if (settings["project"] === undefined) missing.push(from.toSet("project"));
   if (settings["zone"] === undefined && settings["region"] === undefined) missing.push(from.toSet("zone"));
   return { secret: key?.text ?? "", source: key?.source ?? null, missing };
 }

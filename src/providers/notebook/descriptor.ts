@@ -93,11 +93,11 @@ function readEndpoint(from: CredentialReader): SecretReading {
   const anchor = notebook.credential.anchors.find((name) => settings[name] !== undefined);
   const source = anchor === undefined ? null : from.sourceOf(anchor);
   const port = settings["port"] ?? settings["endpoint"] ?? settings["proxy_command"];
-  const cell = "the bootstrap cell prints both: GET /v1/notebook/bootstrap";
-  const missing = anchor === undefined ? [`${from.toSet("host")} (${cell})`] : [];
+  const cell = "the bootstrap cell prints its value, the line SVC-ENDPOINT: GET /v1/notebook/bootstrap";
+  if (anchor === undefined) return { secret: "", source, missing: [`${from.toSet("endpoint")} (${cell})`] };
   // The user may have pasted the host with its surroundings: tcp://host:port.
-  if (port === undefined && !/[:\s]/.test(settings["host"] ?? "")) missing.push(from.toSet("port"));
-  return { secret: "", source, missing };
+  const isWithoutPort = port === undefined && !/[:\s]/.test(settings["host"] ?? "");
+  return { secret: "", source, missing: isWithoutPort ? [from.toSet("port")] : [] };
 }
 
 /** An address from the environment is not combined with the store's settings for another address. */
