@@ -304,9 +304,15 @@ export const MONEY_MUTANTS: readonly TestedMutant[] = [
     "{\n          unclearRefusal(e);\n          return null;\n        }",
     ["test/providers/podhost-refused.test.ts"],
   ),
-  podhost("D2: a refused order is sent without end", "const SENDINGS = 4;", "const SENDINGS = 4_000;", [
+  podhost("D2: a refused order is sent without end", "const SENDINGS = 2;", "const SENDINGS = 2_000;", [
     "test/providers/podhost-refused.test.ts",
   ]),
+  podhost(
+    "D2: an order is sent again and again although earlier ones were made in spite of their refusals",
+    "pods.length === 0 && earlier === undefined) return null;",
+    "pods.length === 0) return null;",
+    ["test/providers/podhost-refused.test.ts"],
+  ),
   apis(
     "A3: REST takes over without having read its own list",
     "if (!isList && !hadAnswered) await this.#rest.list();",

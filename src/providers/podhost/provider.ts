@@ -3,9 +3,9 @@
 //
 // D1. A pod is gone when a complete list and a lookup by its id, twice and apart, do not have it; of which API: A5 of
 //     api-choice.ts. A pod that is younger than the list lag requires more: sightings.ts.
-// D2. A create call is sent once, and again only after "too many requests", at most three times. Before each time, and before svc says
-//     that nothing was ordered, a complete list is searched for a pod of its name: a pod may have been made in spite of the refusal.
-//     `outcomeOfCreate` interprets other failures.
+// D2. A create call is sent once, and once more only after "too many requests". Before that, and before svc says that nothing was
+//     ordered, a complete list is searched for a pod of its name: a pod may have been made in spite of the refusal. If the list shows
+//     the pod of an earlier refused order, the outcome is unknown. `outcomeOfCreate` interprets other failures.
 // D3. When GraphQL refuses a create call because it is not served any more, REST first looks for a pod with that name,
 //     and then creates it.
 // D4. A pod with an unusable id is found by its name, ended by the provider's raw id, and used for nothing else.
@@ -33,6 +33,7 @@ import {
   type Order,
   type Provider,
 } from "../provider.ts";
+import { Recent } from "../recent.ts";
 import type { RemoteOptions } from "../remote.ts";
 import { Sightings } from "../sightings.ts";
 import { checkSshUser, enteredBySetting } from "../ssh-user.ts";
@@ -74,7 +75,9 @@ const LOOKS_APART_MS = 3_000;
 /** Total time that an order may wait after refusals with "too many requests". */
 const ORDER_WAIT_MS = 20_000;
 /** How often an order is sent at most. Each time may make a pod, and no list shows a pod at once. */
-const SENDINGS = 4;
+const SENDINGS = 2;
+/** How long svc remembers an order that was refused: lists lag, and a sweep has ended its pod by then. */
+const REFUSED_MS = 10 * 60_000;
 /** How often a list is requested that is itself refused with "too many requests". */
 const LOOKS = 3;
 
@@ -96,6 +99,8 @@ export class PodhostProvider implements Provider {
   readonly #list: SharedList;
   readonly #sightings: Sightings;
   readonly #bootLog: BootLog;
+  /** Orders that made nothing by their refusals and by a list. */
+  readonly #refused: Recent;
   #sold: { askedAt: number; gpus: readonly SoldGpu[] } | null = null;
   #accountOf: { secret: string; id: string } | null = null;
   /** When a complete poll first missed a pod. */
@@ -103,6 +108,7 @@ export class PodhostProvider implements Provider {
 
   constructor(options: RemoteOptions) {
     this.#o = options;
+    this.#refused = new Recent(REFUSED_MS, options.now);
     this.#sightings = new Sightings(CERTAINTY.listingLagMs, options.now);
     const transport = new PodTransport(options, (sign) => this.#apis.heard(sign));
     const graphql = new GraphqlApi(transport);
@@ -223,7 +229,10 @@ export class PodhostProvider implements Provider {
           await this.#o.pause(isLast ? WAIT_MS : wait);
           const pod = await this.#madeAnyway(api, input.name, until);
           if (pod !== null) return pod;
-          if (isLast || this.#o.now() > until) throw e;
+          if (isLast || this.#o.now() > until) {
+            this.#refused.add(input.name);
+            throw e;
+          }
         } else if (saysRetired(e) && api !== this.#rest) {
           const instead = await this.#apis.insteadOfGraphql(input.name);
           if (instead === null) throw e;
@@ -240,8 +249,9 @@ export class PodhostProvider implements Provider {
         const { rows, missing } = await api.list("look");
         const pods = rows.filter((pod) => pod.name === name);
         if (pods[0] !== undefined && pods.length === 1) return pods[0];
-        if (missing === null && pods.length === 0) return null;
-        throw missing ?? severalPods(name);
+        const earlier = rows.find((pod) => !pod.deleted && pod.name !== name && this.#refused.has(pod.name));
+        if (missing === null && pods.length === 0 && earlier === undefined) return null;
+        throw missing ?? unexpectedPods(name, earlier);
       } catch (e) {
         if (!(e instanceof SvcError)) throw e;
         const listWait = waitAfterRefusal(e);
@@ -468,19 +478,13 @@ export class PodhostProvider implements Provider {
 /** The id of a handle for the pod; null if no call can name it. */
 const usableId = ({ id, oddId }: Pod): string | null => id ?? (oddId === null ? null : ODD_ID);
 
-const severalPods = (name: string): SvcError =>
-  new SvcError("provider_error", { provider: PODHOST, why: `there are several pods named ${name}` });
+const failed = (why: string): SvcError => new SvcError("provider_error", { provider: PODHOST, why });
+const unexpectedPods = (name: string, earlier: Pod | undefined): SvcError =>
+  failed(earlier ? `it made ${earlier.name} in spite of such a refusal` : `there are several pods named ${name}`);
 const unclearRefusal = ({ message }: SvcError): SvcError =>
-  new SvcError("provider_error", {
-    provider: PODHOST,
-    why: `it refused the order with "too many requests", and may have made the pod in spite of that: ${message}`,
-  });
-
+  failed(`it refused the order with "too many requests", and may have made the pod in spite of that: ${message}`);
 const withoutId = (name: string): SvcError =>
-  new SvcError("provider_error", {
-    provider: PODHOST,
-    why: `the pod ${name} has an id that cannot be one; end it in the provider's console`,
-  });
+  failed(`the pod ${name} has an id that cannot be one; end it in the provider's console`);
 
 /** The pod of this handle. A pod whose id cannot be read counts if it has the machine's name. */
 function pick(pods: readonly Pod[], handle: MachineHandle): Pod | undefined {
