@@ -262,8 +262,8 @@ export const DATA_MUTANTS: readonly TestedMutant[] = [
   ),
   sets(
     "AN2: a folder that was written again after its announcement is kept",
-    "if (!hasSucceeded && this.#isTorn(name, files, kept, known)) {",
-    "if (!hasSucceeded && this.#isTorn(name, [], kept, known) && files.length < 0) {",
+    "if (!script.hasSucceeded && this.#isTorn(name, files, kept, known)) {",
+    "if (!script.hasSucceeded && this.#isTorn(name, [], kept, known) && files.length < 0) {",
   ),
   announcements(
     "AN2: a later mark of a framework says nothing",
