@@ -84,6 +84,17 @@ describe("the dashboard on a small screen", { tags: "needs/chromium" }, () => {
       }
     });
 
+  for (const width of [360, 390, 412])
+    it(`ends its menu before the edge at ${width} pixels`, async () => {
+      const opened = await board.open("/", { viewport: { width, height: HEIGHT } });
+      try {
+        await opened.page.waitForSelector(".connection-live");
+        expect((await box(opened, ".places a:last-child")).right).toBeLessThanOrEqual(width - 4);
+      } finally {
+        await opened.close();
+      }
+    });
+
   it("gives most of the screen to the viewed part of a run", async () => {
     const run = fakeRun("r-long", 600, {
       label: "a label that has quite a few words in it, and then some more of them",
