@@ -1,6 +1,6 @@
 // Prints tables, durations and instants on the command line.
 
-import { longDuration } from "../domain/long-duration.ts";
+import { shortDuration } from "../domain/long-duration.ts";
 import { safeField, toJson } from "../domain/terminal-text.ts";
 import { take, width } from "./columns.ts";
 import type { Input } from "./command.ts";
@@ -102,11 +102,7 @@ export function statusPaint(status: string): string | null {
 }
 
 /** `1.4 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`. */
-export function duration(ms: number): string {
-  const s = Math.max(0, ms) / 1000;
-  if (s < 59.95) return `${s < 9.995 ? s.toFixed(s < 1 ? 2 : 1) : Math.round(s)} s`;
-  return longDuration(Math.round(s));
-}
+export const duration = shortDuration;
 
 /** Local time on a terminal; stored RFC 3339 time for programs. */
 export function instant(io: Io, at: string | null): string {

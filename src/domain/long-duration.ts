@@ -1,3 +1,10 @@
+/** A time of seconds exactly, and a longer one as `longDuration`: `0.63 s`, `7.2 s`, `45 s`, `3 min 20 s`. */
+export function shortDuration(ms: number): string {
+  const s = Math.max(0, ms) / 1_000;
+  if (s < 59.95) return `${s < 9.995 ? s.toFixed(s < 1 ? 2 : 1) : Math.round(s)} s`;
+  return longDuration(Math.round(s));
+}
+
 /**
  * `20 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`.
  * @param s whole seconds

@@ -6,6 +6,7 @@
 // W4. No text of a run looks like a line of svc, and no terminal obeys it: further lines of a text are indented.
 
 import type { Redactor } from "../domain/redaction.ts";
+import { longDuration, shortDuration } from "../domain/long-duration.ts";
 import { oneLine, safeField, safeText } from "../domain/terminal-text.ts";
 import type { JobRecord, LedgerMachine } from "../schemas/job.ts";
 import { levelOf, type NoticeKind, type NoticeLevel } from "../schemas/notify-names.ts";
@@ -203,8 +204,7 @@ function factsOf(record: JobRecord, parts: MessageParts, cut: Cut): NotifyMessag
 function statusWords({ status, exit_code, started_at, ended_at }: JobRecord): string {
   const code = exit_code === null ? "" : `, exit code ${exit_code}`;
   if (started_at === null || ended_at === null) return `${status}${code}`;
-  const minutes = (Date.parse(ended_at) - Date.parse(started_at)) / 60_000;
-  return `${status}${code}, after ${minutes < 90 ? `${Math.max(1, Math.round(minutes))} min` : `${(minutes / 60).toFixed(1)} h`}`;
+  return `${status}${code}, after ${shortDuration(Date.parse(ended_at) - Date.parse(started_at))}`;
 }
 
 /** The machines that may cost money although no run needs them. */
@@ -213,7 +213,7 @@ function machineFacts(machines: readonly LedgerMachine[], cut: Cut): NotifyMessa
   return doubtful.map(({ name, provider, price_per_hour_usd, age_seconds, note }) => ({
     name: `Machine ${name}`,
     value: cut(
-      `${provider}, ${price_per_hour_usd === null ? "unknown price" : `${usd(price_per_hour_usd)} an hour`}, ordered ${Math.round(age_seconds / 60)} min ago. ${note?.message ?? ""}`.trim(),
+      `${provider}, ${price_per_hour_usd === null ? "unknown price" : `${usd(price_per_hour_usd)} an hour`}, ordered ${longDuration(Math.round(age_seconds))} ago. ${note?.message ?? ""}`.trim(),
       CAUSE_MAX,
     ),
   }));

@@ -34,6 +34,20 @@ describe("a notice", () => {
     expect(world.service.overview().unread).toBe(1);
   });
 
+  it("of an end says how long the script took", async () => {
+    const world = await NotifyWorld.open();
+    await world.h.create();
+    await world.h.upTo("stream");
+    await world.h.clock.advance(600);
+    const collect = await world.h.upTo("collect");
+    await collect.done({ exit_code: null });
+    await (await world.h.upTo("terminate")).done();
+    const [row] = world.rows.notices([1]);
+    const parts = { reads: world.h.reads, rows: world.rows, redactor: () => new Redactor([]), now: world.h.clock.now };
+    const { facts } = noticeMessage("m1", row!, parts);
+    expect(facts).toContainEqual({ name: "Status", value: "succeeded, exit code 0, after 0.60 s" });
+  });
+
   it("does not exist when the transaction of its event fails", async () => {
     const world = await NotifyWorld.open();
     world.h.onProbe = (point) => {
