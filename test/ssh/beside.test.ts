@@ -44,6 +44,22 @@ it("Results that the script leaves in the project's folder are named, largest fi
   expect(await words(host, false)).toContain("copy them with `svc ssh` before the run ends");
 });
 
+it.each(
+  ["ckpt", "pt", "pth", "bin", "safetensors", "gguf", "onnx", "keras", "h5", "hdf5"].concat([
+    "joblib",
+    "pkl",
+    "pickle",
+    "msgpack",
+    "npz",
+  ]),
+)("A file that ends with .%s counts as a result of the script", async (ending) => {
+  const host = machine.host();
+  put("train.py");
+  await host.start(machine.spec(`printf 1 > out.${ending}; printf 1 > out.csv`, { cwd: project("") }), {}, never);
+  await ended(host);
+  expect(await words(host)).toContain(`: out.${ending} (1 B). They are deleted`);
+});
+
 it("No warning comes of a run that saves nothing there, that never started, or whose machine does not answer", async () => {
   const host = machine.host();
   expect(await words(host)).toBeNull();

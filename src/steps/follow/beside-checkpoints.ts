@@ -6,9 +6,11 @@ import type { BesideFiles, BesideNames } from "../../providers/host.ts";
 import { printable } from "../checkpoints/names.ts";
 import type { FollowedRun } from "./log-follower.ts";
 
-/** Weights, and the event files of TensorBoard. Tables and JSON may be anything: caches, data. */
+/** Models in the formats of the frameworks, and the event files of TensorBoard. Tables and JSON may be anything: caches, data. */
 const NAMED: BesideNames = {
-  endings: [".ckpt", ".pt", ".pth", ".keras", ".safetensors", ".h5", ".hdf5", ".gguf", ".onnx"],
+  endings: ".ckpt .pt .pth .bin .safetensors .gguf .onnx .keras .h5 .hdf5 .joblib .pkl .pickle .msgpack .npz".split(
+    " ",
+  ),
   parts: ["pytorch_model", "events.out.tfevents"],
 };
 const ASK_MS = 15_000;
