@@ -1,14 +1,16 @@
 // Shows progress on a terminal while a script waits for a run: a line for each status, the last one redrawn while it
-// lasts. A pipe, a file or SVC_PROGRESS=0 gets nothing. Text from a machine loses its control characters: a log must
+// lasts. A pipe or a file gets nothing but warnings of what is lost; SVC_PROGRESS=0 gets nothing. Text from a machine loses its control characters: a log must
 // not steer a terminal.
 
 import { longDuration } from "../src/domain/long-duration.ts";
 import { costText } from "../src/domain/money.ts";
 import { hourly } from "../src/errors/dollars.ts";
+import { runWarnings } from "../src/domain/run-warnings.ts";
 import { oneLine } from "../src/domain/terminal-text.ts";
 import type { JobRecord, Timeline } from "../src/schemas/job.ts";
 
 const ASK_MS = 2_000;
+const WARNING_MAX = 2_000;
 const CLEAR = "\r\u001b[K";
 
 export interface Progress {
@@ -20,8 +22,18 @@ export interface Progress {
 
 export function progressOf(timeline: (id: string) => Promise<Timeline>): Progress {
   const off = /^(0|off|no|false)$/i.test(process.env["SVC_PROGRESS"] ?? "");
-  if (off || !process.stderr.isTTY) return { saw: () => Promise.resolve(), close: () => undefined };
-  return new Terminal(timeline);
+  if (off) return { saw: () => Promise.resolve(), close: () => undefined };
+  if (process.stderr.isTTY) return new Terminal(timeline);
+  return { saw: ({ id }, ended) => (ended ? tellWarnings(id, timeline) : Promise.resolve()), close: () => undefined };
+}
+
+/** Prints the warnings about files that are lost with the machines of a run. */
+async function tellWarnings(id: string, timeline: (id: string) => Promise<Timeline>): Promise<void> {
+  const warnings = await timeline(id).then(
+    ({ steps }) => runWarnings(steps),
+    () => [],
+  );
+  for (const words of warnings) process.stderr.write(`svc: ${id}: ${oneLine(words).slice(0, WARNING_MAX)}\n`);
 }
 
 class Terminal implements Progress {
@@ -47,7 +59,10 @@ class Terminal implements Progress {
       this.#askAt = 0;
       if (!ended && !this.#moving) process.stderr.write(`svc: ${record.id} ${record.status}\n`);
     }
-    if (ended) return void process.stderr.write(`${summary(record, now - this.#began)}\n`);
+    if (ended) {
+      process.stderr.write(`${summary(record, now - this.#began)}\n`);
+      return tellWarnings(record.id, this.#timeline);
+    }
     if (!this.#moving) return;
     if (now >= this.#askAt) {
       this.#askAt = now + ASK_MS;

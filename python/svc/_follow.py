@@ -12,13 +12,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from svc import _http
 from svc._call import LOST_SECONDS_MAX, POLL_SECONDS, bad_field, call, quoted
 from svc._control_plane import PLANES
 from svc._errors import SvcError, WaitTimeout, short_traceback
-from svc._progress import progress_of
+from svc._progress import progress_of, tell_warnings
 from svc._records import Job, LogStream
 
 __all__ = ["stream", "wait"]
@@ -67,15 +67,20 @@ def driven(job_id: str) -> Job:
     return Job.from_record(call("GET", f"/jobs/{quoted(job_id)}"))
 
 
+def timeline_of(job_id: str) -> Any:
+    return call("GET", f"/jobs/{quoted(job_id)}/timeline")
+
+
 def wait_for(job_id: str, timeout: float | None) -> Job:
     deadline = deadline_of(timeout)
     pause, pause_max = POLL_SECONDS
-    progress = progress_of(lambda name: call("GET", f"/jobs/{quoted(name)}/timeline"))
+    progress = progress_of(timeline_of)
     with _TellingOnInterrupt(job_id), contextlib.closing(progress):
         while True:
             now = driven(job_id)
             progress.saw(now)
             if now.done:
+                tell_warnings(job_id, timeline_of)
                 return now
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:

@@ -1,7 +1,8 @@
 """Shows progress while a call waits for a run: a line per step on a terminal, a small table in a notebook, nothing
 elsewhere.
 
-G1. A pipe, a file or ``SVC_PROGRESS=0`` gets nothing: the output belongs to the script.
+G1. A pipe or a file gets nothing but warnings of what is lost, and ``SVC_PROGRESS=0`` nothing at all: the output
+    belongs to the script.
 G2. Text from a machine loses their control characters first: a log must not steer the terminal.
 G3. Showing never fails a run: output that fails is skipped.
 """
@@ -26,6 +27,9 @@ _ASK_SECONDS = 2.0
 _CLEAR = "\r\x1b[K"
 
 
+_WARNING_MAX = 2000
+
+
 class Progress(Protocol):
     """Receives each record that a waiting call reads. ``close`` leaves the terminal in a clean state, however the
     wait ended."""
@@ -39,7 +43,7 @@ def progress_of(timeline: Callable[[str], Any]) -> Progress:
 
     :param timeline: returns the steps of a job; called only if progress is shown.
     """
-    if os.environ.get("SVC_PROGRESS", "").lower() in ("0", "off", "no", "false"):
+    if _is_off():
         return _Quiet()
     display = notebook_display()
     if display is not None:
@@ -47,6 +51,31 @@ def progress_of(timeline: Callable[[str], Any]) -> Progress:
     if sys.stderr is not None and sys.stderr.isatty():
         return _Terminal(sys.stderr, _Steps(timeline))
     return _Quiet()
+
+
+def tell_warnings(job_id: str, timeline: Callable[[str], Any]) -> None:
+    """Prints the warnings about files that are lost with the machines of a run on stderr."""
+    if _is_off() or sys.stderr is None:
+        return
+    try:
+        for words in _warnings_in(timeline(job_id)["steps"]):
+            print(f"svc: {job_id}: {plain(words)[:_WARNING_MAX]}", file=sys.stderr, flush=True)
+    except (SvcError, TypeError, KeyError, AttributeError, OSError, ValueError):  # G3
+        pass
+
+
+def _warnings_in(steps: list[Mapping[str, Any]]) -> list[str]:
+    several = any(step["node"] > 0 for step in steps)
+    told: dict[str, None] = {}
+    for step in steps:
+        if step["step"] == "collect":
+            for words in (step["detail"] or {}).get("warnings") or ():
+                told[f"Node {step['node']}: {words}" if several else str(words)] = None
+    return list(told)
+
+
+def _is_off() -> bool:
+    return os.environ.get("SVC_PROGRESS", "").lower() in ("0", "off", "no", "false")
 
 
 class _Quiet:

@@ -111,6 +111,7 @@ async def _wait_for(job_id: str, timeout: float | None) -> Job:
     while True:
         now = await _in_thread(_follow.driven, job_id)
         if now.done:
+            await _in_thread(_follow.tell_warnings, job_id, _follow.timeline_of)
             return now
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:

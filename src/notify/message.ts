@@ -7,6 +7,7 @@
 
 import type { Redactor } from "../domain/redaction.ts";
 import { longDuration, shortDuration } from "../domain/long-duration.ts";
+import { runWarnings } from "../domain/run-warnings.ts";
 import { oneLine, safeField, safeText } from "../domain/terminal-text.ts";
 import type { JobRecord, LedgerMachine } from "../schemas/job.ts";
 import { levelOf, type NoticeKind, type NoticeLevel } from "../schemas/notify-names.ts";
@@ -18,6 +19,7 @@ import type { NoticeRow } from "../store/tables.ts";
 const LOG_LINES = 5;
 const LOG_LINE_MAX = 300;
 const METRICS_MAX = 4;
+const WARNINGS_MAX = 3;
 const TITLE_MAX = 200;
 const CAUSE_MAX = 1_000;
 /** Titles that a digest lists; the others are counted. */
@@ -48,7 +50,7 @@ export interface NotifyMessage {
 }
 
 export interface MessageParts {
-  reads: Pick<Reads, "job" | "jobs" | "machines" | "logBytes" | "logTailOffset" | "readLog">;
+  reads: Pick<Reads, "job" | "timeline" | "jobs" | "machines" | "logBytes" | "logTailOffset" | "readLog">;
   rows: NotifyStore;
   redactor: () => Redactor;
   now: () => number;
@@ -77,6 +79,7 @@ export function noticeMessage(id: string, notice: NoticeRow, parts: MessageParts
   if (late) facts.push({ name: "Happened at", value: new Date(notice.at).toISOString() });
   if (cause) facts.push({ name: "Cause", value: cut(cause, CAUSE_MAX) });
   if (record) facts.push(...factsOf(record, parts, cut));
+  if (record && hasEnded(record.status)) facts.push(...warningFacts(record.id, parts.reads, cut));
   if (kind === "machine_owed") facts.push(...machineFacts(parts.reads.machines(), cut));
   return redacted(
     {
@@ -199,6 +202,14 @@ function factsOf(record: JobRecord, parts: MessageParts, cut: Cut): NotifyMessag
       value: `${value === null ? "NaN" : Number(value.toPrecision(6))} at step ${step}`,
     });
   return facts;
+}
+
+/** The reader may have a copy elsewhere, or start the run again. */
+function warningFacts(id: string, reads: MessageParts["reads"], cut: Cut): NotifyMessage["facts"] {
+  const warnings = runWarnings(reads.timeline(id).steps);
+  const shown = warnings.slice(0, WARNINGS_MAX).map((words) => ({ name: "Warning", value: cut(words, CAUSE_MAX) }));
+  const more = warnings.length - shown.length;
+  return more > 0 ? [...shown, { name: "Warning", value: `${more} more are on the page of the run.` }] : shown;
 }
 
 function statusWords({ status, exit_code, started_at, ended_at }: JobRecord): string {

@@ -82,19 +82,26 @@ export function collectStep(services: RunServices): StepDefinition {
         const redactor = redactorIfReadable(followed);
         const left = skipped.map((s) => (redactor === null ? s.path : `${s.path}: ${s.why}`)).slice(0, 20);
         const { inPlace } = held.access;
-        if (limit) await services.sink.notice(jobId, "warning", limitWords(limit.path, { isOver: true, inPlace }));
+        // They stay in the step's details, from which the page, the command line and messages show them after the end.
+        const warnings = [installation, run].flatMap((ended) => ended?.lost ?? []);
+        const warn = async (words: string): Promise<void> => {
+          warnings.push(words);
+          await services.sink.notice(jobId, "warning", words);
+        };
+        if (limit) await warn(limitWords(limit.path, { isOver: true, inPlace }));
         const others = limit ? left.slice(1) : left;
         const count = skipped.reduce((sum, s) => sum + (s === limit ? 0 : 1 + (s.others ?? 0)), 0);
-        if (others.length > 0) await services.sink.notice(jobId, "warning", leftBehind(others, count));
-        if (result.torn.length > 0) await services.sink.notice(jobId, "warning", tornWords(result.torn));
+        if (others.length > 0) await warn(leftBehind(others, count));
+        if (result.torn.length > 0) await warn(tornWords(result.torn));
         const beside = await besideFiles(followed, true, context.signal);
-        if (beside !== null) await services.sink.notice(jobId, "warning", beside.words);
+        if (beside !== null) await warn(beside.words);
         const alive = [installation, run].flatMap((ended) => ended?.status?.left ?? []);
         const unended = alive
           .map(({ pid, name }) => (redactor === null ? String(pid) : `${pid} (${redactor.redactText(name)})`))
           .slice(0, 20);
-        if (unended.length > 0) await services.sink.notice(jobId, "warning", stillThere(unended, alive.length, held));
+        if (unended.length > 0) await warn(stillThere(unended, alive.length, held));
         const detail = {
+          ...(warnings.length === 0 ? {} : { warnings }),
           ...(beside === null ? {} : { not_downloaded: beside.files }),
           ...(run === null ? {} : { log_bytes: run.bytes }),
           ...(run !== null && run.missing > 0 ? { log_bytes_missing: run.missing } : {}),

@@ -53,6 +53,20 @@ afterAll(() => at.close());
 
 const moment = (second: number): string => new Date(START_MS + second * 1_000).toISOString();
 
+test("A followed log and a wait end with the warnings of the run, on stderr", () => {
+  const db = new Database(homeLayout.store(at.home));
+  const of = "effect_id IN (SELECT id FROM effect WHERE job_id = ? AND step = 'collect')";
+  const before = db.prepare(`SELECT detail FROM attempt WHERE ${of}`).pluck().get(id);
+  const change = db.prepare(`UPDATE attempt SET detail = ? WHERE ${of}`);
+  change.run(JSON.stringify({ warnings: ["The script saved files outside: model.pt."] }), id);
+  const told = `${id}: The script saved files outside: model.pt.`;
+  expect(at.svc("logs", "-f", "-n", "1", id)).toMatchObject({ out: lines(39, 40), err: expect.stringContaining(told) });
+  expect(at.svc("logs", "-n", "1", id).err).toBe("");
+  expect(at.svc("wait", id).err).toContain(told);
+  change.run(before, id);
+  db.close();
+});
+
 describe("the lines that are printed", () => {
   test.each([
     [["-n", "2"], lines(38, 40)],

@@ -87,9 +87,9 @@ export class Attempt {
     this.context = context;
   }
 
-  async done(output: Record<string, unknown> = {}): Promise<void> {
+  async done(output: Record<string, unknown> = {}, detail?: Record<string, unknown>): Promise<void> {
     this.answered = true;
-    this.result.resolve({ done: output });
+    this.result.resolve({ done: output, ...(detail === undefined ? {} : { detail }) });
     await turn();
   }
   async later(afterMs: number, why = "not yet"): Promise<void> {

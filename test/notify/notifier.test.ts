@@ -34,18 +34,23 @@ describe("a notice", () => {
     expect(world.service.overview().unread).toBe(1);
   });
 
-  it("of an end says how long the script took", async () => {
+  it("says at the end how long the script took, and which files are lost with the machine", async () => {
     const world = await NotifyWorld.open();
     await world.h.create();
     await world.h.upTo("stream");
     await world.h.clock.advance(600);
     const collect = await world.h.upTo("collect");
-    await collect.done({ exit_code: null });
+    const warnings = ["The script saved files outside.", "Second.", "Third.", "Fourth.", "Fifth."];
+    await collect.done({ exit_code: null }, { warnings });
     await (await world.h.upTo("terminate")).done();
     const [row] = world.rows.notices([1]);
     const parts = { reads: world.h.reads, rows: world.rows, redactor: () => new Redactor([]), now: world.h.clock.now };
     const { facts } = noticeMessage("m1", row!, parts);
     expect(facts).toContainEqual({ name: "Status", value: "succeeded, exit code 0, after 0.60 s" });
+    expect(facts.filter(({ name }) => name === "Warning").map(({ value }) => value)).toEqual([
+      ...warnings.slice(0, 3),
+      "2 more are on the page of the run.",
+    ]);
   });
 
   it("does not exist when the transaction of its event fails", async () => {

@@ -1,5 +1,6 @@
 """Waiting for runs and reading their logs, against a small real HTTP server on loopback."""
 
+import asyncio
 import contextlib
 import io
 import os
@@ -17,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from client_case import ROOT, WithControlPlane, until
 
 import svc
+import svc.aio
 from svc import _http
 
 
@@ -67,6 +69,20 @@ class Following(WithControlPlane):
         self.assertRegex(seen, r"\r\x1b\[Ksvc: a installing +\d+ s  \$2\.50/h  Collecting  ?\[2Jnumpy")
         self.assertNotIn("\x1b[2J", seen)
         self.assertRegex(seen, r"\nsvc: a failed after \d+ s, exit code 7, \$0\.25: It went wrong\.\r\n$")
+
+    def test_the_warnings_of_a_run_appear_on_stderr_at_its_end_without_a_terminal_too(self):
+        self.server.put("a", "succeeded")
+        lost = [{"step": "collect", "node": node, "detail": {"warnings": ["m.pt is \x1b[2Jlost."]}} for node in (0, 1)]
+        self.server.answers["GET", "/jobs/a/timeline"] = (200, {"steps": [*lost, {"step": "stream", "node": 0, "detail": None}, lost[1]]})
+        for wait in (svc.wait, lambda name: asyncio.run(svc.aio.wait(name))):
+            with contextlib.redirect_stderr(io.StringIO()) as told:
+                wait("a")
+            told = told.getvalue()
+            self.assertRegex(told, r"^svc: a: Node 0: m\.pt is .*lost\.\nsvc: a: Node 1: m\.pt is .*lost\.\n$")
+            self.assertNotIn("\x1b", told)
+        with unittest.mock.patch.dict(os.environ, SVC_PROGRESS="0"), contextlib.redirect_stderr(io.StringIO()) as told:
+            svc.wait("a")
+        self.assertEqual(told.getvalue(), "")
 
     def test_svc_prints_no_progress_if_it_is_turned_off(self):
         self.assertEqual(self.shown(SVC_PROGRESS="0"), "")

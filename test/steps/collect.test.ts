@@ -245,10 +245,11 @@ test("A checkpoint that the script was writing is named, and the scan knows whet
   log = () => Promise.resolve({ bytes: Buffer.alloc(0) });
   torn = ["last"];
   status = () => Promise.resolve({ phase: "exited", log_bytes: 0, exit_code: 1 });
-  await rent.run(() => collectStep(services()));
+  const done = await rent.run(() => collectStep(services()));
   expect(notices).toEqual([
     expect.stringMatching(/^The checkpoint last may be incomplete: .*a run that resumes uses the version before/),
   ]);
+  expect(done, "they outlast the end of the run").toMatchObject({ detail: { warnings: notices } });
   status = () => Promise.resolve({ phase: "exited", log_bytes: 0, exit_code: 0 });
   await rent.run(() => collectStep(services()));
   for (const sign of [{ stopped: true }, { preempted: true }]) {

@@ -1,6 +1,7 @@
 // Warnings above a run. They read the kind of its note and of its error, never the words.
 
 import type { FeedEvent, JobRecord, TimelineStep } from "../../../src/schemas/job.ts";
+import { runWarnings } from "../../../src/domain/run-warnings.ts";
 import { refusalOf } from "../../../src/domain/refusal.ts";
 import { mayCostMoney } from "../../../src/schemas/names.ts";
 import { stepName } from "../format.ts";
@@ -32,6 +33,7 @@ export function RunBanners({ job }: { job: JobRecord }) {
   const note = job.note;
   const costly = note !== null && (mayCostMoney(note.kind) || job.status === "terminating");
   const calm = useCalm(job, steps);
+  const kept = runWarnings(steps);
   const warning = active ? lastWarning(events) : null;
   const said = warning === null ? null : String(warning.data["message"]);
   return (
@@ -65,7 +67,10 @@ export function RunBanners({ job }: { job: JobRecord }) {
       {retrying.map((step) => (
         <RetryBanner key={keyOf(step)} step={step} nodes={job.nodes} />
       ))}
-      {warning && (
+      {kept.map((words) => (
+        <Banner key={words} tone="warn" title={<bdi>{withCode(words)}</bdi>} />
+      ))}
+      {warning && !kept.includes(said ?? "") && (
         <Banner tone="warn" title={<bdi>{withCode(said ?? "")}</bdi>}>
           <p className="quiet">
             <At at={warning.at} />

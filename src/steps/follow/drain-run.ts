@@ -70,7 +70,7 @@ export async function drainRun(
   if (seen === "damaged") {
     // The length is unknown, so take everything that is there.
     while ((await follower.pull(null, false)).bytes > 0) context.signal.throwIfAborted();
-    return { status: null, followed, bytes: follower.offset, missing: 0 };
+    return { status: null, followed, bytes: follower.offset, missing: 0, lost: null };
   }
   let status: RunLook = seen;
   // On a full disk the runner cannot write the end of the log before the earlier part is stored here and acknowledged.
@@ -82,10 +82,11 @@ export async function drainRun(
     if (again !== null && again !== "damaged") status = again;
   }
   const missing = await follower.drain(status);
+  let lost: string | null = null;
   if (missing > 0) {
     const whose = followed.tag === null ? "" : ` of node ${context.node}`;
-    const words = `The last ${missing} bytes of the log${whose} could not be recovered from the machine; the log is truncated.`;
-    await services.sink.notice(context.jobId, "warning", words);
+    lost = `The last ${missing} bytes of the log${whose} could not be recovered from the machine; the log is truncated.`;
+    await services.sink.notice(context.jobId, "warning", lost);
   }
-  return { status, followed, bytes: follower.offset, missing };
+  return { status, followed, bytes: follower.offset, missing, lost };
 }

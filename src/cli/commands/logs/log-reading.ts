@@ -4,11 +4,11 @@
 import { SvcError as WireError } from "../../../../sdk/errors.ts";
 import type { Client } from "../../../../sdk/client.ts";
 import { safeField } from "../../../domain/terminal-text.ts";
-import type { JobRecord } from "../../../schemas/job.ts";
 import { hasEnded } from "../../../schemas/names.ts";
 import { sleep, type Io } from "../../io.ts";
 import { logWindow } from "../../log-window.ts";
 import type { OpenReads } from "../../store.ts";
+import { tellWarnings } from "../../tell-warnings.ts";
 import { LogPrinter, type LogsOptions } from "./log-printer.ts";
 
 const CHUNK_BYTES = 256 * 1024;
@@ -27,7 +27,7 @@ export async function printLog(reads: OpenReads, id: string, options: LogsOption
   if (options.follow && !isOver) await reading.follow();
   await reading.end();
   if (!options.follow && !options.json) tellNeverStarted(reads, id, io);
-  return io.interrupted.aborted ? 130 : exitOf(reads.job(id), options, id, io);
+  return io.interrupted.aborted ? 130 : exitOf(reads, options, id, io);
 }
 
 /** An empty log says nothing of a run that ended before its script started. */
@@ -39,10 +39,12 @@ function tellNeverStarted(reads: OpenReads, id: string, io: Io): void {
 }
 
 /** Says how a followed run ended, and returns the command's exit code. */
-function exitOf(record: JobRecord | null, { follow, json, exitStatus }: LogsOptions, id: string, io: Io): number {
+function exitOf(reads: OpenReads, { follow, json, exitStatus }: LogsOptions, id: string, io: Io): number {
+  const record = reads.job(id);
   const isOver = !record || hasEnded(record.status);
   if (follow && !json && isOver && record?.error)
     io.err(safeField(`${id}: ${record.status}. ${record.error.message}`) + `\n${safeField(record.error.hint)}`);
+  if (follow && !json && isOver) tellWarnings(reads, id, io);
   if (!exitStatus) return follow && !isOver ? NOT_OVER : 0;
   if (!isOver) return NOT_OVER;
   return record?.exit_code ?? (record?.status === "succeeded" ? 0 : 1);

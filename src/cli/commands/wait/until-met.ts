@@ -3,8 +3,10 @@
 
 import { findControlPlane } from "../../../../sdk/discover.ts";
 import { safeField } from "../../../domain/terminal-text.ts";
+import { hasEnded } from "../../../schemas/names.ts";
 import { sleep, type Io } from "../../io.ts";
 import type { OpenReads } from "../../store.ts";
+import { tellWarnings } from "../../tell-warnings.ts";
 import type { Awaited } from "./conditions.ts";
 
 const LOOK_MS_FIRST = 100;
@@ -33,6 +35,8 @@ export async function waitForAll(
     waiting.delete(id);
     results.set(id, result);
     await tell(id, result);
+    const record = reads.job(id);
+    if (record !== null && hasEnded(record.status)) tellWarnings(reads, id, io);
   };
   const alive = new AliveWords(io);
   for (let pause = LOOK_MS_FIRST; !io.interrupted.aborted; pause = Math.min(LOOK_MS_MAX, pause * LOOK_MS_GROWTH)) {
