@@ -15,6 +15,12 @@ export const RELEASED = "svc releases any rented machine.";
 /** Python's error for a missing module. Packages that test their own imports raise an ImportError with the same words. */
 const NO_MODULE = /^(ModuleNotFoundError|ImportError): No module named/;
 
+/** What pip, uv, conda and svc's installer say if no package index answered. */
+const NO_INDEX =
+  /package index cannot be reached|failed to establish a new connection|temporary failure in name resolution|name or service not known|nodename nor servname|network is unreachable|no route to host|connecttimeout|could not connect|dns error|error trying to connect|connection refused|connection (?:timed out|reset)|read timed out|HTTP 000 CONNECTION FAILED/i;
+const INDEX_HINT =
+  "The requirements are not the cause: the machine's network or the index is. Run it again later or on another machine (`retry` with install_failed does so), name an index that the machine can reach in the requirements, or use an image that contains the packages and set install.";
+
 /** Says who installs a missing module. Empty if no module is missing, or if svc left out a file of the project. */
 function packageHint(d: { why: string | null; left_out?: string | null; in_place?: boolean }): string {
   if (d.why === null || typeof d.left_out === "string" || !NO_MODULE.test(d.why)) return "";
@@ -146,7 +152,7 @@ export const RUNS = {
     exit: 1,
     retry: "never",
     message: (d) => `Installing dependencies ended with exit code ${d.exit_code}: ${d.last}`,
-    hint: `Correct the requirements or set install. ${RELEASED}`,
+    hint: (d) => `${NO_INDEX.test(d.last) ? INDEX_HINT : "Correct the requirements or set install."} ${RELEASED}`,
   }),
   step_timed_out: entry<{ step: string; seconds: number }>({
     status: 500,

@@ -26,3 +26,22 @@ it.each([
     expect(event?.data["error"]).toMatchObject({ hint: expect.stringMatching(hint) as string });
   },
 );
+
+it.each([
+  [
+    "svc: the package index cannot be reached from this machine (Temporary failure in name resolution): nothing was installed from it",
+    true,
+  ],
+  ["error: Failed to fetch: `https://pypi.org/simple/numpy/` Caused by: dns error", true],
+  ["CondaHTTPError: HTTP 000 CONNECTION FAILED for url", true],
+  [
+    "error: Failed to fetch: `https://pypi.org/simple/nmpy/` Caused by: HTTP status client error (404 Not Found)",
+    false,
+  ],
+  ["ERROR: No matching distribution found for nmpy", false],
+])("The hint of an installation that failed fits its cause: %s", (last, isNetwork) => {
+  const { hint } = new SvcError("install_failed", { exit_code: 1, last });
+  expect(hint.includes("the machine's network or the index is"), hint).toBe(isNetwork);
+  expect(hint.includes("Correct the requirements"), hint).toBe(!isNetwork);
+  expect(hint).toMatch(/svc releases any rented machine\.$/);
+});
