@@ -148,15 +148,18 @@ export const Candidate = z
   });
 export type Candidate = z.infer<typeof Candidate>;
 
+/** For a text, zod gives the reason of the second choice alone, and for anything else that of the union. */
+const NO_REASON = `must be ${RETRYABLE.join(", ")} or exit:<1 to 255>`;
+
 export const RetryRules = z
   .strictObject({
     max: whole(20, 0).meta({ title: "Max", description: "How many further machines the run may use after failures." }),
     on: z
       .array(
-        z.union([
-          z.enum(RETRYABLE),
-          z.string().regex(/^exit:(?:[1-9]|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$/, "must be exit:<1 to 255>"),
-        ]),
+        z.union(
+          [z.enum(RETRYABLE), z.string().regex(/^exit:(?:[1-9]|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$/, NO_REASON)],
+          NO_REASON,
+        ),
       )
       .max(32)
       .meta({
