@@ -22,8 +22,17 @@ export const RULES_MAX = 32;
 const MINUTES_MAX = 30 * 24 * 60;
 const EXAMPLES = "`waiting 30m`, `no checkpoint 60m`, `loss > 10`, `loss is nan, stop` or `loss silent 20m`";
 
+/** A misspelt operator, such as `=>`, must not become a part of the name: no metric is called `loss =`. */
+const ODD_NAME = /^[<>=!~]|[<>=!~]$/;
+
 /** The rule, or what is wrong with its text. */
 export function parseNotifyRule(given: string): NotifyRule | string {
+  const rule = parseLine(given);
+  if (typeof rule === "string" || !("metric" in rule) || !ODD_NAME.test(rule.metric)) return rule;
+  return `would watch a metric named \`${rule.metric}\`: the operators are >, >=, < and <=, as in ${EXAMPLES}`;
+}
+
+function parseLine(given: string): NotifyRule | string {
   const text = given.trim().replaceAll(/\s+/g, " ");
   const [, body = "", stop] = /^(.*?)(, ?stop)?$/.exec(text) ?? [];
   const shared = { text, stop: stop !== undefined };
@@ -41,7 +50,8 @@ export function parseNotifyRule(given: string): NotifyRule | string {
   const nan = /^(.+) is (?:nan|NaN)$/.exec(body)?.[1];
   if (nan !== undefined) return { ...shared, kind: "nan", metric: nan };
   const [, metric, op, number] = /^(.+?) ?(>=|<=|>|<) ?([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)$/i.exec(body) ?? [];
-  if (metric === undefined || op === undefined) return `is not a rule, such as ${EXAMPLES}`;
+  if (metric === undefined || op === undefined)
+    return `is not a rule, such as ${EXAMPLES}; the operators are >, >=, < and <=`;
   const bound = Number(number);
   if (!Number.isFinite(bound)) return "compares with a number that is too large";
   return { ...shared, kind: op.startsWith(">") ? "above" : "below", metric, bound, or_equal: op.endsWith("=") };

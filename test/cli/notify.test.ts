@@ -153,6 +153,7 @@ it.each([
   ],
   [["add", "m", "email", "host=h", "from=a@b", "to=c@d", "secret=hush"], /^A secret on the command line is visible/],
   [["add", "team", "slack"], /^The secret of the slack target is empty\.\nIt is read from standard input: /],
+  [["rules", "loss <> 3"], /rules\[0\] would watch a metric named `loss <`: the operators are >, >=, < and <=, /],
   [["rules", "waiting 5m", "loss ~ 3"], /rules\[1\] is not a rule, such as `waiting 30m`[^(]*\.\n/],
 ] as const)("%j is wrong usage and says why in plain words, once", { timeout: LONG_MS }, async (args, why) => {
   const { code, out, err } = await notify(args);

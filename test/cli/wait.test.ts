@@ -89,6 +89,8 @@ test("Ctrl-C ends the wait with 130 and leaves the run alone", { tags: "needs/li
 test.each([
   [["--for", "finish"], "Did you mean finished?"],
   [["--for", "metric:loss=1"], "metric:loss<0.1"],
+  [["--for", "metric:loss<>1"], "(<, <=, >, >=)"],
+  [["--for", "metric:loss=>1"], "(<, <=, >, >=)"],
   [["--timeout", "soon"], "--timeout must be a duration"],
 ])("%j is refused in plain words", (flags, words) => {
   const r = at.svc("wait", "abc", ...flags);

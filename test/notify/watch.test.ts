@@ -60,6 +60,19 @@ describe("a rule", () => {
     (line) => expect(parseNotifyRule(line)).toBeTypeOf("string"),
   );
 
+  it.each([
+    "loss <> 3",
+    "loss => 3",
+    "loss =< 3",
+    "loss >> 3",
+    "loss !> 3",
+    "= loss > 3",
+    "loss == is nan",
+    "loss > silent 20m",
+  ])("with an operator that does not exist is refused with those that do: %s", (line) =>
+    expect(parseNotifyRule(line)).toMatch(/the operators are >, >=, < and <=, as in /),
+  );
+
   it("is refused by the service with its place in the list, and the rules stay", async () => {
     const world = await NotifyWorld.open();
     await expect(world.service.setRules(["waiting 5m", "loss ~ 3"])).rejects.toMatchObject({

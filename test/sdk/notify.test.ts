@@ -64,7 +64,7 @@ for given in ({"rules": ["loss ~ 3"]}, {"targets": {"hook": {**hook, "allow_priv
     svc.configure({"notifications": given})
     wrong.append(refused(svc.wait, "x"))
 svc.configure({"notifications": {"targets": {"hook": hook}, "rules": ["never > 5"]}})
-wrong.append(refused(svc.run, svc.Task("train.py"), notify=["waiting 5m", "loss ~ 3"]))
+wrong.append(refused(svc.run, svc.Task("train.py"), notify=["waiting 5m", "loss => 3"]))
 job = svc.run(svc.Task("train.py"), label="python", notify=["loss > 10, stop"], wait=True)
 print(json.dumps({"wrong": wrong, "status": job.status, "error": job.error.code, "notify": job.spec["notify"]}))`,
     ),
@@ -83,7 +83,7 @@ for (const targets of [{ hook: { ...hook, allow_private: false } }, { phone: { k
   wrong.push(await refused(wait("x")));
 }
 configure({ registry: { notifications: { targets: { hook }, rules: ["never > 5"] } } });
-wrong.push(await refused(run({ task: { entrypoint: "train.py" }, notify: ["waiting 5m", "loss ~ 3"] })));
+wrong.push(await refused(run({ task: { entrypoint: "train.py" }, notify: ["waiting 5m", "loss => 3"] })));
 const job = await run({ task: { entrypoint: "train.py" }, label: "typescript", notify: ["loss > 10, stop"], wait: true });
 console.log(JSON.stringify({ wrong, status: job.status, error: job.error.code, notify: job.spec.notify }));`,
     ),

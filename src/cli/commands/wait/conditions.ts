@@ -17,7 +17,7 @@ export interface Awaited {
 }
 
 export const CONDITIONS = ["finished", "succeeded", "running", "checkpoint", "metric:"] as const;
-const METRIC = /^metric:(.+?)\s*(<=|>=|<|>)\s*([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)$/;
+const METRIC = /^metric:(?![<>=!~])(.+?)(?<![<>=!~\s])\s*(<=|>=|<|>)\s*([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)$/;
 /** Extremes survive the thinning, so a threshold is never missed. */
 const POINTS_MAX = 1_000;
 
