@@ -1,6 +1,6 @@
 // Says in words why a run waits for a limit of the home. The record, the plan, the command line and the dashboard show it.
 
-import { dollars } from "../errors/dollars.ts";
+import { dollars, exactDollars } from "../errors/dollars.ts";
 import { isMoney, type LimitName } from "../schemas/limit-names.ts";
 import type { LimitReason, Shortage } from "./limits.ts";
 import { usdOf } from "./money.ts";
@@ -18,7 +18,7 @@ const amountOf = (name: LimitName, amount: number): string =>
 
 /** As `today's limit leaves $2.00 of $10.00, and the run may need $5.00`. */
 export function shortageWords({ limit, of, taken, needs }: Shortage): string {
-  const whole = amountOf(limit, of);
+  const whole = isMoney(limit) ? exactDollars(usdOf(of)) : String(of);
   if (needs === null) return `svc cannot tell what the run may cost, and ${limit} is ${whole}`;
   const need = `the run may need ${amountOf(limit, needs)}`;
   if (taken === null)

@@ -1,7 +1,7 @@
 // Money. Inside svc it is whole micro-dollars, so that sums are exact; people and the API read dollars. `null` is a
 // price that the provider did not report: the cost of such a machine is unknown and never shown as $0.00.
 
-import { dollars } from "../errors/dollars.ts";
+import { dollarParts, dollars, exactDollars } from "../errors/dollars.ts";
 
 const MICRO = 1e6;
 const HOUR_MS = 3_600_000;
@@ -80,5 +80,5 @@ export function spentText(job: {
 }): string {
   const { budget_usd: budget, spent_usd: spent } = job;
   if (budget === null) return costText(job);
-  return `${spent === null ? costText(job) : dollars(spent, budget)} of ${dollars(budget)}`;
+  return `${spent === null ? costText(job) : dollarParts(budget, [spent])[0]} of ${exactDollars(budget)}`;
 }

@@ -16,6 +16,7 @@ import {
 import { NO_RATES, spendingOf } from "../domain/billing.ts";
 import type { TimerHandle } from "../domain/clock.ts";
 import { usdOf } from "../domain/money.ts";
+import { dollars } from "../errors/dollars.ts";
 import { describeError } from "../errors/index.ts";
 import type { FeedEvent, JobError } from "../schemas/job.ts";
 import type { StartTimes } from "../schemas/plan.ts";
@@ -122,7 +123,7 @@ export class Budgets {
     const least = leastOf({ provider: row.provider, graceSeconds: now.graceSeconds }, rate, startSeconds);
     const unspent = now.budgetMicro - now.spentMicro;
     if (unspent > 0 && unspent >= least.micro) return null;
-    const why = `The rest is not enough for another machine, whose start and end cost ${usdOf(least.micro).toFixed(2)} dollars.`;
+    const why = `The rest is not enough for another machine, whose start and end cost ${dollars(usdOf(least.micro))}.`;
     return errorOf(now, why);
   }
 

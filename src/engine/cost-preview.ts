@@ -4,7 +4,7 @@
 import { DESCRIPTORS, runsHere } from "../providers/descriptors.ts";
 import { asSvcError } from "../errors/index.ts";
 import { assert } from "../errors/assert.ts";
-import { dollars } from "../errors/dollars.ts";
+import { exactDollars } from "../errors/dollars.ts";
 import type { Account, Provider } from "../providers/provider.ts";
 import type { LeftOut } from "../schemas/job.ts";
 import type { Plan } from "../schemas/plan.ts";
@@ -188,7 +188,7 @@ function stopsOf(spec: RunSpec, provider: Provider | undefined): string[] {
       : []),
     ...(spec.budget_usd === undefined
       ? []
-      : [`Its budget of ${dollars(spec.budget_usd)} is used up, less what svc keeps for its end (budget_usd).`]),
+      : [`Its budget of ${exactDollars(spec.budget_usd)} is used up, less what svc keeps for its end (budget_usd).`]),
     ...(spec.terminate_on_exit ? ["The control plane is ended (terminate_on_exit)."] : []),
     "A user kills it: here, with `svc kill`, or through an SDK.",
     ...(provider ? [provider.info.stops_by_itself] : []),

@@ -2,6 +2,7 @@
 // call it through `Ledger` of src/steps/ports.ts; each change is one transaction of the engine.
 
 import type { Intent, Ledger, LedgerEntry, ReleaseFacts } from "../steps/ports.ts";
+import { dollars } from "../errors/dollars.ts";
 import type { MachineHandle } from "../providers/provider.ts";
 import type { MachineRow } from "../store/tables.ts";
 import { LedgerStore } from "../store/ledger-store.ts";
@@ -155,8 +156,8 @@ export class DurableLedger implements Ledger {
       if (price === null || price === row.price_micro) return;
       const last = row.handle === null ? null : (JSON.parse(row.handle) as MachineHandle).priceMicro;
       if (last !== null && handle.priceMicro !== null && handle.priceMicro > last) {
-        const [from, to] = [last, handle.priceMicro].map((micro) => `$${usdOf(micro).toFixed(2)}`);
-        const message = `The machine ${name} costs ${to} an hour instead of ${from}.`;
+        const [from, to] = [usdOf(last), usdOf(handle.priceMicro)];
+        const message = `The machine ${name} costs ${dollars(to, from)} an hour instead of ${dollars(from, to)}.`;
         tx.feed(row.job_id, "price.raised", { name, message });
       }
       // A price that was unknown applies to the whole time.

@@ -1,15 +1,17 @@
 // Errors about the budget of a run, and about changes of a live run.
 
 import { entry } from "./entry.ts";
-import { dollars } from "./dollars.ts";
+import { dollarParts, dollars, exactDollars } from "./dollars.ts";
 
 export const BUDGET = {
   budget_reached: entry<{ budget: number; spent: number; kept: number; why?: string }>({
     status: 500,
     exit: 1,
     retry: "never",
-    message: (d) =>
-      `The run reached its budget of ${dollars(d.budget)}: ${dollars(d.spent, d.budget)} was spent, and svc kept ${dollars(d.kept)} for the end.${d.why === undefined ? "" : ` ${d.why}`}`,
+    message: (d) => {
+      const [spent, kept] = dollarParts(d.budget, [d.spent, d.kept]);
+      return `The run reached its budget of ${exactDollars(d.budget)}: ${spent} was spent, and svc kept ${kept} for the end.${d.why === undefined ? "" : ` ${d.why}`}`;
+    },
     hint: "svc asks the script to save and stop, downloads its files and releases the machine. Submit the run again with resume_from and a higher budget_usd; it continues from the last complete checkpoint.",
   }),
   budget_too_small: entry<{
@@ -25,7 +27,7 @@ export const BUDGET = {
     retry: "never",
     message: (d) => {
       const least = d.minimum_seconds > 0 ? `, with a minimum of ${d.minimum_seconds} s` : "";
-      return `A budget of ${dollars(d.budget)} is too small: the run needs at least ${dollars(d.needs, d.budget)} at ${dollars(d.rate)}/h, for ${d.start_seconds} s until the script starts and ${d.end_seconds} s for the end${least}.`;
+      return `A budget of ${exactDollars(d.budget)} is too small: the run needs at least ${dollars(d.needs, d.budget)} at ${dollars(d.rate)}/h, for ${d.start_seconds} s until the script starts and ${d.end_seconds} s for the end${least}.`;
     },
     hint: "Nothing was rented. Raise budget_usd, or choose a cheaper machine.",
   }),

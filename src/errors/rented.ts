@@ -2,7 +2,7 @@
 // node of the same run may hold a machine, which svc then releases.
 
 import { entry } from "./entry.ts";
-import { hourly } from "./dollars.ts";
+import { exactDollars, hourly } from "./dollars.ts";
 import { RELEASED } from "./runs.ts";
 
 const BY_THIS_ORDER = "This request rented nothing.";
@@ -61,7 +61,7 @@ export const RENTED = {
     exit: 1,
     retry: "never",
     message: (d) => {
-      const prices = `costs ${hourly(d.offered, d.cap)}; the cap is ${hourly(d.cap)}.`;
+      const prices = `costs ${hourly(d.offered, d.cap)}; the cap is ${exactDollars(d.cap)}/h.`;
       return d.outcome === "svc releases it"
         ? `The machine ${prices} svc releases it.`
         : `The cheapest offer ${prices} ${BY_THIS_ORDER}`;
@@ -73,7 +73,7 @@ export const RENTED = {
     exit: 1,
     retry: "never",
     message: (d) =>
-      `${d.provider} does not say what the machine costs, so svc cannot enforce the cap of ${hourly(d.cap)}. ${d.outcome === "svc releases it" ? "svc releases it." : BY_THIS_ORDER}`,
+      `${d.provider} does not say what the machine costs, so svc cannot enforce the cap of ${exactDollars(d.cap)}/h. ${d.outcome === "svc releases it" ? "svc releases it." : BY_THIS_ORDER}`,
     hint: "Try again, leave price_cap out, or choose another provider.",
   }),
   /**

@@ -9,6 +9,7 @@ import type { Redactor } from "../domain/redaction.ts";
 import { longDuration, shortDuration } from "../domain/long-duration.ts";
 import { runWarnings } from "../domain/run-warnings.ts";
 import { oneLine, safeField, safeText } from "../domain/terminal-text.ts";
+import { dollars } from "../errors/dollars.ts";
 import type { JobRecord, LedgerMachine } from "../schemas/job.ts";
 import { levelOf, type NoticeKind, type NoticeLevel } from "../schemas/notify-names.ts";
 import { hasEnded } from "../schemas/names.ts";
@@ -65,7 +66,6 @@ const cutter = ({ redactor }: MessageParts): Cut => {
     return shown.length > max ? `${shown.slice(0, max - 1)}…` : shown;
   };
 };
-const usd = (value: number): string => `$${value.toFixed(value > 0 && value < 0.1 ? 4 : 2)}`;
 
 /** The message about one notice. */
 export function noticeMessage(id: string, notice: NoticeRow, parts: MessageParts): NotifyMessage {
@@ -190,10 +190,10 @@ function factsOf(record: JobRecord, parts: MessageParts, cut: Cut): NotifyMessag
       : `${record.provider}, ${record.nodes > 1 ? `${record.nodes} × ` : ""}${record.gpus}`;
   facts.push({ name: "Machine", value: machine });
   const price = record.price_per_hour_usd;
-  const cost = costKnown(record) ? usd(record.cost_usd) : `unknown (at least ${usd(record.cost_usd)})`;
+  const cost = costKnown(record) ? dollars(record.cost_usd) : `unknown (at least ${dollars(record.cost_usd)})`;
   facts.push({
     name: "Cost",
-    value: hasEnded(record.status) || price === null ? cost : `${cost} so far, ${usd(price)} an hour`,
+    value: hasEnded(record.status) || price === null ? cost : `${cost} so far, ${dollars(price)} an hour`,
   });
   if (record.note) facts.push({ name: "Note", value: cut(record.note.message, CAUSE_MAX) });
   for (const { name, step, value } of parts.rows.lastValues(record.id, METRICS_MAX))
@@ -224,7 +224,7 @@ function machineFacts(machines: readonly LedgerMachine[], cut: Cut): NotifyMessa
   return doubtful.map(({ name, provider, price_per_hour_usd, age_seconds, note }) => ({
     name: `Machine ${name}`,
     value: cut(
-      `${provider}, ${price_per_hour_usd === null ? "unknown price" : `${usd(price_per_hour_usd)} an hour`}, ordered ${longDuration(Math.round(age_seconds))} ago. ${note?.message ?? ""}`.trim(),
+      `${provider}, ${price_per_hour_usd === null ? "unknown price" : `${dollars(price_per_hour_usd)} an hour`}, ordered ${longDuration(Math.round(age_seconds))} ago. ${note?.message ?? ""}`.trim(),
       CAUSE_MAX,
     ),
   }));

@@ -5,6 +5,7 @@
 // O2. Nothing here waits, sends or reads a file. A notice costs one insert.
 // O3. A notice with a key is recorded once, however often it is found.
 
+import { dollars, exactDollars } from "../errors/dollars.ts";
 import type { NoticeKind } from "../schemas/notify-names.ts";
 import type { NotifyStore } from "../store/notify-store.ts";
 import { storedError } from "../store/stored-json.ts";
@@ -104,7 +105,8 @@ function foundIn({ job_id, type, data }: HeardEvent, job: () => JobRow | undefin
       return about("alert", `reports: ${firstLine(String(data["message"]))}`, text(data["message"]));
     case "budget.warned": {
       const kind = Number(data["percent"]) >= 90 ? "budget_90" : "budget_75";
-      const cause = `$${Number(data["spent_usd"]).toFixed(2)} of $${Number(data["budget_usd"]).toFixed(2)} are spent.`;
+      const budget = Number(data["budget_usd"]);
+      const cause = `${dollars(Number(data["spent_usd"]), budget)} of ${exactDollars(budget)} are spent.`;
       return about(kind, `has used ${Number(data["percent"])} % of its budget`, cause);
     }
     case "budget.reached":

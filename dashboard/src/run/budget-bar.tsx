@@ -3,7 +3,7 @@
 import { useEffect } from "react";
 import { WARNINGS } from "../../../src/domain/budget.ts";
 import type { JobRecord } from "../../../src/schemas/job.ts";
-import { dollars } from "../../../src/errors/dollars.ts";
+import { dollarParts, exactDollars } from "../../../src/errors/dollars.ts";
 import { duration, minuteOf, usdPerHour } from "../format.ts";
 import { useNow } from "../parts/now.ts";
 import { withCode } from "../parts/with-code.tsx";
@@ -25,30 +25,30 @@ export function BudgetBar({ job }: { job: JobRecord }) {
       <section className="budget" aria-label="Budget">
         <p className="budget-words">
           {withCode(
-            `Budget ${dollars(job.budget_usd)}. The amount spent is unknown, because a machine has no known price. Give \`rate_usd_per_hour\` with the next run.`,
+            `Budget ${exactDollars(job.budget_usd)}. The amount spent is unknown, because a machine has no known price. Give \`rate_usd_per_hour\` with the next run.`,
           )}
         </p>
       </section>
     );
   const { budgetUsd, spentUsd, leftUsd, keptUsd, warning } = sums;
+  const [spent, left, kept] = dollarParts(budgetUsd, [spentUsd, leftUsd, keptUsd]);
   const tone = warning >= WARNINGS[1] ? " budget-bad" : warning > 0 ? " budget-warn" : "";
   return (
     <section className={`budget${tone}`} aria-label="Budget">
       <p className="budget-words">
         <span>
-          <strong className="num">{dollars(spentUsd, budgetUsd)}</strong> of{" "}
-          <span className="num">{dollars(budgetUsd)}</span> spent
+          <strong className="num">{spent}</strong> of <span className="num">{exactDollars(budgetUsd)}</span> spent
         </span>
         {live && keptUsd > 0 && (
           <span
             className="quiet"
             title="The cost of a graceful shutdown: the script saves, svc downloads the files and releases the machine."
           >
-            <span className="num">{dollars(keptUsd)}</span> kept for the end
+            <span className="num">{kept}</span> kept for the end
           </span>
         )}
         <span className="quiet">
-          <span className="num">{dollars(leftUsd)}</span> left
+          <span className="num">{left}</span> left
         </span>
         {warning > 0 && <span className="budget-warning">More than {warning} % spent</span>}
         {live && <StopWords job={job} now={now} />}

@@ -2,7 +2,7 @@
 
 import { bytes } from "../../../src/domain/bytes.ts";
 import type { FeedEvent } from "../../../src/schemas/job.ts";
-import { dollars } from "../../../src/errors/dollars.ts";
+import { dollarParts, exactDollars } from "../../../src/errors/dollars.ts";
 import { machineState, minuteOf, stepName, words } from "../format.ts";
 
 const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
@@ -44,12 +44,13 @@ function reason(said: unknown): string {
   return message ? `: ${text(message)}` : "";
 }
 
-const usdOf = (value: unknown, beside?: number): string =>
-  typeof value === "number" ? dollars(value, beside) : "unknown";
+const usdOf = (value: unknown): string => (typeof value === "number" ? exactDollars(value) : "unknown");
 
 function sumsOf({ spent_usd: spent, budget_usd: budget, kept_usd: kept }: FeedEvent["data"]): string {
-  const beside = typeof budget === "number" ? budget : undefined;
-  return `${usdOf(spent, beside)} of ${usdOf(budget)}, ${usdOf(kept)} kept for the end`;
+  const number = (value: unknown): number => (typeof value === "number" ? value : 0);
+  const [first, last] = dollarParts(number(budget), [number(spent), number(kept)]);
+  const known = (value: unknown, words = "unknown"): string => (typeof value === "number" ? words : "unknown");
+  return `${known(spent, first)} of ${usdOf(budget)}, ${known(kept, last)} kept for the end`;
 }
 
 function stopOf({ stops_at: at }: FeedEvent["data"]): string {

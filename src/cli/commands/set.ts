@@ -1,6 +1,6 @@
 // `svc set`: changes the limits, the label or the tags of a run, through the control plane or, if none runs, in this process.
 
-import { dollars } from "../../errors/dollars.ts";
+import { dollars, exactDollars } from "../../errors/dollars.ts";
 import type { JobChange } from "../../schemas/change.ts";
 import type { JobRecord } from "../../schemas/job.ts";
 import { tagsAfter } from "../../schemas/tag-words.ts";
@@ -98,9 +98,9 @@ function limitsOf({ budget_usd, spent_usd, spec, label, tags }: JobRecord): stri
   return [
     budget_usd === null
       ? "no budget"
-      : `budget ${dollars(budget_usd)}${spent_usd === null ? "" : `, ${dollars(spent_usd)} spent`}`,
+      : `budget ${exactDollars(budget_usd)}${spent_usd === null ? "" : `, ${dollars(spent_usd, budget_usd)} spent`}`,
     typeof minutes === "number" && minutes > 0 ? `at most ${minutes} minutes` : "no time limit",
-    typeof cap === "number" ? `at most ${dollars(cap)}/h` : "no price cap",
+    typeof cap === "number" ? `at most ${exactDollars(cap)}/h` : "no price cap",
     ...(label === null ? [] : [label]),
     ...(tags.length === 0 ? [] : [`tags ${tags.join(", ")}`]),
   ].join("; ");

@@ -4,7 +4,7 @@ import { spentText } from "../../domain/money.ts";
 import { startParts } from "../../domain/start-times.ts";
 import { runsHere } from "../../providers/descriptors.ts";
 import { lanesOf } from "../../domain/placement-words.ts";
-import { dollars, hourly } from "../../errors/dollars.ts";
+import { dollarParts, exactDollars, hourly } from "../../errors/dollars.ts";
 import type { JobRecord } from "../../schemas/job.ts";
 import type { Command } from "../command.ts";
 import { haveLanes, placementTable, waitingTable, waitingWords } from "../placement-lanes.ts";
@@ -64,10 +64,11 @@ export const timeline: Command = {
 function budgetWords(job: JobRecord): string | null {
   const { budget_usd: budget, budget_kept_usd: kept, budget_left_usd: left, budget_stops_at: at } = job;
   if (budget === null) return null;
+  const [spentWords, keptWords, leftWords] = dollarParts(budget, [job.spent_usd ?? 0, kept ?? 0, left ?? 0]);
   const parts = [
-    `Budget: ${spentText(job)} spent`,
-    ...(kept === null || kept === 0 ? [] : [`${dollars(kept)} kept for the end`]),
-    ...(left === null ? [] : [`${dollars(left)} left`]),
+    `Budget: ${job.spent_usd === null ? spentText(job) : `${spentWords} of ${exactDollars(budget)}`} spent`,
+    ...(kept === null || kept === 0 ? [] : [`${keptWords} kept for the end`]),
+    ...(left === null ? [] : [`${leftWords} left`]),
   ];
   const inMs = at === null ? 0 : Date.parse(at) - Date.now();
   const stop =
