@@ -3,7 +3,7 @@
 
 import { descriptorOf, isBilled } from "../providers/descriptors.ts";
 import type { RunSpec } from "../schemas/spec.ts";
-import { microOver, mostMicro, spendingOf, type BilledMachine } from "./billing.ts";
+import { mayCost, microOver, mostMicro, rateOf, spendingOf, type BilledMachine, type Rates } from "./billing.ts";
 import { endOf, givenRate, leastOf, ratesOf } from "./budget.ts";
 import { candidateSpecs, PREEMPTIONS_BY_DEFAULT, RETRIES_BY_DEFAULT } from "./candidates.ts";
 import { gpuCount } from "./gpus.ts";
@@ -91,9 +91,28 @@ export function claimOf(spec: RunSpec, startSeconds: StartSeconds): Amounts {
 
 /** A run that was let in: its machines now, and its claim from now on. */
 export interface OpenClaim {
-  held: { rateMicro: number; machines: number; gpus: number };
+  held: {
+    /** Of the machines whose price a provider or the user gave. */
+    rateMicro: number;
+    machines: number;
+    gpus: number;
+    /** Machines that exist and have no such price. */
+    unpriced: number;
+  };
   /** Dollars are those that it may still cost; the others include what it holds. */
   claim: Amounts;
+}
+
+/** A cap bounds a price that is unknown, and is not that price: such a machine counts among what a run may still need. */
+function knownRates(machines: readonly BilledMachine[], rates: Rates): { rateMicro: number; unpriced: number } {
+  const open = machines.filter(mayCost);
+  const isUnpriced = ({ provider, held_at, price_micro }: BilledMachine): boolean =>
+    isBilled(provider) && held_at !== null && price_micro === null && rates.givenMicro === null;
+  const known = open.filter((machine) => !isUnpriced(machine));
+  return {
+    rateMicro: known.reduce((sum, machine) => sum + (rateOf(machine, rates) ?? 0), 0),
+    unpriced: open.length - known.length,
+  };
 }
 
 /** @param machines all of the run's rows of the ledger. */
@@ -115,7 +134,7 @@ export function claimOfOpen(
   const rest = worst.mostMicro === null ? null : Math.max(worst.mostMicro - spentMicro, end);
   const count = Math.max(worst.machines, open);
   return {
-    held: { rateMicro, machines: open, gpus: open * each },
+    held: { ...knownRates(machines, ratesOf(spec, machines)), machines: open, gpus: open * each },
     claim: claim(rest, { rateMicro: rate, machines: count, gpus: Math.max(worst.gpus, open * each) }),
   };
 }

@@ -42,7 +42,9 @@ const Costs = {
   waste: Waste,
   hours: z.number().meta({ description: "Time of machines." }),
   hours_without_price: z.number(),
-  machines: z.int().meta({ description: "Machines that were ordered in this time." }),
+  machines: z
+    .int()
+    .meta({ description: "Machines that were ordered in this time; this computer counts once for each run on it." }),
   machines_without_price: z.int(),
 };
 

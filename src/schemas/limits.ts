@@ -64,6 +64,10 @@ export const HomeLimits = z
     usd_per_hour: LimitUse,
     max_machines: LimitUse,
     max_gpus: LimitUse,
+    machines_without_price: z.int().meta({
+      description:
+        "Machines that exist now and whose price is unknown. They are not in `used` of `usd_per_hour`; `reserved` has at most their cap.",
+    }),
     waiting: z
       .array(LimitWait.extend({ job_id: z.string() }).meta({ id: "LimitWaiting" }))
       .meta({ description: "Runs that wait for a limit, oldest first." }),

@@ -28,6 +28,8 @@ export interface Accounts {
   used: Amounts;
   /** Open runs may still need this in addition; null if that is unknown. */
   reserved: Amounts;
+  /** Machines that exist and whose price is unknown: at most their cap is reserved for them. */
+  unpriced: number;
   waiters: Waiter[];
 }
 
@@ -49,7 +51,7 @@ export function readAccounts(all: All, { now, calendar, startSeconds, without }:
   ).filter(({ provider }) => isBilled(provider));
   const machines = Map.groupBy(rows, ({ job_id }) => job_id);
   const jobs = all<JobRow>("SELECT * FROM job WHERE state <> 'terminal' ORDER BY id");
-  const held = { rateMicro: 0, machines: 0, gpus: 0 };
+  const held = { rateMicro: 0, machines: 0, gpus: 0, unpriced: 0 };
   let reserved = NOTHING_TAKEN;
   const waiters = new Map<string, Waiter>();
   for (const job of jobs) {
@@ -68,6 +70,7 @@ export function readAccounts(all: All, { now, calendar, startSeconds, without }:
     held.rateMicro += has.rateMicro;
     held.machines += has.machines;
     held.gpus += has.gpus;
+    held.unpriced += has.unpriced;
     reserved = plus(reserved, {
       ...claim,
       usd_per_hour: claim.usd_per_hour === null ? null : claim.usd_per_hour - has.rateMicro,
@@ -79,6 +82,7 @@ export function readAccounts(all: All, { now, calendar, startSeconds, without }:
   for (const orphan of [...machines.values()].flat()) {
     held.rateMicro += orphan.price_micro ?? 0;
     held.machines += 1;
+    held.unpriced += orphan.price_micro === null ? 1 : 0;
   }
   return {
     limits: readLimits(all),
@@ -90,6 +94,7 @@ export function readAccounts(all: All, { now, calendar, startSeconds, without }:
       max_gpus: held.gpus,
     },
     reserved,
+    unpriced: held.unpriced,
     waiters: waits.flatMap(({ job_id }) => waiters.get(job_id) ?? []),
   };
 }
@@ -133,9 +138,9 @@ const shown = (name: LimitName, amount: number | null): number | null =>
 
 export function readHomeLimits(all: All, now: number): HomeLimits {
   const startSeconds: StartSeconds = (provider, gpus) => readStartTimes(all, provider, gpus)?.seconds ?? null;
-  const { limits, used, reserved } = haveLimits(all)
+  const { limits, used, reserved, unpriced } = haveLimits(all)
     ? readAccounts(all, { now, calendar: localCalendar, startSeconds })
-    : { limits: NO_LIMITS, used: NOTHING_TAKEN, reserved: NOTHING_TAKEN };
+    : { limits: NO_LIMITS, used: NOTHING_TAKEN, reserved: NOTHING_TAKEN, unpriced: 0 };
   const use = (name: LimitName): LimitUse => {
     const [limit, has, more] = [limits[name], used[name] ?? 0, reserved[name]];
     return {
@@ -153,6 +158,7 @@ export function readHomeLimits(all: All, now: number): HomeLimits {
     usd_per_hour: use(hour),
     max_machines: use(machines),
     max_gpus: use(gpus),
+    machines_without_price: unpriced,
     waiting: waits.map((row, index) => ({ job_id: row.job_id, ...waitOf(row, index + 1, waits.length) })),
   };
 }

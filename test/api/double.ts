@@ -310,6 +310,7 @@ export class PlaneDouble implements ControlPlane {
     usd_per_hour: UNLIMITED,
     max_machines: UNLIMITED,
     max_gpus: UNLIMITED,
+    machines_without_price: 0,
     waiting: [],
   };
   async setLimits(change: LimitsChange): Promise<HomeLimits> {

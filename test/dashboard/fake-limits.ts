@@ -7,6 +7,7 @@ export const fakeLimits = (): HomeLimits => ({
   usd_per_hour: { limit: null, used: 1.8, reserved: 0.2, left: null },
   max_machines: { limit: 4, used: 1, reserved: 0, left: 3 },
   max_gpus: { limit: null, used: 1, reserved: 0, left: null },
+  machines_without_price: 1,
   waiting: [
     {
       job_id: "r5-waits",

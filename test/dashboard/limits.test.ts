@@ -47,6 +47,9 @@ describe("limits", { tags: "needs/chromium" }, () => {
       const day = page.getByRole("row", { name: /Dollars per day/ });
       await day.getByText("$1.40").waitFor(WAIT);
       await page.getByText("today's limit leaves $1.40 of $10.00").waitFor(WAIT);
+      const hour = page.getByRole("row", { name: /Dollars per hour/ });
+      expect(await hour.innerText()).toContain("$1.80 + ?");
+      await page.getByText("Dollars per hour does not count 1 machine of unknown price as used.").waitFor(WAIT);
       const table = page.getByRole("region", { name: "Table of limits" });
       expect(await table.evaluate((box) => box.scrollWidth - box.clientWidth)).toBeLessThanOrEqual(0);
       await page.getByLabel("Dollars per day").fill("many");

@@ -186,10 +186,22 @@ describe("The claim of a run", () => {
   it("shrinks by what an open run has spent, and is kept between two placements", () => {
     const given = spec({ provider: "podhost", gpus: "L4", price_cap: 3.6, budget_usd: 5 });
     const open = claimOfOpen(given, [machine()], HOUR, () => null);
-    expect([open.claim.usd_per_day, open.held]).toEqual([1_400_000, { rateMicro: 3_600_000, machines: 1, gpus: 1 }]);
+    expect([open.claim.usd_per_day, open.held]).toEqual([
+      1_400_000,
+      { rateMicro: 3_600_000, machines: 1, gpus: 1, unpriced: 0 },
+    ]);
     const between = claimOfOpen(given, [machine({ released_at: HOUR, state: "released" })], 2 * HOUR, () => null);
     expect(between.claim).toMatchObject({ usd_per_day: 1_400_000, usd_per_hour: 3_600_000, max_machines: 1 });
-    expect(between.held).toEqual({ rateMicro: 0, machines: 0, gpus: 0 });
+    expect(between.held).toEqual({ rateMicro: 0, machines: 0, gpus: 0, unpriced: 0 });
+  });
+
+  it("holds a cap for a machine of unknown price, and does not count the cap as its price", () => {
+    const given = spec({ provider: "cloudvm", gpus: "L4", price_cap: 0.9, max_runtime_minutes: 60 });
+    const unknown = machine({ provider: "cloudvm", price_micro: null, order_micro: 900_000 });
+    const open = claimOfOpen(given, [unknown], HOUR / 2, () => null);
+    expect(open.held).toEqual({ rateMicro: 0, machines: 1, gpus: 1, unpriced: 1 });
+    const rated = { ...given, rate_usd_per_hour: 0.7 };
+    expect(claimOfOpen(rated, [unknown], HOUR / 2, () => null).held).toMatchObject({ rateMicro: 700_000, unpriced: 0 });
   });
 
   it("takes the price of the present machine where nothing bounds it, and is unknown without one", () => {

@@ -7,7 +7,7 @@ import type { HomeLimits, LimitsChange } from "../../../src/schemas/limits.ts";
 import { asProblem, get, sendJson } from "../api.ts";
 import { sentenceOf } from "../form/problem-words.ts";
 import { isNumber } from "../form/schema-fields.ts";
-import { DASH, usd } from "../format.ts";
+import { DASH, plural, usd } from "../format.ts";
 import { ProblemBanner } from "../parts/banner.tsx";
 import { useAnswer } from "../parts/use-answer.ts";
 import { Link } from "../router.tsx";
@@ -80,6 +80,8 @@ function LimitsForm({ now, reload }: { now: HomeLimits; reload: () => void }) {
     event.preventDefault();
     void save();
   };
+  // A cap is not what such a machine costs.
+  const unpriced = now.machines_without_price;
   const over = LIMIT_NAMES.filter((name) => {
     const { limit, used, reserved } = now[name];
     return limit !== null && used + (reserved ?? 0) > limit;
@@ -131,7 +133,15 @@ function LimitsForm({ now, reload }: { now: HomeLimits; reload: () => void }) {
                     </p>
                   )}
                 </td>
-                <td className="right num">{amount(name, now[name].used)}</td>
+                <td className="right num">
+                  {amount(name, now[name].used)}
+                  {name === "usd_per_hour" && unpriced > 0 && (
+                    <>
+                      {" "}
+                      + <abbr title="machines of unknown price">?</abbr>
+                    </>
+                  )}
+                </td>
                 <td className="right num">
                   {now[name].reserved === null ? "unknown" : amount(name, now[name].reserved)}
                 </td>
@@ -141,6 +151,12 @@ function LimitsForm({ now, reload }: { now: HomeLimits; reload: () => void }) {
           </tbody>
         </table>
       </div>
+      {unpriced > 0 && (
+        <p>
+          {NAMES.usd_per_hour} does not count {plural(unpriced, "machine")} of unknown price as used. At most the price
+          cap is reserved for {unpriced === 1 ? "it" : "them"}.
+        </p>
+      )}
       {over.length > 0 && (
         <p>
           {over.map((name) => NAMES[name]).join(", ")}: less than what is used and reserved. Runs that are under way

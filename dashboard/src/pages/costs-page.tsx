@@ -105,12 +105,14 @@ function Sums({ report }: { report: CostReport }) {
         </Fact>
         <Fact name="Waste">{usd(wastedOf(total))}</Fact>
         <Fact name="Time of machines">{duration(total.hours * HOUR_MS)}</Fact>
-        <Fact name="Machines">{total.machines}</Fact>
+        <Fact name="Machines used">{total.machines}</Fact>
       </dl>
+      <p className="quiet prose small-text">This computer counts as a machine of each run on it, at no cost.</p>
       {total.machines_without_price > 0 && (
         <p className="quiet prose">
-          {plural(total.machines_without_price, "machine")} of unknown price: their{" "}
-          {duration(total.hours_without_price * HOUR_MS)} are not in the sum.
+          {plural(total.machines_without_price, "machine")} of unknown price:{" "}
+          {total.machines_without_price === 1 ? "its" : "their"} {duration(total.hours_without_price * HOUR_MS)} are not
+          in the sum.
         </p>
       )}
       <section className="panel">

@@ -59,7 +59,7 @@ function totalLine({ total, time_zone }: CostReport): string {
   const unknown =
     total.machines_without_price === 0
       ? ""
-      : ` ${total.machines_without_price} of ${total.machines} machines have no known price; their time is not in the sum.`;
+      : ` ${total.machines_without_price} of ${total.machines} machines ${total.machines_without_price === 1 ? "has no known price; its" : "have no known price; their"} time is not in the sum.`;
   return `Total ${knownCost(total)}, of which ${dollars(wasted(total))} waste; days of ${time_zone}.${unknown}`;
 }
 

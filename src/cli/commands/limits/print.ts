@@ -29,6 +29,11 @@ export async function printLimits(now: HomeLimits, input: Input, io: Io): Promis
   });
   await io.out(table(io, columns, rows));
   for (const { job_id, position, why } of now.waiting) io.err(`${position}. ${job_id} ${safeField(why)}.`);
+  const { machines_without_price: unpriced } = now;
+  if (unpriced > 0)
+    io.err(
+      `The price of ${unpriced === 1 ? "1 machine" : `${unpriced} machines`} is unknown: usd_per_hour does not count ${unpriced === 1 ? "it" : "them"} as used.`,
+    );
   for (const name of LIMIT_NAMES) {
     const { limit, used, reserved } = now[name];
     if (limit !== null && used + (reserved ?? 0) > limit)
