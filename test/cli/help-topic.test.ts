@@ -20,7 +20,7 @@ test("A topic is a page of the documentation, and a command is its help", () => 
   expect([none.code, none.err]).toEqual([2, expect.stringContaining("quickstart")]);
 });
 
-test("A subject that is no page is answered with the pages that say most about it", () => {
+test("A subject without a page is answered with the pages that say most about it", () => {
   const resume = at.svc("docs", "resume");
   expect([resume.code, resume.err]).toEqual([2, expect.stringMatching(/These say most about it: .*guide\/resuming/)]);
   expect(JSON.parse(at.svc("docs", "--json").out).pages).toContain("guide/resuming");

@@ -19,7 +19,7 @@ it.runIf(process.platform === "linux")("A control plane has sixteen threads for 
   await until(() => threads() === 16, "sixteen threads of libuv");
 });
 
-it("and no script inherits their number", async () => {
+it("A script does not inherit the number of threads", async () => {
   const answer = await fetch(`${served.url}/jobs`, {
     method: "POST",
     headers: { "content-type": "application/json" },

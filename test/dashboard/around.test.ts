@@ -89,7 +89,7 @@ describe("a moment of a run", { tags: "needs/chromium" }, () => {
     }
   });
 
-  it("that is no number is explained", async () => {
+  it("in an invalid address is explained", async () => {
     const opened = await board.open("/runs/rented?tab=around&at=1e99", {}, rentedWorld());
     try {
       await opened.page.getByText("The address names no moment.").waitFor(WAIT);

@@ -54,7 +54,7 @@ describe("A change of a live run", () => {
     expect([h.folds(), respecced]).toEqual([true, ["job1"]]);
   });
 
-  it("that changes only tags is no event of the machine, and the list finds the run by them", async () => {
+  it("that changes only tags sends no event to the machine, and the list finds the run by them", async () => {
     await running();
     const { seq, snapshot } = h.row();
     const found = (...tag: string[]) => h.reads.jobs({ limit: 50, tag }).jobs.map(({ id }) => id);

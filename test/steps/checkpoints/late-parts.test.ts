@@ -129,7 +129,7 @@ it("LP1: Nor does a file that comes later than a process may need, or while anot
   expect(await resumed()).toMatchObject({ rank0: "0 of 2", rank1: "1 of 1" });
 });
 
-it("LP1: Another process of svc does not know which files are older, and leaves what was kept", async () => {
+it("LP1: Another process of svc does not know which files are older, and keeps the folder as it is", async () => {
   await saveOne();
   save("last/rank0", "0 of 2");
   await announce();

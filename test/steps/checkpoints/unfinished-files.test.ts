@@ -202,7 +202,7 @@ describe("On the next machine, a name that only the lost one announced", () => {
     expect(await resumed("last.pkl")).toBe("tw");
   });
 
-  it("is no checkpoint if svc never had the announced file", async () => {
+  it("counts as unfinished if svc never had the announced file", async () => {
     save("epoch=4.pkl", "four");
     announce("epoch=4.pkl");
     await settle(0);
