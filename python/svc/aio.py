@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 
-from svc import _client, _follow, _gpus, _money, _registry, _retention, _run
+from svc import _client, _follow, _gpus, _money, _progress, _registry, _retention, _run
 from svc import hub as _hub
 from svc._costs import CostReport, Limits, Receipt
 from svc._gpus import Gpu
@@ -111,7 +111,7 @@ async def _wait_for(job_id: str, timeout: float | None) -> Job:
     while True:
         now = await _in_thread(_follow.driven, job_id)
         if now.done:
-            await _in_thread(_follow.tell_warnings, job_id, _follow.timeline_of)
+            await _in_thread(_progress.tell_warnings, job_id, _follow.timeline_of)
             return now
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
