@@ -21,8 +21,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { constants } from "node:os";
-import { delimiter, join, sep } from "node:path";
+import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { npmEnvironment } from "./lib/npm-environment.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const NODE_NEEDED = [22, 14];
@@ -74,22 +75,10 @@ function packagesAreCurrent() {
   return Object.keys(present).every((path) => wanted[path] !== undefined);
 }
 
-/** npm must not run on the Node that it is about to replace, so the packages' own bin folder leaves the PATH. */
-function systemPath() {
-  const inside = join(ROOT, "node_modules") + sep;
-  return (process.env.PATH ?? "")
-    .split(delimiter)
-    .filter((part) => !(part + sep).startsWith(inside))
-    .join(delimiter);
-}
-
 function installPackages() {
   say("installing packages (this happens once, and takes some 20 seconds)");
-  const env = { ...process.env, PATH: systemPath() };
-  // Settings for other projects must not exclude packages that the build and the tests need.
-  delete env.NODE_ENV;
-  for (const name of Object.keys(env))
-    if (/^npm_config_(omit|only|production|include|loglevel)$/i.test(name)) delete env[name];
+  // npm must not run on the Node that it is about to replace.
+  const env = npmEnvironment(ROOT);
   // No package runs a script: native parts come built. npm would rebuild better-sqlite3 only because of its
   // binding.gyp, which needs a compiler and Node's headers from the network.
   const args = ["ci", "--ignore-scripts", "--include=dev", "--include=optional", "--loglevel=error", "--no-progress"];
@@ -264,7 +253,7 @@ export function setup(buildWanted = "when-changed") {
  */
 function runInstead(file, args, built) {
   const node = nodeBinary();
-  const env = { ...process.env, PATH: join(ROOT, "node_modules", ".bin") + delimiter + systemPath() };
+  const env = { ...process.env, PATH: join(ROOT, "node_modules", ".bin") + delimiter + npmEnvironment(ROOT).PATH };
   if (built) env.SVC_TEST_BUILT = "1";
   else delete env.SVC_TEST_BUILT;
   const child = spawn(node, [file.startsWith("-") ? file : join(ROOT, file), ...args], {

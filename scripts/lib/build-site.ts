@@ -9,6 +9,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { npmEnvironment } from "./npm-environment.mjs";
 
 const ROOT = join(import.meta.dirname, "../..");
 const OWN = join(ROOT, "scripts", "site");
@@ -28,8 +29,8 @@ const SHIPPED = [
 /** The site could not be built; the message says why. */
 export class SiteError extends Error {}
 
-function call(program: string, args: readonly string[], cwd: string, otherwise: string): void {
-  const done = spawnSync(program, args, { cwd, encoding: "utf8" });
+function call(program: string, args: readonly string[], cwd: string, otherwise: string, env = process.env): void {
+  const done = spawnSync(program, args, { cwd, encoding: "utf8", env });
   if (done.status === 0) return;
   process.stderr.write(`${done.stdout ?? ""}${done.stderr ?? ""}`);
   throw new SiteError(`${otherwise}${done.error ? ` (${done.error.message})` : ""}`);
@@ -49,6 +50,7 @@ function tools(): string {
     ["ci", "--ignore-scripts", "--loglevel=error"],
     folder,
     "npm could not install VitePress; its output is above.",
+    npmEnvironment(ROOT),
   );
   writeFileSync(done, "");
   return folder;

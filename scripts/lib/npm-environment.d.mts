@@ -1,0 +1,1 @@
+export function npmEnvironment(root: string): NodeJS.ProcessEnv;
