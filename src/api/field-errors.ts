@@ -70,11 +70,17 @@ const defOf = (schema: unknown): Def | undefined => (schema as { def?: Def } | u
 /** zod's own messages begin with these; any other message was written in a schema, for people. */
 const BUILT_IN = /^(Invalid|Too |Unrecognized)/;
 
+/** Said of a number in quotes, which is text in JSON. */
+function quotedNumber({ code, input, expected }: z.core.$ZodIssue & { expected?: string }): string {
+  if (code !== "invalid_type" || typeof input !== "string" || (expected !== "number" && expected !== "int")) return "";
+  return Number.isFinite(Number.parseFloat(input)) ? ", not text: write it without quotes" : ", not text";
+}
+
 function words(issue: z.core.$ZodIssue): string {
   if (issue.code === "invalid_type" && issue.input === undefined) return "is required";
   if (issue.code === "invalid_key")
     return issue.issues[0] ? `has an invalid name: the name ${words(issue.issues[0])}` : "has an invalid name";
-  if (!BUILT_IN.test(issue.message)) return issue.message;
+  if (!BUILT_IN.test(issue.message)) return `${issue.message}${quotedNumber(issue)}`;
   switch (issue.code) {
     case "invalid_type":
       return `must be ${KINDS[issue.expected] ?? issue.expected}, not ${kindOf(issue.input)}`;

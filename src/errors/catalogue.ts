@@ -143,7 +143,7 @@ export const CATALOGUE = {
     message: (d) => (d.id === "last" ? "No run has the id last." : `This home has no run ${d.id}.`),
     hint: (d) =>
       d.id === "last"
-        ? "On the command line `last` is the newest run; this home has none yet. Over HTTP and in the SDKs, give the id of a run."
+        ? "On the command line `last` is the newest run, once the home has one. Over HTTP and in the SDKs, give the id of a run; GET /jobs?limit=1 has that of the newest."
         : "`svc jobs --all` lists the runs. If you expected to find it, check SVC_HOME.",
   }),
   job_removed: entry<{ id: string; at: string }>({

@@ -68,12 +68,15 @@ export const FILES = {
     message: (d) => `The manifest of the data ${d.name} cannot be used: ${d.why}.`,
     hint: "Add the data again with `svc data add`. The files themselves were not changed.",
   }),
-  data_unavailable: entry<{ name: string; why: string }>({
+  data_unavailable: entry<{ name: string; why: string; unknown?: boolean }>({
     status: 400,
     exit: 2,
     retry: "never",
     message: (d) => `The data ${d.name} cannot be used: ${d.why}. Nothing was started.`,
-    hint: "`svc data verify NAME` lists what differs; `svc data add NAME PATH` records the files in their present state.",
+    hint: (d) =>
+      d.unknown === true
+        ? "`svc data ls` lists the names of this home; `svc data add NAME PATH` adds one."
+        : "`svc data verify NAME` lists what differs; `svc data add NAME PATH` records the files in their present state.",
   }),
   data_changed: entry<{ name: string; why: string }>({
     status: 409,

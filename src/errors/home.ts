@@ -11,7 +11,10 @@ export const HOME = {
     exit: 1,
     retry: "never",
     message: (d) => `The home ${d.home} ${d.why}.`,
-    hint: "Nothing was changed. Machines of this home may still cost money. If the home is yours, mend what the message names: remove a file of another user or take it over with `chown`, and close the home to others (`chmod 700`). Otherwise set SVC_HOME to a folder that you own and can write to.",
+    hint: (d) =>
+      d.why === "is not a folder"
+        ? "Nothing was changed. Set SVC_HOME to a folder, which svc makes if it does not exist; without SVC_HOME, the home is ~/.svc."
+        : "Nothing was changed. Machines of this home may still cost money. If the home is yours, mend what the message names: remove a file of another user or take it over with `chown`, and close the home to others (`chmod 700`). Otherwise set SVC_HOME to a folder that you own and can write to.",
   }),
   user_home_unknown: entry<{ uid: number | null }>({
     status: 500,

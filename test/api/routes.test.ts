@@ -73,6 +73,26 @@ describe("jobs", () => {
     },
   );
 
+  it("says of the id last how the newest run is found, without a claim about the runs of the home", async () => {
+    const { plane, server } = await serve();
+    plane.addJob();
+    const { status, json } = await ask({ port: server.port, path: "/jobs/last" });
+    expect([status, json.detail]).toEqual([404, "No run has the id last."]);
+    expect(json.hint).toBe(
+      "On the command line `last` is the newest run, once the home has one. Over HTTP and in the SDKs, give the id of a run; GET /jobs?limit=1 has that of the newest.",
+    );
+  });
+
+  it("tells a number in quotes from other text", async () => {
+    const { server } = await serve();
+    const of = async (fields: object): Promise<unknown> =>
+      (await post(server.port, "/jobs", { spec: { entrypoint: "train.py", ...fields } })).json.errors[0].message;
+    expect(await of({ budget_usd: "5" })).toBe("must be a finite number of dollars, not text: write it without quotes");
+    expect(await of({ nodes: "2" })).toBe("must be a whole number, not text: write it without quotes");
+    expect(await of({ nodes: "two" })).toBe("must be a whole number, not text");
+    expect(await of({ nodes: null })).toBe("must be a whole number");
+  });
+
   it("removes checkpoints of an ended run, checks the body, and passes a refusal on", async () => {
     const { plane, server } = await serve();
     const { id } = plane.addJob({ status: "succeeded" });

@@ -56,10 +56,15 @@ test("a run finds the data that it names, in the state of its submission", async
   const unknown = await submit(["single", "nothing"]);
   expect(unknown).toMatchObject({
     status: 400,
-    json: { code: "data_unavailable", errors: [{ field: "spec.data[1]" }] },
+    json: {
+      code: "data_unavailable",
+      errors: [{ field: "spec.data[1]" }],
+      hint: expect.stringContaining("svc data ls"),
+    },
   });
   writeFileSync(join(at.root, "one/a"), "changed");
-  expect(await submit(["single"])).toMatchObject({ status: 400, json: { code: "data_unavailable" } });
+  const changed = { code: "data_unavailable", hint: expect.stringContaining("svc data verify NAME") };
+  expect(await submit(["single"])).toMatchObject({ status: 400, json: changed });
   expect(JSON.parse(at.svc("data", "verify", "single", "--json").out).reports[0].changed).toHaveLength(1);
   expect(at.svc("data", "add", "single", join(at.root, "one")).code).toBe(0);
   expect((await submit(["single"])).status).toBe(201);

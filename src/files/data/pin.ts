@@ -19,8 +19,8 @@ const pinFile = (home: string, jobId: string, name: string): string => homeLayou
  */
 export async function checkData(home: string, names: readonly string[]): Promise<void> {
   for (const [i, name] of names.entries()) {
-    const refuse = (why: string, cause?: unknown): never => {
-      const error = new SvcError("data_unavailable", { name: quotedName(name), why }, { cause });
+    const refuse = (why: string, cause?: unknown, unknown = false): never => {
+      const error = new SvcError("data_unavailable", { name: quotedName(name), why, unknown }, { cause });
       throw new SvcError(error.code, error.data, {
         cause,
         errors: [{ field: `spec.data[${i}]`, message: error.message }],
@@ -31,7 +31,8 @@ export async function checkData(home: string, names: readonly string[]): Promise
       manifest = readManifest(home, name);
     } catch (cause) {
       const { code, message } = asSvcError(cause);
-      refuse(code === "data_not_found" ? "no data has that name" : message.replace(/\.$/, ""), cause);
+      if (code === "data_not_found") refuse("no data has that name", cause, true);
+      refuse(message.replace(/\.$/, ""), cause);
       continue;
     }
     const why = await doubts(manifest);
