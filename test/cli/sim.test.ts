@@ -1,5 +1,7 @@
 // `svc sim` as a process, with the troubles that a run may have to survive.
 
+import { readdirSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { until, Workplace } from "./serving.ts";
 
@@ -63,3 +65,33 @@ test("`svc credentials check cloudvm` gets a token and is accepted", { tags: "ne
   const checked = at.svcIn(env["SVC_HOME"] ?? "", "credentials", "check", "cloudvm");
   expect([checked.code, checked.err]).toEqual([0, ""]);
 });
+
+test(
+  "`svc sim` keeps its home while a control plane uses it, and says what ends it",
+  { tags: "needs/sshd" },
+  async () => {
+    const sim = at.start("sim", "market", "--json");
+    onTestFinished(async () => {
+      sim.child.kill("SIGKILL");
+      await sim.exited;
+    });
+    await until(() => sim.out().includes("\n"), "the simulator to serve");
+    expect(sim.err()).toContain("The folder SVC_HOME is deleted at the end.");
+    const { env } = JSON.parse(sim.out()) as { env: Record<string, string> };
+    const home = env["SVC_HOME"] ?? "";
+    onTestFinished(() => rmSync(dirname(home), { recursive: true, force: true }));
+    Object.assign(at.env, env);
+    const served = at.startIn(home, "serve", "--port", "0", "--json");
+    onTestFinished(async () => {
+      served.child.kill("SIGTERM");
+      await served.exited;
+    });
+    await until(() => served.out().includes("\n"), "the control plane to serve");
+    sim.child.kill("SIGINT");
+    expect(await sim.exited).toBe(130);
+    const { pid } = JSON.parse(served.out()) as { pid: number };
+    expect(sim.err()).toContain(`end process ${pid} (Ctrl-C or \`kill ${pid}\`), then delete ${dirname(home)}.`);
+    expect(readdirSync(dirname(home))).toEqual(["home"]);
+    expect(at.svcIn(home, "jobs").code).toBe(0);
+  },
+);

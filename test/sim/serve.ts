@@ -34,7 +34,8 @@ export interface ServedSims {
   gpus: Record<string, string>;
   /** Dollars that all machines have cost so far. */
   cost(): number;
-  close(): Promise<void>;
+  /** Ends all machines and deletes the folder, except, if so wanted, the home. */
+  close(options?: { keepsHome: boolean }): Promise<void>;
 }
 
 /** The cloud's notice to a spot machine, from its documentation. */
@@ -57,10 +58,11 @@ export async function serveSims(options: ServeOptions): Promise<ServedSims> {
   const ledgers: SimLedger[] = [];
   const fleets: Fleet[] = [];
   const sims: ProviderSim[] = [];
-  const close = async (): Promise<void> => {
+  const close = async ({ keepsHome } = { keepsHome: false }): Promise<void> => {
     await Promise.all(sims.map((sim) => sim.close()));
     await Promise.all(fleets.map((fleet) => fleet.close()));
-    rmSync(dir, { recursive: true, force: true });
+    const goes = keepsHome ? SIM_NAMES.map((name) => join(dir, name)) : [dir];
+    for (const each of goes) rmSync(each, { recursive: true, force: true });
   };
   try {
     const home = join(dir, "home");

@@ -6,8 +6,8 @@ import { usage, whole } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { isListedUser } from "../../platform/user-home.ts";
 import { printJson } from "../text.ts";
-import { exports, lastWords, unsets, whatNow } from "./sim/instructions.ts";
-import { asPortTaken, load } from "./sim/simulators.ts";
+import { exports, HOME_GOES, lastWords, unsets, whatNow } from "./sim/instructions.ts";
+import { asPortTaken, closeAround, load } from "./sim/simulators.ts";
 
 /** Troubles that a run may have to survive. Each is a fault of the simulators, whose size is the flag's number times `scale`. */
 const TROUBLES = [
@@ -108,12 +108,12 @@ export const sim: Command = {
     try {
       if (input.json) await printJson(io, { env: served.env, urls: served.urls, machines: served.kind });
       else await io.out(`${[...unsets(served, io.env), exports(served.env)].join("\n")}\n`);
-      io.err(input.json ? `Serving ${Object.keys(served.urls).join(", ")}.` : whatNow(served));
+      io.err(input.json ? `Serving ${Object.keys(served.urls).join(", ")}. ${HOME_GOES}` : whatNow(served));
       const signal = await ending.promise;
       io.err(lastWords(served));
       return signal === "SIGINT" ? 130 : 0;
     } finally {
-      await served.close();
+      await closeAround(served, (line) => io.err(line));
     }
   },
 };

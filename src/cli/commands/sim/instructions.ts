@@ -10,6 +10,8 @@ import { checkoutRoot } from "../../root.ts";
 /** A port other than the default: the command line must not reach a control plane that rents real machines. */
 const PORT = 8781;
 
+export const HOME_GOES = "The folder SVC_HOME is deleted at the end.";
+
 export function whatNow({
   kind,
   urls,
@@ -39,7 +41,7 @@ export function whatNow({
     "Then `svc jobs`, `svc logs -f JOB`, `svc timeline JOB`, and, while it runs, `svc ssh JOB`.",
     "",
     "Providers not listed above are still the real ones in those terminals.",
-    "The folder SVC_HOME is deleted at the end. Ctrl-C ends all machines and prints what they would have cost.",
+    `${HOME_GOES} Ctrl-C ends all machines and prints what they would have cost.`,
   ].join("\n");
 }
 

@@ -1,10 +1,20 @@
 // Loads the simulated providers from the program's folder: `svc sim` cannot import them, as they belong to the tests.
 
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { findControlPlane } from "../../../../sdk/discover.ts";
 import { SvcError } from "../../../errors/index.ts";
 import { checkoutRoot } from "../../root.ts";
+
+interface ServedSims {
+  kind: string;
+  env: Record<string, string>;
+  urls: Record<string, string>;
+  gpus: Record<string, string>;
+  cost(): number;
+  close(options: { keepsHome: boolean }): Promise<void>;
+}
 
 /** The functions of test/sim/serve.ts that this command uses. */
 interface SimModule {
@@ -16,14 +26,19 @@ interface SimModule {
     faults: readonly string[];
     seed?: number;
     say(line: string): void;
-  }): Promise<{
-    kind: string;
-    env: Record<string, string>;
-    urls: Record<string, string>;
-    gpus: Record<string, string>;
-    cost(): number;
-    close(): Promise<void>;
-  }>;
+  }): Promise<ServedSims>;
+}
+
+/** Ends the machines and deletes the home, unless a control plane uses it: it would lose its store and its locks. */
+export async function closeAround(served: ServedSims, say: (line: string) => void): Promise<void> {
+  const home = served.env["SVC_HOME"] ?? "";
+  const found = await findControlPlane(home);
+  const keepsHome = found.state !== "none";
+  if (keepsHome)
+    say(
+      `A control plane still uses the home, so svc keeps it: end process ${found.file.pid} (Ctrl-C or \`kill ${found.file.pid}\`), then delete ${dirname(home)}.`,
+    );
+  await served.close({ keepsHome });
 }
 
 export async function load(): Promise<SimModule> {
