@@ -183,7 +183,9 @@ test("`svc rm --checkpoint` deletes single checkpoints, by name and by step, wit
     1,
     expect.stringContaining("Remove the whole checkpoint checkpoint-2") as string,
   ]);
-  expect(place.svc("rm", id, "--dry-run").code).toBe(2);
+  const whole = place.svc("rm", id, "--dry-run");
+  expect([whole.code, whole.out]).toEqual([0, expect.stringMatching(`^${id}\twould be removed\t`)]);
+  expect(filesOf(id)).toContain(`artifacts/${id}`);
   expect(place.svc("rm", id, "--checkpoint", "2").code).toBe(0);
   expect(await names()).toEqual(["checkpoint-30"]);
 

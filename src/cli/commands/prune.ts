@@ -11,7 +11,7 @@ import { withStore } from "../store.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { printJson } from "../text.ts";
 import { pruneRule } from "./prune/rule.ts";
-import { removeAll } from "./rm/remove-runs.ts";
+import { removeAll, sizeOf } from "./rm/remove-runs.ts";
 
 export const prune: Command = {
   name: "prune",
@@ -85,8 +85,6 @@ export const prune: Command = {
     return 0;
   },
 };
-
-const sizeOf = (size: number | null): string => (size === null ? "size unknown" : bytes(size));
 
 /** Null without --older-than, which a rule is shown without. */
 function ruleOf(input: Input, isRule: boolean): RetentionRule | null {

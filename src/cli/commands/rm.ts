@@ -7,7 +7,7 @@ import type { Command } from "../command.ts";
 import { withJobs } from "../store.ts";
 import { printJson } from "../text.ts";
 import { removeCheckpoints } from "./rm/remove-checkpoints.ts";
-import { removeAll } from "./rm/remove-runs.ts";
+import { removeAll, tellRemovable } from "./rm/remove-runs.ts";
 
 export const rm: Command = {
   name: "rm",
@@ -19,26 +19,27 @@ export const rm: Command = {
       what: "Delete only this checkpoint of a run, by its name or its step; may be repeated",
       many: true,
     },
-    { flags: "--dry-run", what: "With --checkpoint: only say how much space it would free" },
+    { flags: "--dry-run", what: "Only say what would be deleted, and how much space that would free" },
   ],
   exits: [
     ["3", "no such job or checkpoint (nothing was removed)"],
     ["5", "control plane not reachable"],
   ],
-  examples: ["svc rm 4k2m", "svc rm 4k2m 7f3q --json", "svc rm 4k2m --checkpoint 500 --checkpoint 1000"],
+  examples: [
+    "svc rm 4k2m",
+    "svc rm 4k2m --dry-run",
+    "svc rm 4k2m 7f3q --json",
+    "svc rm 4k2m --checkpoint 500 --checkpoint 1000",
+  ],
   completes: () => "ended jobs",
   async run(input, io) {
     if (input.args.length === 0)
       throw usage("`svc rm` needs JOB.", "Write `svc rm JOB`; `svc prune` removes old ones.");
     const dryRun = input.flags.has("dry-run");
-    if (dryRun && !input.values.has("checkpoint"))
-      throw usage(
-        "`svc rm --dry-run` needs --checkpoint.",
-        "`svc prune --dry-run` lists the runs that it would remove.",
-      );
     const ids = await withJobs(io, input.args, (_, found) => found);
     const checkpoints = input.values.get("checkpoint") ?? [];
     if (checkpoints.length > 0) return removeCheckpoints(ids, { checkpoints, dryRun, json: input.json }, io);
+    if (dryRun) return tellRemovable(ids, input.json, io);
     const { removed, failed, first } = await removeAll(ids, io);
     if (input.json) await printJson(io, { removed, failed });
     else for (const { id, freed_bytes } of removed) await io.out(`${id}\tremoved\t${bytes(freed_bytes)}\n`);

@@ -1,8 +1,12 @@
-// Removes whole runs, for `svc rm` and `svc prune`.
+// Removes whole runs, for `svc rm` and `svc prune`, or says what that would delete.
 
+import { bytes } from "../../../domain/bytes.ts";
+import { ACTIVE_STATUSES } from "../../../schemas/names.ts";
 import type { Removed } from "../../../schemas/removal.ts";
 import { runningClient, withOwnControlPlane } from "../../control-plane.ts";
 import type { Io } from "../../io.ts";
+import { withStore } from "../../store.ts";
+import { printJson } from "../../text.ts";
 import { asTold, type Told } from "../../told.ts";
 
 interface NotRemoved {
@@ -41,4 +45,26 @@ export async function removeAll(
   if (client) await all((id) => client.remove(id));
   else await withOwnControlPlane(io, "look", (cp) => all((id) => cp.remove(id)));
   return { removed, failed, first };
+}
+
+/** The space that a run uses on the disk. */
+export const sizeOf = (size: number | null): string => (size === null ? "size unknown" : bytes(size));
+
+/** Prints what {@link removeAll} would delete. Returns 1 if one of the runs has not ended: it would be refused. */
+export async function tellRemovable(ids: readonly string[], json: boolean, io: Io): Promise<number> {
+  const found = await withStore(io, (reads) => ids.flatMap((id) => reads?.job(id) ?? []));
+  const jobs = found.map(({ id, status, label, disk_bytes }) => ({
+    id,
+    status,
+    label,
+    disk_bytes,
+    removable: !ACTIVE_STATUSES.some((active) => active === status),
+  }));
+  if (json) await printJson(io, { dry_run: true, jobs });
+  else
+    for (const job of jobs)
+      await io.out(
+        `${job.id}\t${job.removable ? "would be removed" : "has not ended, so it would stay"}\t${sizeOf(job.disk_bytes)}\n`,
+      );
+  return jobs.every(({ removable }) => removable) ? 0 : 1;
 }
