@@ -2,6 +2,7 @@
 
 import { accessSync, constants, existsSync, statSync, type Stats } from "node:fs";
 import { maskedValue } from "../domain/masked-json.ts";
+import { safeField } from "../domain/terminal-text.ts";
 import type { Redactor } from "../domain/redaction.ts";
 import { SvcError, systemCode } from "../errors/index.ts";
 import type { JobRecord, JobsQuery } from "../schemas/job.ts";
@@ -102,6 +103,13 @@ export async function withStore<T>(io: Io, use: (reads: OpenReads | null) => T |
   } finally {
     reads?.close();
   }
+}
+
+/** Says that SVC_HOME names no folder: a mistyped home would look like one without runs. */
+export function tellMissingHome(io: Io): void {
+  const home = io.home();
+  if (io.env["SVC_HOME"] && !existsSync(home))
+    io.err(`The home ${safeField(home)} does not exist, so it has no runs. If you expected some, check SVC_HOME.`);
 }
 
 /** The runs that the prefixes name, in their order, each once. Throws `job_not_found`, `job_ambiguous`. */

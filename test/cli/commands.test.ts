@@ -56,7 +56,9 @@ const HIDDEN = 'mount -t proc -o subset=pid proc /proc && exec "$0" serve --port
 
 describe("a home that was never used", () => {
   test("reading reports an empty home and creates nothing", () => {
-    expect(at.svc("jobs")).toEqual({ code: 0, out: "", err: "" });
+    const missing = `The home ${at.home} does not exist, so it has no runs. If you expected some, check SVC_HOME.\n`;
+    expect(at.svc("jobs")).toEqual({ code: 0, out: "", err: missing });
+    for (const words of [["costs"], ["kill", "--all"]]) expect(at.svc(...words).err).toContain(missing);
     expect(JSON.parse(at.svc("jobs", "--json").out)).toEqual({ jobs: [], next_cursor: null });
     expect(at.svc("logs", "abc").code).toBe(3);
     expect(at.svc("kill", "--all").code).toBe(0);
@@ -72,7 +74,7 @@ describe("a home that was never used", () => {
   });
 
   test("a home without runs has no `last`, and the error says so", () => {
-    expect(at.svc("logs", "last").err).toContain("this home has none yet");
+    expect(at.svc("logs", "last").err).toContain("`last` is the newest run, once the home has one");
   });
 
   test.each([["gpus"], ["--help"], ["jobs", "--help"]])(

@@ -5,7 +5,7 @@ import { areLeftAlone, AWAY_WORDS } from "../../away.ts";
 import type { Input } from "../../command.ts";
 import type { Io } from "../../io.ts";
 import { redrawEachSecond } from "../../redraw.ts";
-import { withStore, type OpenReads } from "../../store.ts";
+import { tellMissingHome, withStore, type OpenReads } from "../../store.ts";
 import { picked, printJson } from "../../text.ts";
 import { readChosen, type ChosenJobs, type JobList } from "./chosen-jobs.ts";
 import { jobsTable, reasonOf, type Regions } from "./table.ts";
@@ -15,6 +15,7 @@ const CLEAR = "\u001b[H\u001b[2J";
 export const listJobs = (chosen: ChosenJobs, input: Input, io: Io): Promise<number> =>
   withStore(io, async (reads) => {
     const list = readChosen(reads, chosen);
+    tellMissingHome(io);
     if (input.json) {
       await printJson(io, asJson(reads, input.fields, list));
       return 0;
