@@ -55,7 +55,8 @@ function bodyOf(name: "run" | "plan", parameters: RunParameters) {
   const { task, label, tags, wait: waits, idempotency_key: key, ...rest } = parameters;
   if (typeof task !== "object" || task === null) throw refused("task", "must be { entrypoint, args }");
   for (const field of Object.keys(task))
-    if (field !== "entrypoint" && field !== "args") throw refused(`task.${field}`, "is not known");
+    if (field !== "entrypoint" && field !== "args")
+      throw refused(`task.${field}`, "is not known; a task has entrypoint and args");
   if ("entrypoint" in rest || "args" in rest)
     throw refused("entrypoint" in rest ? "entrypoint" : "args", "belongs in task");
   if (key !== undefined && !(typeof key === "string" && /^[!-~]{1,200}$/.test(key)))

@@ -221,7 +221,14 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
     if (!option) {
       const all = known.flatMap(spellings);
       const begun = f.typed.length > 3 ? all.find((s) => s.startsWith(f.typed)) : undefined;
-      const near = begun ?? nearest(f.typed, all) ?? all.find((s) => s === f.typed.replace(/^--/, "--no-")) ?? null;
+      if (command?.name === "run")
+        throw usage(
+          `\`svc run\` does not start a run, and has no flag ${f.typed}.`,
+          "`svc run` shows how a run is started: in Python, over HTTP, or in the dashboard. `svc plan` shows what it would cost.",
+        );
+      const otherCase = /^-[a-z]$/i.test(f.typed) ? all.find((s) => s.toLowerCase() === f.typed.toLowerCase()) : null;
+      const near =
+        begun ?? otherCase ?? nearest(f.typed, all) ?? all.find((s) => s === f.typed.replace(/^--/, "--no-")) ?? null;
       const help = command ? `svc ${command.name} --help` : "svc --help";
       throw usage(
         command ? `\`svc ${command.name}\` has no flag ${f.typed}.` : `Unknown flag ${f.typed}.`,

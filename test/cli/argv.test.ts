@@ -37,6 +37,8 @@ test.each([
   ["jobs --wait", "svc jobs --help"],
   ["kill abc --wait", "--no-wait"],
   ["logs abc -fx", "svc logs --help"],
+  ["logs -F abc", "Did you mean -f?"],
+  ["run train.py --gpus cpu", "`svc run` shows how a run is started"],
 ])("The command line refuses `%s` and points to %s", (line, near) => {
   expect(refusal(line).hint).toContain(near);
 });

@@ -137,6 +137,10 @@ it.each([
   [["add", "phone", "ntfy"], /topic is required\.\n/],
   [["add", "phone", "ntfy", "topic"], /^topic is not KEY=VALUE\.\n/],
   [["add", "cmd", "command"], /argv must name a program\.\n/],
+  [
+    ["add", "cmd", "command", "argv=/root/n.sh", "now"],
+    /^A command target has no settings such as argv=[^]*`svc notify add NAME command \/root\/n\.sh now`\. Nothing was changed\.\n/,
+  ],
   [["add", "h", "webhook", "url=https://example.com", "port=4"], /port is not a known field\.\n/],
   [
     ["add", "h", "webhook", "url=https://example.com", "allow_private=yes"],

@@ -19,6 +19,14 @@ export async function targetBodyOf([kind = "", ...fields]: string[], io: Io): Pr
   const target: Record<string, unknown> = { kind: known };
   // The other kinds take one with `secret`.
   let asks = needsSecret(known);
+  const setting = known === "command" ? fields.find((field, at) => at === 0 && /^[a-z_]+=/.test(field)) : undefined;
+  if (setting !== undefined) {
+    const program = setting.replace(/^[a-z_]+=/, "") || "PROGRAM";
+    throw usage(
+      `A command target has no settings such as ${safeField(setting)}: the words after \`command\` are the program and its arguments.`,
+      `Write \`svc notify add NAME command ${safeField([program, ...fields.slice(1)].join(" "))}\`. Nothing was changed.`,
+    );
+  }
   if (known === "command") target["argv"] = fields;
   else
     for (const field of fields) {
