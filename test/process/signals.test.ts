@@ -95,6 +95,9 @@ it("with terminate_on_exit off the run continues, is re-attached and ends by its
   await until(() => place.log(id).length > 10, "some log is home");
   served.signal("SIGTERM");
   expect((await served.exited).code).toBe(0);
+  expect(served.err).toContain(
+    `Still running, because terminate_on_exit is off: ${id}. It runs on this computer and costs nothing.`,
+  );
   expect(place.processes().length).toBeGreaterThan(0);
   const next = await place.serve();
   expect((await next.ended(id)).status).toBe("succeeded");

@@ -36,6 +36,15 @@ export function whatEnds(cp: OpenControlPlane, ids: string[]): string {
   return `${count(ids.length)} (${some(ids)})${machines}; at most ${END_MS_MAX / 60_000} min, longer only while logs or checkpoints are downloading${slowly}. A second signal ends svc immediately; \`svc reconcile\` then finishes the rest.`;
 }
 
+/** Names runs that continue after the end of the control plane, and whether machines cost money meanwhile. */
+export function whatStays(cp: OpenControlPlane, ids: string[]): string {
+  const isRented = ids.some((id) => !runsHere(cp.reads.job(id)?.provider ?? ""));
+  const money = isRented
+    ? "Their rented machines cost money; `svc kill` ends them."
+    : `${ids.length === 1 ? "It runs" : "They run"} on this computer and cost${ids.length === 1 ? "s" : ""} nothing.`;
+  return `Still running, because terminate_on_exit is off: ${some(ids)}. ${money}`;
+}
+
 /** Describes what may still run or cost money. */
 export function leftOver(cp: OpenControlPlane | null): string {
   if (!cp) return "Nothing was started.";

@@ -22,7 +22,7 @@ import { toJson } from "../../../domain/terminal-text.ts";
 import { replaceOutdated } from "../../../platform/replace-file.ts";
 import { homeLayout } from "../../../platform/home-layout.ts";
 import { tellOfToken, tokenOf } from "./access.ts";
-import { END_MS_MAX, type Ending, activeIds, because, count, leftOver, some, whatEnds } from "./endings.ts";
+import { END_MS_MAX, type Ending, activeIds, because, count, leftOver, some, whatEnds, whatStays } from "./endings.ts";
 import { watchParent, watchStdin } from "./watch.ts";
 
 export interface ServeOptions {
@@ -131,7 +131,7 @@ export async function serveUntilEnd(options: ServeOptions, io: Io): Promise<numb
   const { unfinished } = await cp.shutdown(END_MS_MAX, COLLECT_MS_MAX);
   if (unfinished.length > 0) log.warn(`Not ended: ${unfinished.join(", ")}. ${leftOver(cp)}`);
   const kept = activeIds(cp).filter((id) => !unfinished.includes(id));
-  if (kept.length > 0) log.warn(`Still running, because terminate_on_exit is off: ${some(kept)}. They may cost money.`);
+  if (kept.length > 0) log.warn(whatStays(cp, kept));
   clearInterval(unwritten);
   removeOwn(path);
   holds.farewell({ unfinished, kept });
