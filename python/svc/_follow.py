@@ -181,10 +181,10 @@ class _Lines(LogStream):
             with _TellingOnInterrupt(self._job_id):
                 try:
                     self._fill(left)
-                except KeyboardInterrupt:
+                except KeyboardInterrupt as interrupt:
                     # Bytes that were read but not returned are requested again if the caller continues.
                     self._drop_source()
-                    raise
+                    raise interrupt.with_traceback(None) from None
         return self._ready.popleft()
 
     def _hand_out_state(self) -> None:

@@ -98,7 +98,12 @@ async def watch():
     async for line in svc.aio.stream(j.id): print(line, flush=True)
 for how in (lambda: [print(line, flush=True) for line in svc.stream(j.id)], lambda: asyncio.run(watch())):
     try: print("watching", flush=True); how()
-    except KeyboardInterrupt: print("stopped", svc.job(j.id).status, flush=True)
+    except KeyboardInterrupt as e:
+        frames = []
+        while e.__traceback__ and (tb := e.__traceback__): frames.append(tb.tb_frame.f_code.co_filename); e.__traceback__ = tb.tb_next
+        inside = sum(name.endswith(("svc/_http.py", "svc/_call.py", "socket.py")) for name in frames)
+        print("frames inside:", inside, flush=True)
+        print("stopped", svc.job(j.id).status, flush=True)
 print("next", next(svc.stream(j.id)), flush=True)
 `);
   for (const nth of [1, 2]) {
@@ -115,6 +120,8 @@ print("next", next(svc.stream(j.id)), flush=True)
   }
   expect(await s.exited, s.err()).toBe(0);
   expect(s.out()).toContain("next step 0");
+  // The traceback of an interrupt shows the caller's line, and not how svc reads.
+  expect(s.out().match(/frames inside: \d+/g)).toEqual(["frames inside: 0", "frames inside: 0"]);
   expect(s.err()).toContain("stopped watching run");
   expect(s.err()).toContain("svc: everything has ended");
   const { jobs } = JSON.parse(place.svc("jobs", "--json").out) as { jobs: { status: string }[] };
