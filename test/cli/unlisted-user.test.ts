@@ -40,7 +40,10 @@ test("Without HOME and SVC_HOME, a command says that the user's home folder is u
 
 test("With SVC_HOME alone, commands work, and the doctor says what OpenSSH refuses to do", () => {
   const env = { SVC_HOME: at.home };
-  expect(asUnlisted(env, CLI, "jobs", "--json")).toMatchObject({ code: 0, err: expect.stringContaining("does not exist") });
+  expect(asUnlisted(env, CLI, "jobs", "--json")).toMatchObject({
+    code: 0,
+    err: expect.stringContaining("does not exist"),
+  });
   const { checks } = JSON.parse(asUnlisted(env, CLI, "doctor", "--json").out) as {
     checks: { name: string; status: string }[];
   };
