@@ -245,6 +245,8 @@ print("over", flush=True)
       place.db((db) =>
         db.prepare("SELECT count(*) FROM feed WHERE data LIKE '%of this log are lost%'").pluck().get(),
       ) as number;
+    // The file is written before the commit that reports the loss.
+    await until(() => notices() > 0, "the loss is reported");
     expect(notices()).toBe(1);
     const told = /^svc: [0-9]+ bytes of this log are lost: something other than svc removed or changed its file\.\n/;
     expect(place.svc("logs", id).out).toMatch(told);
