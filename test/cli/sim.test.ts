@@ -76,7 +76,7 @@ test(
       await sim.exited;
     });
     await until(() => sim.out().includes("\n"), "the simulator to serve");
-    expect(sim.err()).toContain("The folder SVC_HOME is deleted at the end.");
+    await until(() => sim.err().includes("The folder SVC_HOME is deleted at the end."), "the words about the home");
     const { env } = JSON.parse(sim.out()) as { env: Record<string, string> };
     const home = env["SVC_HOME"] ?? "";
     onTestFinished(() => rmSync(dirname(home), { recursive: true, force: true }));
