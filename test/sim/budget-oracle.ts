@@ -56,18 +56,22 @@ export function wrongBudget({ job, plan, journal, machines, world, cloud }: Judg
 
   /** An order of unknown price may have this one. */
   const assumed = Math.max(2_000_000, ...machines.map(({ price_micro }) => price_micro ?? 0));
-  /** The rows at a moment, each at the highest price that it could have then. */
+  /** What a row counts at a moment, at the highest price that it could have then. */
+  const countedOf = (row: MachineRow, at: number, isUnknown: boolean): number => {
+    const price = isUnknown ? assumed : (row.price_micro ?? assumed);
+    const isClosed = row.released_at !== null && row.released_at <= at;
+    const isNone = row.held_at === null && isClosed && row.doubt_at === null;
+    const end = isClosed ? (row.doubt_at ?? row.released_at ?? at) : at;
+    const ms = Math.max(leastMs(row.provider), Math.min(end, at) - row.created_at);
+    const most = isUnknown ? (row.most_micro ?? Infinity) : Infinity;
+    return isNone ? 0 : Math.min(most, (Math.max(price, PRICE_MICRO) * ms) / 3_600_000);
+  };
   const counted = (at: number, rows = machines): number =>
     rows.reduce((sum, row) => {
-      // One instant may have both: the decision, and after it the answer that showed the machine.
-      const isUnknown = row.held_at === null || row.held_at >= at;
-      const price = isUnknown ? assumed : (row.price_micro ?? assumed);
-      const isClosed = row.released_at !== null && row.released_at <= at;
-      const isNone = row.held_at === null && isClosed && row.doubt_at === null;
-      const end = isClosed ? (row.doubt_at ?? row.released_at ?? at) : at;
-      const ms = Math.max(leastMs(row.provider), Math.min(end, at) - row.created_at);
-      const most = isUnknown ? (row.most_micro ?? Infinity) : Infinity;
-      return sum + (isNone ? 0 : Math.min(most, (Math.max(price, PRICE_MICRO) * ms) / 3_600_000));
+      // One instant may have the decision and the answer that showed the machine, in either order.
+      const before = row.held_at === null || row.held_at >= at ? countedOf(row, at, true) : 0;
+      const after = row.held_at !== null && row.held_at <= at ? countedOf(row, at, false) : 0;
+      return sum + Math.max(before, after);
     }, 0);
   // Without guards in this world, svc still believes that there are some.
   for (const { name, doubt_at } of world.budgets?.guards === true ? machines : []) {
