@@ -122,8 +122,18 @@ describe("the metrics of a run", { tags: "needs/chromium" }, () => {
       const [from = 0, to = 0] = (new URL(page.url()).searchParams.get("zoom") ?? "").split("~").map(Number);
       expect([from > 40 && from < 110, to > 190 && to < 260]).toEqual([true, true]);
 
+      // The pointer is still in the plot, whose value under it is shown: the buttons must not move when it leaves.
+      const csv = page.getByRole("button", { name: "Save train/loss as CSV" });
+      const placeOf = async (): Promise<unknown> => csv.boundingBox();
+      const value = loss.locator(".chart-value");
+      await expect.poll(() => value.textContent(), WAIT).not.toBe("");
+      const before = await placeOf();
+      await page.mouse.move(1, 1);
+      await expect.poll(() => value.textContent(), WAIT).toBe("");
+      expect(await placeOf()).toEqual(before);
+
       const coming = page.waitForEvent("download", WAIT);
-      await page.getByRole("button", { name: "Save train/loss as CSV" }).click();
+      await csv.click();
       expect((await coming).suggestedFilename()).toBe("train_loss.csv");
       const picture = page.waitForEvent("download", WAIT);
       await page.getByRole("button", { name: "Save train/loss as PNG" }).click();
