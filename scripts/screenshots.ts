@@ -42,7 +42,7 @@ interface Shown {
 async function chooseToDelete(tab: Page): Promise<void> {
   await tab.getByRole("button", { name: "Select all but the best" }).click();
   await tab.getByRole("button", { name: "Delete…" }).click();
-  await tab.getByText("This frees").waitFor({ timeout: WAIT_MS });
+  await tab.getByText("Would free").waitFor({ timeout: WAIT_MS });
 }
 
 async function selectForTags(tab: Page): Promise<void> {
