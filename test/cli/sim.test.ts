@@ -1,8 +1,9 @@
 // `svc sim` as a process, with the troubles that a run may have to survive.
 
-import { readdirSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { HomeLock } from "../../src/store/home-lock.ts";
 import { until, Workplace } from "./serving.ts";
 
 let at: Workplace;
@@ -93,5 +94,39 @@ test(
     expect(sim.err()).toContain(`end process ${pid} (Ctrl-C or \`kill ${pid}\`), then delete ${dirname(home)}.`);
     expect(readdirSync(dirname(home))).toEqual(["home"]);
     expect(at.svcIn(home, "jobs").code).toBe(0);
+  },
+);
+
+test(
+  "`svc sim --json` says that it deletes its home, keeps it from a control plane that has not said its address yet, and deletes it else",
+  { tags: "needs/sshd" },
+  async () => {
+    const begin = async () => {
+      const sim = at.start("sim", "market", "--json");
+      onTestFinished(async () => {
+        sim.child.kill("SIGKILL");
+        await sim.exited;
+      });
+      await until(() => sim.out().includes("\n"), "the simulator to serve");
+      const said = JSON.parse(sim.out()) as { env: Record<string, string>; home_deleted_at_end: boolean };
+      expect(said.home_deleted_at_end).toBe(true);
+      const folder = dirname(said.env["SVC_HOME"] ?? "");
+      onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+      return { sim, folder, home: said.env["SVC_HOME"] ?? "" };
+    };
+    const free = await begin();
+    free.sim.child.kill("SIGINT");
+    expect(await free.sim.exited).toBe(130);
+    expect(existsSync(free.folder)).toBe(false);
+
+    const held = await begin();
+    const lock = HomeLock.take(held.home);
+    onTestFinished(() => lock.release());
+    lock.announce({ pid: process.pid, command: "svc serve", started_at: new Date().toISOString(), url: null });
+    held.sim.child.kill("SIGINT");
+    expect(await held.sim.exited).toBe(130);
+    expect(held.sim.err()).toContain(`process ${process.pid} (svc serve)`);
+    expect(held.sim.err()).toContain(`then delete ${held.folder}.`);
+    expect(existsSync(held.home)).toBe(true);
   },
 );

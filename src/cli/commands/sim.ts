@@ -106,7 +106,8 @@ export const sim: Command = {
       })
       .catch(asPortTaken);
     try {
-      if (input.json) await printJson(io, { env: served.env, urls: served.urls, machines: served.kind });
+      if (input.json)
+        await printJson(io, { env: served.env, urls: served.urls, machines: served.kind, home_deleted_at_end: true });
       else await io.out(`${[...unsets(served, io.env), exports(served.env)].join("\n")}\n`);
       io.err(input.json ? `Serving ${Object.keys(served.urls).join(", ")}. ${HOME_GOES}` : whatNow(served));
       const signal = await ending.promise;

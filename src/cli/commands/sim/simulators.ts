@@ -29,16 +29,37 @@ interface SimModule {
   }): Promise<ServedSims>;
 }
 
-/** Ends the machines and deletes the home, unless a control plane uses it: it would lose its store and its locks. */
+/**
+ * Ends the machines and deletes the home, unless a control plane uses it: it would lose its store and its locks. The lock of the home
+ * also keeps away one that starts meanwhile.
+ */
 export async function closeAround(served: ServedSims, say: (line: string) => void): Promise<void> {
   const home = served.env["SVC_HOME"] ?? "";
+  const { HomeLock } = await import("../../../store/home-lock.ts");
+  let release: (() => void) | null = null;
+  try {
+    const lock = HomeLock.take(home);
+    release = () => lock.release();
+  } catch (error) {
+    if (error instanceof SvcError && error.code === "home_locked") {
+      say(await keptWords(home, error.message));
+      return await served.close({ keepsHome: true });
+    }
+    // Whatever else is wrong with the folder, it goes.
+  }
+  try {
+    await served.close({ keepsHome: false });
+  } finally {
+    release?.();
+  }
+}
+
+async function keptWords(home: string, said: string): Promise<string> {
   const found = await findControlPlane(home);
-  const keepsHome = found.state !== "none";
-  if (keepsHome)
-    say(
-      `A control plane still uses the home, so svc keeps it: end process ${found.file.pid} (Ctrl-C or \`kill ${found.file.pid}\`), then delete ${dirname(home)}.`,
-    );
-  await served.close({ keepsHome });
+  const next = `then delete ${dirname(home)}.`;
+  return found.state === "none"
+    ? `${said} svc therefore keeps the home: wait until that process has ended, ${next}`
+    : `A control plane still uses the home, so svc keeps it: end process ${found.file.pid} (Ctrl-C or \`kill ${found.file.pid}\`), ${next}`;
 }
 
 export async function load(): Promise<SimModule> {
