@@ -4,7 +4,7 @@
 import { safeField } from "../domain/terminal-text.ts";
 import type { Command, Completes } from "./command.ts";
 import type { Io } from "./io.ts";
-import { withStore } from "./store.ts";
+import { withStoreQuietly } from "./store.ts";
 import { ACTIVE_STATUSES, OUTCOMES, type JOB_STATUSES } from "../schemas/names.ts";
 
 export interface Offered {
@@ -123,7 +123,7 @@ async function offered(what: Completes, io: Io): Promise<Completion> {
 
 /** Newest first. */
 const runs = (io: Io, status: readonly (typeof JOB_STATUSES)[number][] | undefined): Promise<Offered[]> =>
-  withStore(io, (reads) => {
+  withStoreQuietly(io, (reads) => {
     const page = reads?.jobs({ limit: RUNS_MAX, ...(status ? { status: [...status] } : {}) });
     return (page?.jobs ?? []).map((job) => ({
       word: job.id,

@@ -95,8 +95,16 @@ export function* everyJob(
   }
 }
 
-/** Passes the store, or null for a home that was never used, and closes it at the end. */
-export async function withStore<T>(io: Io, use: (reads: OpenReads | null) => T | Promise<T>): Promise<T> {
+/** Passes the store, or null for a home that was never used, and closes it at the end. Tells if SVC_HOME names such a home. */
+export const withStore = <T>(io: Io, use: (reads: OpenReads | null) => T | Promise<T>): Promise<T> =>
+  withStoreQuietly(io, (reads) => {
+    const words = reads === null ? unusedHome(io) : null;
+    if (words !== null) io.err(words);
+    return use(reads);
+  });
+
+/** The same without words, for a caller that needs no home or says so itself. */
+export async function withStoreQuietly<T>(io: Io, use: (reads: OpenReads | null) => T | Promise<T>): Promise<T> {
   const reads = await storeOfHome(io);
   try {
     return await use(reads);
@@ -105,11 +113,12 @@ export async function withStore<T>(io: Io, use: (reads: OpenReads | null) => T |
   }
 }
 
-/** Says that SVC_HOME names no folder: a mistyped home would look like one without runs. */
-export function tellMissingHome(io: Io): void {
+/** What is wrong with a home in SVC_HOME that holds nothing: a mistyped one would look like one without runs. Null without SVC_HOME. */
+export function unusedHome(io: Io): string | null {
+  if (!io.env["SVC_HOME"]) return null;
   const home = io.home();
-  if (io.env["SVC_HOME"] && !existsSync(home))
-    io.err(`The home ${safeField(home)} does not exist, so it has no runs. If you expected some, check SVC_HOME.`);
+  const what = existsSync(home) ? "holds nothing of svc" : "does not exist";
+  return `The home ${safeField(home)} ${what}, so it has no runs. If you expected some, check SVC_HOME.`;
 }
 
 /** The runs that the prefixes name, in their order, each once. Throws `job_not_found`, `job_ambiguous`. */
@@ -117,14 +126,30 @@ export const withJobs = <T>(
   io: Io,
   prefixes: readonly string[],
   use: (reads: OpenReads, ids: string[]) => T | Promise<T>,
-): Promise<T> => withStore(io, (reads) => use(...namedIn(reads, prefixes)));
+): Promise<T> => withStoreQuietly(io, (reads) => use(...namedIn(reads, prefixes, io)));
 
 /** The run that the prefix names. Throws `job_not_found`, `job_ambiguous`. */
 export const withJob = <T>(io: Io, prefix: string, use: (reads: OpenReads, id: string) => T | Promise<T>): Promise<T> =>
   withJobs(io, [prefix], (reads, [id = prefix]) => use(reads, id));
 
-/** The store, which must exist, and the ids of these runs. */
-export function namedIn(reads: OpenReads | null, prefixes: readonly string[]): [OpenReads, string[]] {
-  if (!reads) throw new SvcError("job_not_found", { id: prefixes[0] ?? "" });
-  return [reads, [...new Set(prefixes.map((prefix) => reads.resolveJobId(prefix)))]];
+/** The store, which must exist, and the ids of these runs. The error names the home that was looked at. */
+export function namedIn(reads: OpenReads | null, prefixes: readonly string[], io: Io): [OpenReads, string[]] {
+  try {
+    if (!reads) throw new SvcError("job_not_found", { id: prefixes[0] ?? "" });
+    return [reads, [...new Set(prefixes.map((prefix) => reads.resolveJobId(prefix)))]];
+  } catch (thrown) {
+    if (thrown instanceof SvcError && thrown.code === "job_not_found")
+      Object.assign(thrown, {
+        hint: notFoundHint(reads === null ? unusedHome(io) : null, (thrown as SvcError<"job_not_found">).data.id, io),
+      });
+    throw thrown;
+  }
+}
+
+function notFoundHint(unused: string | null, id: string, io: Io): string {
+  if (unused !== null) return unused;
+  const home = safeField(io.home());
+  return id === "last"
+    ? `\`last\` is the newest run, and the home ${home} has none yet. If you expected one, check SVC_HOME.`
+    : `\`svc jobs --all\` lists the runs of the home ${home}. If you expected to find it there, check SVC_HOME.`;
 }

@@ -60,9 +60,37 @@ describe("a home that was never used", () => {
     expect(at.svc("jobs")).toEqual({ code: 0, out: "", err: missing });
     for (const words of [["costs"], ["kill", "--all"]]) expect(at.svc(...words).err).toContain(missing);
     expect(JSON.parse(at.svc("jobs", "--json").out)).toEqual({ jobs: [], next_cursor: null });
-    expect(at.svc("logs", "abc").code).toBe(3);
+    for (const words of [
+      ["limits"],
+      ["top"],
+      ["code", "ls"],
+      ["data", "ls"],
+      ["prune", "--older-than", "3d", "--dry-run"],
+    ])
+      expect(at.svc(...words), words.join(" ")).toMatchObject({ code: 0, err: expect.stringContaining(missing) });
+    for (const words of [["credentials"], ["notify"], ["notify", "history"], ["reconcile"], ["reconcile", "--dry-run"]])
+      expect(at.svc(...words), words.join(" ")).toMatchObject({ code: 0, err: expect.stringContaining(missing) });
+    expect(at.svc("credentials", "rm", "podhost").err).toContain(
+      "This home stores no credential podhost: nothing was removed.",
+    );
+    expect(at.svc("logs", "abc")).toEqual({ code: 3, out: "", err: `This home has no run abc.\n${missing}` });
+    expect(at.svc("logs", "last").err).toContain(missing);
     expect(at.svc("kill", "--all").code).toBe(0);
     expect(existsSync(at.home)).toBe(false);
+  });
+
+  test("a home without runs is named where a run or `last` is asked for", () => {
+    mkdirSync(at.home);
+    expect(at.svc("jobs").err).toBe(
+      `The home ${at.home} holds nothing of svc, so it has no runs. If you expected some, check SVC_HOME.\n`,
+    );
+    expect(at.svc("limits", "set", "max_gpus=2").code).toBe(0);
+    expect(at.svc("logs", "last").err).toBe(
+      `No run has the id last.\n\`last\` is the newest run, and the home ${at.home} has none yet. If you expected one, check SVC_HOME.\n`,
+    );
+    expect(at.svc("logs", "abc").err).toBe(
+      `This home has no run abc.\n\`svc jobs --all\` lists the runs of the home ${at.home}. If you expected to find it there, check SVC_HOME.\n`,
+    );
   });
 
   test("a `~` at the beginning of SVC_HOME is the folder of the user, as in Python", () => {
@@ -74,7 +102,8 @@ describe("a home that was never used", () => {
   });
 
   test("a home without runs has no `last`, and the error says so", () => {
-    expect(at.svc("logs", "last").err).toContain("`last` is the newest run, once the home has one");
+    at.svc("limits", "set", "max_gpus=2");
+    expect(at.svc("logs", "last").err).toContain("`last` is the newest run, and the home ");
   });
 
   test.each([["gpus"], ["--help"], ["jobs", "--help"]])(

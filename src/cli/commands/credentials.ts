@@ -10,7 +10,7 @@ import type { Io } from "../io.ts";
 import { safeField } from "../../domain/terminal-text.ts";
 import { printJson } from "../text.ts";
 import { bodyOf, nameOf } from "./credentials/body.ts";
-import { list, told } from "./credentials/show.ts";
+import { list, removedWords, told } from "./credentials/show.ts";
 
 /** The credential operations, over HTTP or in this process. */
 interface Desk {
@@ -45,16 +45,17 @@ export const credentials: Command = {
     const [verb = "ls", name, ...fields] = input.args;
     if (!VERBS.includes(verb))
       throw usage(`Unknown action \`svc credentials ${safeField(verb)}\`.`, "Use ls, set, check or rm.");
-    if (verb === "ls") return withDesk(io, async (desk) => list(await desk.list(), input, io));
+    if (verb === "ls") return withDesk(io, true, async (desk) => list(await desk.list(), input, io));
     const known = nameOf(name);
     if (verb !== "set" && fields.length > 0)
       throw usage(`\`${verb}\` takes a name and no fields.`, "Leave the fields out.");
     const body = verb === "set" ? await bodyOf(known, fields, io) : {};
-    return withDesk(io, async (desk) => {
+    return withDesk(io, verb !== "set", async (desk) => {
       if (verb === "check") return told(known, await desk.check(known), input, io);
       if (verb === "rm") {
+        const before = await desk.list();
         await desk.remove(known);
-        io.err(`Removed the stored credential ${known}.`);
+        io.err(removedWords(known, before));
         return 0;
       }
       const saved = await desk.save(known, body, { check: input.flags.has("check") });
@@ -66,9 +67,9 @@ export const credentials: Command = {
   },
 };
 
-async function withDesk(io: Io, use: (desk: Desk) => Promise<number>): Promise<number> {
+async function withDesk(io: Io, onlyReads: boolean, use: (desk: Desk) => Promise<number>): Promise<number> {
   const client = await runningClient(io);
-  if (!client) return withOwnControlPlane(io, "look", (cp) => use(cp.credentials));
+  if (!client) return withOwnControlPlane(io, "look", (cp) => use(cp.credentials), { onlyReads });
   return use({
     list: () => client.credentials(),
     save: (name, body, { check }) => client.saveCredential(name, body, check),

@@ -9,7 +9,7 @@ import type { ProviderName } from "../../schemas/spec.ts";
 import type { HostStats } from "../../schemas/hosts.ts";
 import type { Command } from "../command.ts";
 import type { Io } from "../io.ts";
-import { withStore } from "../store.ts";
+import { withStoreQuietly } from "../store.ts";
 import { printList, table } from "../text.ts";
 
 /** Longer answers are shown the next time: the control plane remembers them. */
@@ -92,4 +92,5 @@ function cheapestWords(io: Io, offer: LiveOffer | null): string {
 }
 
 /** How machines of this home have turned out; empty for a home that was never used. */
-const ownHistory = (io: Io): Promise<HostStats["stats"]> => withStore(io, (reads) => reads?.hostStats().stats ?? []);
+const ownHistory = (io: Io): Promise<HostStats["stats"]> =>
+  withStoreQuietly(io, (reads) => reads?.hostStats().stats ?? []);

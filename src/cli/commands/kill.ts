@@ -5,7 +5,7 @@ import { usage } from "../argv.ts";
 import type { Command } from "../command.ts";
 import { runningClient, withOwnControlPlane } from "../control-plane.ts";
 import type { Io } from "../io.ts";
-import { everyJob, tellMissingHome, withJobs, withStore } from "../store.ts";
+import { everyJob, withJobs, withStore } from "../store.ts";
 import { asTold } from "../told.ts";
 import { ACTIVE_STATUSES } from "../../schemas/names.ts";
 import { printJson } from "../text.ts";
@@ -44,7 +44,6 @@ export const kill: Command = {
 async function killJobs(options: KillOptions, io: Io): Promise<number> {
   const ids = await targets(options, io);
   if (ids.length === 0) {
-    tellMissingHome(io);
     if (options.json) await printJson(io, { jobs: [] });
     else io.err("No run is active: there is nothing to kill.");
     return 0;

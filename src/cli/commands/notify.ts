@@ -39,14 +39,22 @@ export const notify: Command = {
       throw usage(`Unknown action \`svc notify ${safeField(given)}\`.`, `Use ${VERBS.join(", ")}.`);
     if ((verb === "list" || verb === "history") && name !== undefined)
       throw usage(`\`svc notify ${verb}\` takes no further arguments.`, `\`svc notify ${verb}\` lists everything.`);
-    if (verb === "list") return withNotifyDesk(io, async (desk) => printTargets(await desk.overview(), input, io));
+    if (verb === "list")
+      return withNotifyDesk(io, async (desk) => printTargets(await desk.overview(), input, io), READS);
     if (verb === "history")
-      return withNotifyDesk(io, async (desk) => printHistory(await desk.deliveries({ limit: SHOWN }), input, io));
+      return withNotifyDesk(
+        io,
+        async (desk) => printHistory(await desk.deliveries({ limit: SHOWN }), input, io),
+        READS,
+      );
     if (verb === "rules") return rules(name === undefined ? [] : [name, ...fields], input, io);
     if (name === undefined) throw usage(`\`svc notify ${verb}\` needs NAME.`, "`svc notify` lists the targets.");
     return { add, rm, test }[verb](name, fields, input, io);
   },
 };
+
+/** They need no home, and make none. */
+const READS = { onlyReads: true };
 
 async function add(name: string, fields: string[], input: Input, io: Io): Promise<number> {
   const body = await targetBodyOf(fields, io);
@@ -59,24 +67,36 @@ async function add(name: string, fields: string[], input: Input, io: Io): Promis
 }
 
 const rm = (name: string, _: string[], __: Input, io: Io): Promise<number> =>
-  withNotifyDesk(io, async (desk) => {
-    await desk.remove(name);
-    io.err(`Removed ${safeField(name)}.`);
-    return 0;
-  });
+  withNotifyDesk(
+    io,
+    async (desk) => {
+      await desk.remove(name);
+      io.err(`Removed ${safeField(name)}.`);
+      return 0;
+    },
+    READS,
+  );
 
 const test = (name: string, _: string[], input: Input, io: Io): Promise<number> =>
-  withNotifyDesk(io, async (desk) => {
-    const tested = await desk.test(name);
-    if (input.json) await printJson(io, tested);
-    else io.err(`${safeField(name)} has accepted a test message after ${tested.seconds.toFixed(1)} s.`);
-    return 0;
-  });
+  withNotifyDesk(
+    io,
+    async (desk) => {
+      const tested = await desk.test(name);
+      if (input.json) await printJson(io, tested);
+      else io.err(`${safeField(name)} has accepted a test message after ${tested.seconds.toFixed(1)} s.`);
+      return 0;
+    },
+    READS,
+  );
 
 /** Without lines it prints the rules; `none` removes them. */
 const rules = (lines: string[], input: Input, io: Io): Promise<number> =>
-  withNotifyDesk(io, async (desk) => {
-    const now =
-      lines.length === 0 ? (await desk.overview()).rules : await desk.setRules(lines.join() === "none" ? [] : lines);
-    return printRules(now, input, io);
-  });
+  withNotifyDesk(
+    io,
+    async (desk) => {
+      const now =
+        lines.length === 0 ? (await desk.overview()).rules : await desk.setRules(lines.join() === "none" ? [] : lines);
+      return printRules(now, input, io);
+    },
+    { onlyReads: lines.length === 0 },
+  );

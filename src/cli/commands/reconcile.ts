@@ -59,7 +59,7 @@ export const reconcile: Command = {
               );
             return told;
           },
-          { newStore },
+          { newStore, onlyReads: !newStore },
         );
     if (input.json) await printJson(io, report);
     else await tell(report, { gone, driven: client !== null }, io);

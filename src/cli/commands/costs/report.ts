@@ -6,14 +6,13 @@ import { WASTE_KINDS } from "../../../schemas/cost-names.ts";
 import type { CostReport, CostsQuery, CostTotal } from "../../../schemas/costs.ts";
 import type { Input } from "../../command.ts";
 import type { Io } from "../../io.ts";
-import { tellMissingHome, type OpenReads } from "../../store.ts";
+import type { OpenReads } from "../../store.ts";
 import { printJson, table } from "../../text.ts";
 import { hoursOf, knownCost, wasteWords } from "./words.ts";
 
 /** @param reads null for a home that was never used. */
 export async function printReport(reads: OpenReads | null, query: CostsQuery, input: Input, io: Io): Promise<void> {
   const report = reads ? reads.costs(query) : await nothing(query);
-  tellMissingHome(io);
   if (input.json) return await printJson(io, report);
   if (reads === null) {
     if (io.tty) io.err("This home has not rented a machine yet.");

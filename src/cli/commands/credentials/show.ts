@@ -1,6 +1,7 @@
 // Prints the list of credentials, and the result of a check with the provider.
 
 import type { CredentialCheck, Credentials } from "../../../schemas/credentials.ts";
+import { isService, type CredentialName } from "../../../schemas/credential-blocks.ts";
 import type { Input } from "../../command.ts";
 import type { Io } from "../../io.ts";
 import { safeField } from "../../../domain/terminal-text.ts";
@@ -42,4 +43,11 @@ export async function told(name: string, check: CredentialCheck, input: Input, i
   ];
   await printFields(io, lines);
   return 0;
+}
+
+export function removedWords(name: CredentialName, before: Credentials): string {
+  const fields = isService(name) ? before[name] : before.providers[name];
+  return Object.values(fields ?? {}).some(({ source }) => source === "store")
+    ? `Removed the stored credential ${name}.`
+    : `This home stores no credential ${name}: nothing was removed. \`svc credentials\` lists those that are set, and where.`;
 }

@@ -1,15 +1,19 @@
 // `svc data ls`: the data sets of this home.
 
+import { existsSync } from "node:fs";
 import { bytes } from "../../../domain/bytes.ts";
 import type { Input } from "../../command.ts";
 import type { Io } from "../../io.ts";
 import { safeField } from "../../../domain/terminal-text.ts";
 import { instant, printJson, table } from "../../text.ts";
+import { unusedHome } from "../../store.ts";
 import { store } from "./store.ts";
 
 export async function ls(_: string[], input: Input, io: Io): Promise<number> {
   const { listData } = await store();
   const { data: all, damaged } = listData(io.home());
+  const unused = existsSync(io.home()) ? null : unusedHome(io);
+  if (unused !== null) io.err(unused);
   if (input.json) await printJson(io, { data: all, damaged });
   else if (all.length > 0) {
     const columns = [

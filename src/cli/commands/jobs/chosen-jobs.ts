@@ -3,6 +3,7 @@
 import { SvcError } from "../../../errors/index.ts";
 import type { JobRecord, JobStatus } from "../../../schemas/job.ts";
 import type { ProviderName } from "../../../schemas/spec.ts";
+import type { Io } from "../../io.ts";
 import { namedIn, type OpenReads } from "../../store.ts";
 
 export interface ChosenJobs {
@@ -27,9 +28,9 @@ export interface JobList {
 const PAGE = 500;
 
 /** Throws `job_not_found`, `job_ambiguous`. */
-export function readChosen(reads: OpenReads | null, chosen: ChosenJobs): JobList {
+export function readChosen(reads: OpenReads | null, chosen: ChosenJobs, io: Io): JobList {
   if (chosen.ids.length > 0) {
-    const [store, ids] = namedIn(reads, chosen.ids);
+    const [store, ids] = namedIn(reads, chosen.ids, io);
     return { jobs: ids.flatMap((id) => store.job(id) ?? []), next: null };
   }
   const jobs: JobRecord[] = [];

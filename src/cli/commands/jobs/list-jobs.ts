@@ -5,7 +5,7 @@ import { areLeftAlone, AWAY_WORDS } from "../../away.ts";
 import type { Input } from "../../command.ts";
 import type { Io } from "../../io.ts";
 import { redrawEachSecond } from "../../redraw.ts";
-import { tellMissingHome, withStore, type OpenReads } from "../../store.ts";
+import { withStore, withStoreQuietly, type OpenReads } from "../../store.ts";
 import { picked, printJson } from "../../text.ts";
 import { readChosen, type ChosenJobs, type JobList } from "./chosen-jobs.ts";
 import { jobsTable, reasonOf, type Regions } from "./table.ts";
@@ -13,9 +13,8 @@ import { jobsTable, reasonOf, type Regions } from "./table.ts";
 const CLEAR = "\u001b[H\u001b[2J";
 
 export const listJobs = (chosen: ChosenJobs, input: Input, io: Io): Promise<number> =>
-  withStore(io, async (reads) => {
-    const list = readChosen(reads, chosen);
-    tellMissingHome(io);
+  (chosen.ids.length > 0 ? withStoreQuietly : withStore)(io, async (reads) => {
+    const list = readChosen(reads, chosen, io);
     if (input.json) {
       await printJson(io, asJson(reads, input.fields, list));
       return 0;
@@ -39,7 +38,7 @@ function emptyWords({ status, label, provider, tag, archived }: ChosenJobs): str
 export async function watchJobs(chosen: ChosenJobs, input: Input, io: Io): Promise<number> {
   let before = "";
   await redrawEachSecond(io, io.interrupted, async (reads) => {
-    const list = readChosen(reads, chosen);
+    const list = readChosen(reads, chosen, io);
     const shown = input.json
       ? `${toJson(asJson(reads, input.fields, list))}\n`
       : jobsTable(io, list.jobs, regionsOf(reads, list));

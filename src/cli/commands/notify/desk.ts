@@ -13,9 +13,13 @@ export interface NotifyDesk {
   deliveries(query: { limit: number }): Deliveries | Promise<Deliveries>;
 }
 
-export async function withNotifyDesk(io: Io, use: (desk: NotifyDesk) => Promise<number>): Promise<number> {
+export async function withNotifyDesk(
+  io: Io,
+  use: (desk: NotifyDesk) => Promise<number>,
+  options: { onlyReads?: boolean } = {},
+): Promise<number> {
   const client = await runningClient(io);
-  if (!client) return withOwnControlPlane(io, "look", (cp) => use(cp.notifications));
+  if (!client) return withOwnControlPlane(io, "look", (cp) => use(cp.notifications), options);
   return use({
     overview: () => client.notifications(),
     save: (name, body) => client.saveNotifyTarget(name, body),

@@ -23,7 +23,9 @@ export async function askForOffers(names: readonly string[], query: OffersQuery,
   const client = await runningClient(io);
   const answers = client
     ? await Promise.all(queries.map((each) => client.offers(each, io.interrupted)))
-    : await withOwnControlPlane(io, "look", (cp) => Promise.all(queries.map((each) => cp.offers(each))));
+    : await withOwnControlPlane(io, "look", (cp) => Promise.all(queries.map((each) => cp.offers(each))), {
+        onlyReads: true,
+      });
   const price = (offer: LiveOffer): number => offer.price_per_hour_usd ?? Infinity;
   const all = {
     offers: answers.flatMap((answer) => answer.offers).toSorted((a, b) => price(a) - price(b) || 0),
