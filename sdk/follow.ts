@@ -1,5 +1,6 @@
 // Waiting for a run, and reading its log as it arrives. A control plane must be running, so that the run makes progress.
 
+import { THIS_COMPUTER } from "../src/providers/descriptors.ts";
 import type { JobRecord } from "../src/schemas/job.ts";
 import { hasEnded } from "../src/schemas/names.ts";
 import { call, checkId, isUnreachable, refused } from "./calls.ts";
@@ -42,11 +43,11 @@ export async function wait(jobId: string, timeoutSeconds?: number | null): Promi
   }
 }
 
-const waitTimeout = ({ id, status }: JobRecord, seconds: number): SvcError =>
+const waitTimeout = ({ id, status, provider }: JobRecord, seconds: number): SvcError =>
   new SvcError({
     code: "wait_timeout",
     message: `Run ${id} is still ${status} after ${seconds} s.`,
-    hint: "The run continues, and its machine may cost money: wait again, or end it with kill().",
+    hint: `The run continues${provider === THIS_COMPUTER ? " on this computer and costs nothing" : ", and its machine may cost money"}: wait again, or end it with kill().`,
   });
 
 /** Like `job`, for a job that a caller waits for: a control plane must be running, so that it makes progress. */

@@ -2,6 +2,7 @@
 // prints what happens to machine and money. A script with its own SIGINT listener decides by itself.
 
 import type { JobRecord } from "../src/schemas/job.ts";
+import { THIS_COMPUTER } from "../src/providers/descriptors.ts";
 import { hasEnded } from "../src/schemas/names.ts";
 import { keeps, leave } from "./control-planes.ts";
 import { ownHome } from "./own-home.ts";
@@ -10,6 +11,8 @@ import { ownHome } from "./own-home.ts";
 export const SUBMITTED = "";
 
 const watched = new Set<string>();
+/** Runs on this computer itself, by what the caller has named them. */
+const free = new Set<string>();
 let listening = false;
 
 export function watchInterrupt(jobId: string): void {
@@ -26,6 +29,7 @@ export function unwatchInterrupt(...jobIds: string[]): void {
 /** The record, after which Ctrl-C no longer names a run that has ended; `jobId` is what the caller has named it. */
 export function seen(record: JobRecord, jobId = record.id): JobRecord {
   if (hasEnded(record.status)) unwatchInterrupt(record.id, jobId);
+  if (record.provider === THIS_COMPUTER) free.add(record.id).add(jobId);
   return record;
 }
 
@@ -47,10 +51,12 @@ function onInterrupt(): void {
       process.stderr.write(
         "svc: interrupted during the submission of a run: if it was accepted, it continues, and its machine may cost money. `svc kill last` ends it.\n",
       );
-    if (known.length > 0)
-      process.stderr.write(
-        `svc: interrupted; ${known.join(", ")} continues, and its machine may cost money. \`svc kill\` ends it.\n`,
-      );
+    if (known.length > 0) {
+      const how = known.every((id) => free.has(id))
+        ? "continues on this computer and costs nothing"
+        : "continues, and its machine may cost money";
+      process.stderr.write(`svc: interrupted; ${known.join(", ")} ${how}. \`svc kill\` ends it.\n`);
+    }
     process.exit(130);
   }
   const isIdle = watched.size === 0;

@@ -365,10 +365,12 @@ def _wait_for_end(hold: Hold | None, owned: _Owned | None, tell: bool, paid: boo
         _tell(f"svc: not waiting; the control plane keeps shutting down by itself. `svc jobs` lists the unfinished runs; see {log}")
         raise
     if said is None:
-        _tell(f"svc: the control plane is still shutting down by itself, and machines may cost money until then; see {log}")
+        money = ", and machines may cost money until then" if paid else ""
+        _tell(f"svc: the control plane is still shutting down by itself{money}; see {log}")
     elif said.get("unfinished"):
         left = ", ".join(said["unfinished"])
-        _tell(f"svc: not ended: {left}. A machine may still cost money; `svc reconcile` finishes the job; see {log}")
+        money = "A machine may still cost money; " if paid else ""
+        _tell(f"svc: not ended: {left}. {money}`svc reconcile` finishes the job; see {log}")
     elif tell and "unfinished" in said:
         _tell("svc: everything has ended" + ("; no machine of these runs costs money any more" if paid else ""))
 

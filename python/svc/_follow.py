@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 import sys
 import time
@@ -19,11 +20,14 @@ from svc._call import LOST_SECONDS_MAX, POLL_SECONDS, bad_field, call, quoted
 from svc._control_plane import PLANES
 from svc._errors import SvcError, WaitTimeout, short_traceback
 from svc._progress import progress_of, tell_warnings
+from svc._providers import THIS_COMPUTER
 from svc._records import Job, LogStream
 
 __all__ = ["stream", "wait"]
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from typing_extensions import Self
 
 STREAM_IDLE_SECONDS = 60.0
@@ -59,7 +63,12 @@ def stream(job_id: str) -> LogStream:
     broke. Raises ``JobNotFound`` at once, and ``SvcError`` when no control plane answers for a minute.
     """
     now = driven(job_id)
-    return _Lines(job_id, shows_states=not now.done)
+    return _Lines(job_id, shows_states=not now.done, is_free=_is_free(now))
+
+
+def _is_free(run: Job) -> bool:
+    """Whether it runs on this computer itself."""
+    return run.provider == THIS_COMPUTER
 
 
 def driven(job_id: str) -> Job:
@@ -75,9 +84,10 @@ def wait_for(job_id: str, timeout: float | None) -> Job:
     deadline = deadline_of(timeout)
     pause, pause_max = POLL_SECONDS
     progress = progress_of(timeline_of)
-    with _TellingOnInterrupt(job_id), contextlib.closing(progress):
+    with _TellingOnInterrupt(job_id) as telling, contextlib.closing(progress):
         while True:
             now = driven(job_id)
+            telling.is_free = _is_free(now)
             progress.saw(now)
             if now.done:
                 tell_warnings(job_id, timeline_of)
@@ -107,37 +117,56 @@ def wait_timeout(last: Job, timeout: float | None) -> WaitTimeout:
     return WaitTimeout(
         "wait_timeout",
         f"Run {last.id} is still {last.status} after {timeout:g} s.",
-        "The run continues, and its machine may cost money: wait again, or end it with svc.kill.",
+        f"The run continues{_money(_is_free(last))}: wait again, or end it with svc.kill.",
     )
 
 
 class _TellingOnInterrupt:
-    """Ctrl-C during the iteration ends only the iteration: prints what ends the run."""
+    """Ctrl-C during the iteration ends only the iteration: prints what ends the run. Where the script does not catch it, these words
+    stand in the place of a traceback, and the program ends as by SIGINT, which a shell shows as 130."""
 
-    def __init__(self, job_id: str) -> None:
+    def __init__(self, job_id: str, is_free: bool = False) -> None:
         self._job_id = job_id
+        self.is_free = is_free
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or not issubclass(kind, KeyboardInterrupt):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if not isinstance(error, KeyboardInterrupt):
             return
-        tell_interrupted(f"stopped watching run {self._job_id}, which", f"svc kill {self._job_id}")
+        tell_interrupted(f"stopped watching run {self._job_id}, which", f"svc kill {self._job_id}", self.is_free)
+        setattr(error, _TOLD, True)
+        if sys.excepthook is sys.__excepthook__ and os.environ.get("SVC_DEBUG") != "1":
+            sys.excepthook = _without_told
 
 
-def tell_interrupted(what: str, command: str) -> None:
+# Marks an interrupt about which the user was told.
+_TOLD = "_svc_told"
+
+
+def _without_told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if not hasattr(error, _TOLD):
+        sys.__excepthook__(kind, error, trace)
+
+
+def _money(is_free: bool) -> str:
+    return " on this computer and costs nothing" if is_free else ", and its machine may cost money"
+
+
+def tell_interrupted(what: str, command: str, is_free: bool = False) -> None:
     if PLANES.keeps_one():
         when = "ends when the last program that uses its control plane ends, such as this one"
     else:
-        when = "continues, and its machine may cost money"
+        when = f"continues{_money(is_free)}"
     if sys.stderr is not None:
         print(f"svc: {what} {when}; `{command}` ends it now", file=sys.stderr, flush=True)
 
 
 class _Lines(LogStream):
-    def __init__(self, job_id: str, shows_states: bool) -> None:
+    def __init__(self, job_id: str, shows_states: bool, is_free: bool) -> None:
         self._job_id = job_id
+        self._is_free = is_free
         self._offset = 0
         self._partial = bytearray()
         self._shows_states = shows_states
@@ -178,7 +207,7 @@ class _Lines(LogStream):
             if left is not None and left <= 0:
                 self._hand_out_state()
                 continue
-            with _TellingOnInterrupt(self._job_id):
+            with _TellingOnInterrupt(self._job_id, self._is_free):
                 try:
                     self._fill(left)
                 except KeyboardInterrupt as interrupt:

@@ -41,6 +41,8 @@ test("logs -f ends with 5, not with 0, if no control plane resumes the run withi
     io,
   );
   expect(code).toBe(5);
-  expect(err).toContain(`No control plane started within 60 s. Job ${id} is unfinished; its machine may cost money.`);
+  expect(err).toContain(
+    `No control plane started within 60 s. Run ${id} is unfinished, and costs nothing on this computer.`,
+  );
   at.svc("kill", id);
 });

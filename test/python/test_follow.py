@@ -5,6 +5,7 @@ import contextlib
 import io
 import os
 import pty
+import signal
 import socket
 import subprocess
 import sys
@@ -164,6 +165,34 @@ class Following(WithControlPlane):
         self.server.log += b"three\n"
         self.server.put("a", "succeeded")
         self.assertEqual(list(lines), ["three"])
+
+    def test_an_uncaught_ctrl_c_in_a_stream_or_a_wait_ends_the_program_with_one_sentence(self):
+        # Each says "reading" once it is where the interrupt shall come.
+        streams = """
+lines = svc.stream("a")
+fill = lines._fill
+lines._fill = lambda left: (print("reading", flush=True), fill(left))
+for line in lines:
+    pass
+"""
+        waits = """
+import time
+from types import SimpleNamespace
+sleep = lambda s: (print("reading", flush=True), time.sleep(s))
+svc._follow.time = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+svc.wait("a")
+"""
+        for call in (streams, waits):
+            for provider, words in (("local", "continues on this computer and costs nothing"), ("podhost", "continues, and its machine may cost money")):
+                with self.subTest(call=call, provider=provider):
+                    self.server.put("a", provider=provider)
+                    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+                    program = [sys.executable, "-c", f"import svc, svc._follow\n{call}"]
+                    ran = subprocess.Popen(program, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    self.assertEqual(ran.stdout.readline(), "reading\n")
+                    ran.send_signal(signal.SIGINT)
+                    said = ran.communicate()[1]
+                    self.assertEqual((ran.returncode, said), (-signal.SIGINT, f"svc: stopped watching run a, which {words}; `svc kill a` ends it now\n"))
 
     def test_stream_of_an_unknown_job_fails_at_once(self):
         with self.assertRaises(svc.JobNotFound):

@@ -4,6 +4,7 @@
 import { SvcError as WireError } from "../../../../sdk/errors.ts";
 import type { Client } from "../../../../sdk/client.ts";
 import { safeField } from "../../../domain/terminal-text.ts";
+import { THIS_COMPUTER } from "../../../providers/descriptors.ts";
 import { hasEnded } from "../../../schemas/names.ts";
 import { sleep, type Io } from "../../io.ts";
 import { logWindow } from "../../log-window.ts";
@@ -115,10 +116,11 @@ class LogReading {
   /** Without a control plane: whether it is worth waiting for one. Says what it decides. */
   #waitsOn(): boolean {
     const [id, io] = [this.#id, this.#io];
+    const isFree = this.#reads.job(id)?.provider === THIS_COMPUTER;
     const patience = `${LOST_MS_MAX / 1_000} s`;
     if (!this.#wasFollowed) {
       io.err(
-        `No control plane follows run ${id}; this is the stored log. Its script may continue, and its machine may cost money.\n${START_ONE}`,
+        `No control plane follows run ${id}; this is the stored log. Its script may continue${isFree ? " on this computer, which costs nothing" : ", and its machine may cost money"}.\n${START_ONE}`,
       );
       return false;
     }
@@ -128,7 +130,9 @@ class LogReading {
       return true;
     }
     if (performance.now() - this.#lostAt <= LOST_MS_MAX) return true;
-    io.err(`No control plane started within ${patience}. Job ${id} is unfinished; its machine may cost money.`);
+    io.err(
+      `No control plane started within ${patience}. Run ${id} is unfinished${isFree ? ", and costs nothing on this computer" : "; its machine may cost money"}.`,
+    );
     return false;
   }
 
