@@ -25,7 +25,8 @@ export function invalid(errors: FieldError[]): SvcError<"invalid_request"> {
   const [first, ...more] = errors;
   const rest =
     more.length === 0 ? "" : more.length === 1 ? " (and one more field)" : ` (and ${more.length} more fields)`;
-  const summary = `The request is not valid: ${first?.field ?? "it"} ${first?.message ?? "is wrong"}${rest}.`;
+  const what = `${first?.message ?? "is wrong"}${rest}`;
+  const summary = `The request is not valid: ${first?.field ?? "it"} ${what}${what.endsWith("?") ? "" : "."}`;
   return new SvcError("invalid_request", { summary }, { errors: errors.slice(0, ERRORS_MAX) });
 }
 
@@ -35,7 +36,7 @@ const firstOfEach = (errors: FieldError[]): FieldError[] =>
 
 function fieldErrors(issue: z.core.$ZodIssue, whole: string, schema: z.ZodType): FieldError[] {
   if (issue.code === "unrecognized_keys") {
-    const known = fieldsAt(schema, issue.path);
+    const known = fieldsAt(schema, issue.path, issue.input);
     return issue.keys.map((key) => {
       const near = nearest(key, known);
       const guess = near === null ? "" : `; did you mean ${near}?`;
@@ -45,21 +46,30 @@ function fieldErrors(issue: z.core.$ZodIssue, whole: string, schema: z.ZodType):
   return [{ field: jsonPath(issue.path, whole), message: words(issue) }];
 }
 
-/** The fields of the object at the path; none where its schema is one of several. */
-function fieldsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+/** The fields of the object at the path; where its schema is one of several, those of the one that its kind names, if any. */
+function fieldsAt(schema: z.ZodType, path: readonly PropertyKey[], input: unknown): string[] {
   let at: unknown = schema;
   for (const part of [...path, null]) {
     let def = defOf(at);
     while (def && (def.innerType ?? def.in)) def = defOf(def.innerType ?? def.in);
-    if (part === null) return Object.keys(def?.shape ?? {});
+    if (part === null) return Object.keys(def?.shape ?? ofKind(def, input)?.shape ?? {});
     const { shape = {}, element } = def ?? {};
     at = typeof part === "number" ? element : Object.hasOwn(shape, part) ? shape[String(part)] : undefined;
   }
   return [];
 }
 
-/** What the kinds of schemas have: an object, a list, a wrapper such as an optional one, a transformed one. */
+/** Of schemas that one field tells apart, the one that the input's field names. */
+function ofKind({ discriminator = "", options = [] }: Def = {}, input: unknown): Def | undefined {
+  const kind = (input as Record<string, unknown> | null | undefined)?.[discriminator];
+  return options.map(defOf).find((def) => defOf(def?.shape?.[discriminator])?.values?.includes(kind));
+}
+
+/** What the kinds of schemas have: an object, a list, a wrapper such as an optional one, a transformed one, several, a fixed value. */
 interface Def {
+  discriminator?: string;
+  options?: unknown[];
+  values?: unknown[];
   shape?: Record<string, unknown>;
   element?: unknown;
   innerType?: unknown;

@@ -1,5 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { checked } from "../../src/api/field-errors.ts";
+import { NotifyTarget } from "../../src/schemas/notify.ts";
 import { parseStrictJson } from "../../src/api/strict-json.ts";
 import { serve } from "./double.ts";
 import { ask, post, raw } from "./wire.ts";
@@ -175,6 +177,12 @@ describe("fields", () => {
     expect(reply.json.errors.find((error: { field: string }) => error.field === field).message).toMatch(words);
     expect(reply.json.hint).toContain("Nothing was started");
     expect(plane.submitted).toEqual([]);
+  });
+
+  it("suggests a field of the kind that the body names, and ends the question with one mark", () => {
+    const body = { kind: "ntfy", topic: "x", allow_privat: true };
+    const words = "The request is not valid: allow_privat is not a known field; did you mean allow_private?";
+    expect(() => checked(NotifyTarget, body, "target")).toThrow(expect.objectContaining({ message: words }));
   });
 
   it("names every invalid field at once, up to a limit", async () => {

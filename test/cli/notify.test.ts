@@ -141,7 +141,14 @@ it.each([
     ["add", "cmd", "command", "argv=/root/n.sh", "now"],
     /^A command target has no settings such as argv=[^]*`svc notify add NAME command \/root\/n\.sh now`\. Nothing was changed\.\n/,
   ],
-  [["add", "h", "webhook", "url=https://example.com", "port=4"], /port is not a known field\.\n/],
+  [
+    ["add", "h", "webhook", "url=https://example.com", "port=4"],
+    /A target of the kind webhook has no setting port\.\nIt has url, secret_ref, events, allow_private, secret\. Nothing was changed\.\n/,
+  ],
+  [
+    ["add", "h", "ntfy", "topc=x"],
+    /A target of the kind ntfy has no setting topc\.\nDid you mean topic\? It has url, topic, /,
+  ],
   [
     ["add", "h", "webhook", "url=https://example.com", "allow_private=yes"],
     /allow_private must be true or false, not text\.\n/,

@@ -1,5 +1,6 @@
 // Reads the words after `svc notify add NAME`. A secret is read from standard input and never from the command line.
 
+import { nearest } from "../../../domain/nearest.ts";
 import { safeField } from "../../../domain/terminal-text.ts";
 import { needsSecret, TARGET_KINDS } from "../../../schemas/notify-names.ts";
 import type { NotifyTargetBody } from "../../../schemas/notify.ts";
@@ -46,6 +47,11 @@ export async function targetBodyOf([kind = "", ...fields]: string[], io: Io): Pr
     }
   if (target["secret_ref"] !== undefined) asks = false;
   const { NotifyTarget } = await import("../../../schemas/notify.ts");
+  refuseUnknown(
+    known,
+    target,
+    Object.keys(NotifyTarget.options.find(({ shape }) => shape.kind.value === known)?.shape ?? {}),
+  );
   const { checked } = await import("../../../api/field-errors.ts");
   const valid = checked(NotifyTarget, target, "target");
   if (!asks) return { target: valid };
@@ -56,6 +62,19 @@ export async function targetBodyOf([kind = "", ...fields]: string[], io: Io): Pr
       `It is read from standard input: \`svc notify add NAME ${known} … < secret.txt\`. Nothing was changed.`,
     );
   return { target: valid, secret };
+}
+
+/** A setting that this kind has not, with those that it has. */
+function refuseUnknown(kind: string, target: object, shape: readonly string[]): void {
+  const settings = shape.filter((key) => key !== "kind");
+  const unknown = Object.keys(target).find((key) => !shape.includes(key));
+  if (unknown === undefined) return;
+  const near = nearest(unknown, settings);
+  const all = [...settings, ...(shape.includes("secret_ref") ? ["secret"] : [])].join(", ");
+  throw usage(
+    `A target of the kind ${kind} has no setting ${safeField(unknown)}.`,
+    `${near === null ? "" : `Did you mean ${near}? `}It has ${all}. Nothing was changed.`,
+  );
 }
 
 function valueOf(key: string, value: string): unknown {
