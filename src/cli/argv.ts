@@ -224,7 +224,7 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
       if (command?.name === "run")
         throw usage(
           `\`svc run\` does not start a run, and has no flag ${f.typed}.`,
-          "`svc run` shows how a run is started: in Python, over HTTP, or in the dashboard. `svc plan` shows what it would cost.",
+          `${fieldWords(f.typed, cli)}\`svc run\` shows how a run is started: in Python, over HTTP, or in the dashboard. \`svc plan\` shows what it would cost.`,
         );
       const otherCase = /^-[a-z]$/i.test(f.typed) ? all.find((s) => s.toLowerCase() === f.typed.toLowerCase()) : null;
       const near =
@@ -270,6 +270,23 @@ export function parseArgv(words: string[], cli: CAC, commands: Command[]): Parse
       `Write \`svc ${declared?.rawName ?? command.name}\`.`,
     );
   return { kind: "run", command, input: { args, flags: seenFlags, values, json: seenFlags.has("json"), fields } };
+}
+
+/** Flags of `svc plan` that a run calls by a longer name. */
+const LONGER: Record<string, string> = {
+  candidate: "candidates",
+  max_runtime: "max_runtime_minutes",
+  wait_for_capacity: "wait_for_capacity_minutes",
+};
+
+/** The field of a run that a flag means: that of the flag of `svc plan`, which has the fields as flags. Empty without one. */
+function fieldWords(typed: string, cli: CAC): string {
+  const all = cli.commands.find(({ name }) => name === "plan")?.options.flatMap(spellings) ?? [];
+  const flag = all.find((each) => typed.length > 3 && each.startsWith(typed)) ?? nearest(typed, all);
+  if (flag === null) return "";
+  const name = flag.slice(2).replaceAll("-", "_");
+  const field = LONGER[name] ?? name;
+  return `A run has the field ${field}: \`${field}=…\` in Python, \`"${field}": …\` in the \`spec\` over HTTP. `;
 }
 
 /** Whether the word after `--json` is a list of fields, and not an argument such as the id of a run. */

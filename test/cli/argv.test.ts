@@ -39,6 +39,10 @@ test.each([
   ["logs abc -fx", "svc logs --help"],
   ["logs -F abc", "Did you mean -f?"],
   ["run train.py --gpus cpu", "`svc run` shows how a run is started"],
+  ["run train.py --gpus cpu", "A run has the field gpus: `gpus=…` in Python"],
+  ["run train.py --gpu cpu", "A run has the field gpus: "],
+  ["run train.py --budget 5", "A run has the field budget_usd: "],
+  ["run train.py --max-runtime 5", "A run has the field max_runtime_minutes: "],
 ])("The command line refuses `%s` and points to %s", (line, near) => {
   expect(refusal(line).hint).toContain(near);
 });
