@@ -49,6 +49,6 @@ async function measure(): Promise<Row[]> {
 export const rented: Bench = {
   name: "rented",
   about: "rented machines over SSH on this computer",
-  limitMs: 25 * 60_000,
+  limitMs: 45 * 60_000,
   measure,
 };
