@@ -348,7 +348,10 @@ describe("the processes that extend its time", { tags: "needs/root" }, () => {
     expect(last).toBeGreaterThanOrEqual(first + 3);
     await host.stop(0, never);
     await until(() => processesWith(`SVC_RUN_DIR=${machine.base}`).length === 0, "the runner is gone");
-    expect(kept()).toBe(last);
+    // The request to stop is traffic, too: a runner that answers it late may have moved the number once more.
+    const [final, gone] = [kept(), uptime()];
+    await until(() => uptime() >= gone + 2, "two seconds without a runner");
+    expect(kept()).toBe(final);
   });
 
   it("the runner of a run that may be idle, as long as it lives, and never backwards", async () => {
