@@ -112,8 +112,9 @@ describe("a new control plane", () => {
     mkdirSync(run.runDir, { recursive: true });
     const fifo = join(run.runDir, "fifo");
     spawnSync("mkfifo", [fifo]);
-    run.spec.argv = [python, "-u", "-c", "import sys, time\nprint('up')\nfor l in open(sys.argv[1]): print(time.time())", fifo];
+    run.spec.argv = [python, "-u", "-c", "import sys, time\nprint('up')\nfor l in open(sys.argv[1]): sys.stdout.write('%f\\n' % time.time())", fifo];
     await run.host.start(run.spec, {}, never);
+    // One write for each line: print() writes the line end apart, and a read between the two would take it for a time.
     let at = (await until(run, "up\n")).length;
     const { openSync, writeSync, closeSync } = await import("node:fs");
     const fd = openSync(fifo, "w");
