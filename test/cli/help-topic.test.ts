@@ -32,14 +32,16 @@ test("A subject without a page is answered with the pages that say most about it
 });
 
 test("`svc offers` without a provider names no credential that does not exist", () => {
+  const missing = `The home ${at.home} does not exist, so it has no runs. If you expected some, check SVC_HOME.\n`;
   const r = at.svc("offers");
   expect([r.code, r.err]).toEqual([
     4,
-    "No provider that rents out machines is connected.\n" +
+    `${missing}No provider that rents out machines is connected.\n` +
       "`svc credentials set NAME` connects one; NAME is one of podhost, market, cloudvm.\n",
   ]);
   const one = at.svc("offers", "H100", "--provider", "market");
-  expect([one.code, one.err]).toEqual([4, "market is not connected.\n`svc credentials set market` connects it.\n"]);
+  const words = "market is not connected.\n`svc credentials set market` connects it.\n";
+  expect([one.code, one.err]).toEqual([4, missing + words]);
   const none = at.svc("offers", "--provider", "notebook");
   expect([none.code, none.err]).toEqual([2, expect.stringContaining("notebook rents out no machines.\n")]);
 });
