@@ -36,10 +36,11 @@ export const rm: Command = {
     if (input.args.length === 0)
       throw usage("`svc rm` needs JOB.", "Write `svc rm JOB`; `svc prune` removes old ones.");
     const dryRun = input.flags.has("dry-run");
-    const ids = await withJobs(io, input.args, (_, found) => found);
     const checkpoints = input.values.get("checkpoint") ?? [];
+    if (dryRun && checkpoints.length === 0)
+      return withJobs(io, input.args, (reads, found) => tellRemovable(reads, found, input.json, io));
+    const ids = await withJobs(io, input.args, (_, found) => found);
     if (checkpoints.length > 0) return removeCheckpoints(ids, { checkpoints, dryRun, json: input.json }, io);
-    if (dryRun) return tellRemovable(ids, input.json, io);
     const { removed, failed, first } = await removeAll(ids, io);
     if (input.json) await printJson(io, { removed, failed });
     else for (const { id, freed_bytes } of removed) await io.out(`${id}\tremoved\t${bytes(freed_bytes)}\n`);

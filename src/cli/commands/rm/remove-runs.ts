@@ -1,11 +1,11 @@
 // Removes whole runs, for `svc rm` and `svc prune`, or says what that would delete.
 
 import { bytes } from "../../../domain/bytes.ts";
-import { ACTIVE_STATUSES } from "../../../schemas/names.ts";
+import { hasEnded } from "../../../schemas/names.ts";
 import type { Removed } from "../../../schemas/removal.ts";
 import { runningClient, withOwnControlPlane } from "../../control-plane.ts";
 import type { Io } from "../../io.ts";
-import { withStore } from "../../store.ts";
+import type { OpenReads } from "../../store.ts";
 import { printJson } from "../../text.ts";
 import { asTold, type Told } from "../../told.ts";
 
@@ -51,14 +51,14 @@ export async function removeAll(
 export const sizeOf = (size: number | null): string => (size === null ? "size unknown" : bytes(size));
 
 /** Prints what {@link removeAll} would delete. Returns 1 if one of the runs has not ended: it would be refused. */
-export async function tellRemovable(ids: readonly string[], json: boolean, io: Io): Promise<number> {
-  const found = await withStore(io, (reads) => ids.flatMap((id) => reads?.job(id) ?? []));
+export async function tellRemovable(reads: OpenReads, ids: readonly string[], json: boolean, io: Io): Promise<number> {
+  const found = ids.flatMap((id) => reads.job(id) ?? []);
   const jobs = found.map(({ id, status, label, disk_bytes }) => ({
     id,
     status,
     label,
     disk_bytes,
-    removable: !ACTIVE_STATUSES.some((active) => active === status),
+    removable: hasEnded(status),
   }));
   if (json) await printJson(io, { dry_run: true, jobs });
   else
