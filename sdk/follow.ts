@@ -1,12 +1,12 @@
 // Waiting for a run, and reading its log as it arrives. A control plane must be running, so that the run makes progress.
 
-import { THIS_COMPUTER } from "../src/providers/descriptors.ts";
+import { runsHere } from "../src/providers/descriptors.ts";
 import type { JobRecord } from "../src/schemas/job.ts";
 import { hasEnded } from "../src/schemas/names.ts";
 import { call, checkId, isUnreachable, refused } from "./calls.ts";
 import { clientOf, forget } from "./control-planes.ts";
 import { SvcError } from "./errors.ts";
-import { seen, unwatchInterrupt, watchInterrupt } from "./interrupts.ts";
+import { continuesWords, seen, unwatchInterrupt, watchInterrupt } from "./interrupts.ts";
 import { ownHome } from "./own-home.ts";
 import { progressOf } from "./progress.ts";
 
@@ -47,7 +47,7 @@ const waitTimeout = ({ id, status, provider }: JobRecord, seconds: number): SvcE
   new SvcError({
     code: "wait_timeout",
     message: `Run ${id} is still ${status} after ${seconds} s.`,
-    hint: `The run continues${provider === THIS_COMPUTER ? " on this computer and costs nothing" : ", and its machine may cost money"}: wait again, or end it with kill().`,
+    hint: `The run ${continuesWords(runsHere(provider))}: wait again, or end it with kill().`,
   });
 
 /** Like `job`, for a job that a caller waits for: a control plane must be running, so that it makes progress. */

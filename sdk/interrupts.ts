@@ -2,7 +2,7 @@
 // prints what happens to machine and money. A script with its own SIGINT listener decides by itself.
 
 import type { JobRecord } from "../src/schemas/job.ts";
-import { THIS_COMPUTER } from "../src/providers/descriptors.ts";
+import { runsHere } from "../src/providers/descriptors.ts";
 import { hasEnded } from "../src/schemas/names.ts";
 import { keeps, leave } from "./control-planes.ts";
 import { ownHome } from "./own-home.ts";
@@ -11,6 +11,10 @@ import { ownHome } from "./own-home.ts";
 export const SUBMITTED = "";
 
 const watched = new Set<string>();
+/** What a run goes on to cost. */
+export const continuesWords = (isFree: boolean): string =>
+  isFree ? "continues on this computer and costs nothing" : "continues, and its machine may cost money";
+
 /** Runs on this computer itself, by what the caller has named them. */
 const free = new Set<string>();
 let listening = false;
@@ -29,7 +33,7 @@ export function unwatchInterrupt(...jobIds: string[]): void {
 /** The record, after which Ctrl-C no longer names a run that has ended; `jobId` is what the caller has named it. */
 export function seen(record: JobRecord, jobId = record.id): JobRecord {
   if (hasEnded(record.status)) unwatchInterrupt(record.id, jobId);
-  if (record.provider === THIS_COMPUTER) free.add(record.id).add(jobId);
+  if (runsHere(record.provider)) free.add(record.id).add(jobId);
   return record;
 }
 
@@ -52,9 +56,7 @@ function onInterrupt(): void {
         "svc: interrupted during the submission of a run: if it was accepted, it continues, and its machine may cost money. `svc kill last` ends it.\n",
       );
     if (known.length > 0) {
-      const how = known.every((id) => free.has(id))
-        ? "continues on this computer and costs nothing"
-        : "continues, and its machine may cost money";
+      const how = continuesWords(known.every((id) => free.has(id)));
       process.stderr.write(`svc: interrupted; ${known.join(", ")} ${how}. \`svc kill\` ends it.\n`);
     }
     process.exit(130);

@@ -4,7 +4,7 @@
 import { SvcError as WireError } from "../../../../sdk/errors.ts";
 import type { Client } from "../../../../sdk/client.ts";
 import { safeField } from "../../../domain/terminal-text.ts";
-import { THIS_COMPUTER } from "../../../providers/descriptors.ts";
+import { runsHere } from "../../../providers/descriptors.ts";
 import { hasEnded } from "../../../schemas/names.ts";
 import { sleep, type Io } from "../../io.ts";
 import { logWindow } from "../../log-window.ts";
@@ -116,7 +116,7 @@ class LogReading {
   /** Without a control plane: whether it is worth waiting for one. Says what it decides. */
   #waitsOn(): boolean {
     const [id, io] = [this.#id, this.#io];
-    const isFree = this.#reads.job(id)?.provider === THIS_COMPUTER;
+    const isFree = runsHere(this.#reads.job(id)?.provider ?? "");
     const patience = `${LOST_MS_MAX / 1_000} s`;
     if (!this.#wasFollowed) {
       io.err(
